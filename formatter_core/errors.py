@@ -1,0 +1,226 @@
+"""Every error that this project raises on purpose.
+
+::
+
+    FormatterError
+    ├── InvalidFormat               what was given is not a format
+    │   ├── InvalidGrammar          KBNF text or grammar values with a fault      line, column
+    │   ├── InvalidRegex            a pattern with a fault                        pattern, position
+    │   └── InvalidSchema           not a JSON Schema                             pointer, keyword
+    ├── UnsupportedSchema           a keyword that is not enforced exactly        pointer, keyword
+    ├── UnsatisfiableSchema         a schema without any valid document           pointer
+    ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
+    ├── UnsupportedFormat           a server cannot enforce this format           server
+    ├── LimitExceeded               an entry of `Limits` is used up               limit, maximum
+    ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
+    ├── EngineUnavailable           no usable grammar engine                      engine, remedies
+    ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
+    ├── TokenRejected               a token that the format does not allow        token_id, position
+    ├── DeadEnd                     the vocabulary cannot continue the text       text
+    ├── InvalidBitmask              not a writable C-contiguous int32 row
+    │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
+    ├── ConcurrentUse               one formatter used by two threads at once
+    └── IncompleteResult            the value of a text that is not complete      ended, missing
+
+Each message is a sentence that ends with what to do, and each fact in it is a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "BitmaskTooNarrow",
+    "ConcurrentUse",
+    "DeadEnd",
+    "EngineUnavailable",
+    "FormatterError",
+    "IncompleteResult",
+    "InvalidBitmask",
+    "InvalidFormat",
+    "InvalidGrammar",
+    "InvalidRegex",
+    "InvalidSchema",
+    "InvalidVocabulary",
+    "LimitExceeded",
+    "TokenRejected",
+    "UnsatisfiableSchema",
+    "UnsupportedByEngine",
+    "UnsupportedEngineVersion",
+    "UnsupportedFormat",
+    "UnsupportedSchema",
+]
+
+
+class FormatterError(Exception):
+    """The base of every error of this project."""
+
+
+class InvalidFormat(FormatterError):
+    """What was given is not a format."""
+
+
+class InvalidGrammar(InvalidFormat):
+    """KBNF text, or grammar values, with a fault.
+
+    `line` and `column` count from 1; both are None where the fault has no place in a text.
+    """
+
+    def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
+        self.reason = reason
+        self.line = line
+        self.column = column
+        where = "" if line is None else f"line {line}, column {column}: "
+        super().__init__(f"{where}{reason}")
+
+
+class InvalidRegex(InvalidFormat):
+    """A pattern that is malformed, or that no regular language can express. `position` counts characters from 0."""
+
+    def __init__(self, reason: str, *, pattern: str, position: int) -> None:
+        self.reason = reason
+        self.pattern = pattern
+        self.position = position
+        shown = pattern if len(pattern) <= 80 else pattern[:77] + "..."
+        super().__init__(f"{reason} (at position {position} of {shown!r})")
+
+
+class InvalidSchema(InvalidFormat):
+    """Not a JSON Schema. `pointer` is a JSON Pointer (RFC 6901) into the schema."""
+
+    def __init__(self, reason: str, *, pointer: str = "", keyword: str | None = None) -> None:
+        self.reason = reason
+        self.pointer = pointer
+        self.keyword = keyword
+        super().__init__(f"at {pointer or 'the root'}: {reason}")
+
+
+class UnsupportedSchema(FormatterError):
+    """A schema feature that is not enforced exactly, and so is refused."""
+
+    def __init__(self, reason: str, *, pointer: str, keyword: str) -> None:
+        self.reason = reason
+        self.pointer = pointer
+        self.keyword = keyword
+        super().__init__(f"`{keyword}` at {pointer or 'the root'} is not supported: {reason}")
+
+
+class UnsatisfiableSchema(FormatterError):
+    """A schema that no document satisfies."""
+
+    def __init__(self, reason: str, *, pointer: str = "") -> None:
+        self.reason = reason
+        self.pointer = pointer
+        super().__init__(f"no document satisfies the schema (at {pointer or 'the root'}): {reason}")
+
+
+class UnsupportedByEngine(FormatterError):
+    """This grammar engine cannot do this node exactly; another one may."""
+
+    def __init__(self, reason: str, *, engine: str, node: str) -> None:
+        self.reason = reason
+        self.engine = engine
+        self.node = node
+        super().__init__(f"the grammar engine {engine!r} cannot enforce {node}: {reason}")
+
+
+class UnsupportedFormat(FormatterError):
+    """A server that cannot enforce this format."""
+
+    def __init__(self, reason: str, *, server: str) -> None:
+        self.reason = reason
+        self.server = server
+        super().__init__(f"{server} cannot enforce this format: {reason}")
+
+
+class LimitExceeded(FormatterError):
+    """An entry of `Limits` is used up: the input is refused rather than worked on without end."""
+
+    def __init__(self, limit: str, maximum: int, what: str) -> None:
+        self.limit = limit
+        self.maximum = maximum
+        self.what = what
+        super().__init__(
+            f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit"
+        )
+
+
+class InvalidVocabulary(FormatterError):
+    """Token bytes or end ids that cannot be right. `token_id` is None where no single token is at fault."""
+
+    def __init__(self, reason: str, *, token_id: int | None = None) -> None:
+        self.reason = reason
+        self.token_id = token_id
+        super().__init__(reason)
+
+
+class EngineUnavailable(FormatterError):
+    """No usable grammar engine; `remedies` says what would make one usable."""
+
+    def __init__(self, engine: str, remedies: Sequence[str]) -> None:
+        self.engine = engine
+        self.remedies = tuple(remedies)
+        super().__init__(f"no usable grammar engine for engine={engine!r}; " + "; or ".join(self.remedies))
+
+
+class UnsupportedEngineVersion(FormatterError):
+    """The inference engine lacks what the adapter needs."""
+
+    def __init__(self, engine: str, *, found: str, needed: str, missing: str) -> None:
+        self.engine = engine
+        self.found = found
+        self.needed = needed
+        self.missing = missing
+        super().__init__(f"{engine} {found} has no {missing}; install {engine} {needed}")
+
+
+class TokenRejected(FormatterError):
+    """A token that the format does not allow here; nothing was changed. `position` counts accepted tokens."""
+
+    def __init__(self, token_id: int, *, position: int, reason: str) -> None:
+        self.token_id = token_id
+        self.position = position
+        self.reason = reason
+        super().__init__(f"token {token_id} is not allowed after {position} tokens: {reason}")
+
+
+class DeadEnd(FormatterError):
+    """No token continues the text and the format may not end: the vocabulary lacks the bytes."""
+
+    def __init__(self, text: bytes, expected: str) -> None:
+        self.text = text
+        self.expected = expected
+        tail = text[-40:].decode("utf-8", "replace")
+        super().__init__(
+            f"no token of the vocabulary continues {tail!r} (expected: {expected}); "
+            "use a format that the vocabulary can spell"
+        )
+
+
+class InvalidBitmask(FormatterError):
+    """Not a one-dimensional, writable, C-contiguous numpy array of int32."""
+
+
+class BitmaskTooNarrow(InvalidBitmask):
+    """An allowed token id lies past the end of the row. `width` and `needed` count 32-bit words."""
+
+    def __init__(self, *, width: int, needed: int) -> None:
+        self.width = width
+        self.needed = needed
+        super().__init__(
+            f"the row holds {width} words, but an allowed token needs {needed}; "
+            "allocate rows with bitmask.words(number of token ids)"
+        )
+
+
+class ConcurrentUse(FormatterError):
+    """One formatter used by two threads at once; give each thread a fork of its own."""
+
+
+class IncompleteResult(FormatterError):
+    """The value of a text that is not complete. `missing` says what was still expected."""
+
+    def __init__(self, *, ended: str | None, missing: str) -> None:
+        self.ended = ended
+        self.missing = missing
+        super().__init__(f"the output is not complete (ended: {ended}): {missing}")

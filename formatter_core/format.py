@@ -1,0 +1,68 @@
+"""What a format is: something that lowers to a grammar and knows how a parse becomes a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+
+__all__ = ["Converter", "Format", "Lowered", "Match"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One place of a parse: the whole text, or a `Capture`. Offsets count bytes of the whole text.
+
+    `children` are the captures directly inside, in order of their start.
+    """
+
+    name: str
+    start: int
+    end: int
+    data: bytes
+    children: tuple[Match, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+Converter: TypeAlias = Callable[[Match], Any]
+
+
+def text_of(match: Match) -> str:
+    """The converter of a capture that has none of its own."""
+    return match.text
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A grammar, and how its parse becomes values.
+
+    `converters` maps a capture's name to what turns its match into a value (text where there is none);
+    `value` turns the match of the whole text into `Result.value`.
+    """
+
+    grammar: Grammar
+    converters: Mapping[str, Converter] = field(default_factory=dict)
+    value: Converter = text_of
+
+
+@runtime_checkable
+class Format(Protocol):
+    """What `Compiler.compile` takes, apart from the shorthands that it turns into one."""
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        """Lower to a grammar; may be slow, never runs user code, and ends within `limits`."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The format as JSON data; `formats.from_json` makes an equal format of it."""
+        ...
+
+    def key(self) -> Hashable:
+        """Equal for formats that mean the same; the compiler caches by it."""
+        ...

@@ -1,0 +1,309 @@
+"""The grammar as immutable values: what every format becomes and every grammar engine receives.
+
+A grammar maps rule names to nodes. A node denotes a set of byte strings:
+
+===============  =====================================================================================
+`Bytes`          exactly these bytes
+`Chars`          one code point of these ranges, as UTF-8
+`Sequence`       the items one after the other; no items: the empty string (`EMPTY`)
+`Choice`         one of the items, in written order of preference; no items: nothing (`NOTHING`)
+`Repeat`         the item `minimum` to `maximum` times (None: without bound), greedy or lazy
+`Intersection`   what all items match                                                   (regular only)
+`Complement`     every byte string that the item does not match                         (regular only)
+`Shortest`       the non-empty strings of the item without a non-empty proper prefix in it (regular only)
+`Substring`      any run of whole characters of a text, the empty one included
+`Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture` or `Token`
+`Reference`      what the named rule derives
+`Capture`        the item, whose place in the parse is reported under a name
+`Token`          exactly this token id; no byte string spells it
+===============  =====================================================================================
+
+`Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
+outside a `Terminal` count as terminals of their own. `Intersection`, `Complement` and `Shortest` stand only inside one.
+
+Where several parses exist, the one whose choices, read from the left in a leftmost derivation, come first wins: an
+earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one. `Intersection`,
+`Complement`, `Shortest` and `Substring` have no inner choices; of several ends the longest comes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, Union
+
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.limits import Limits
+
+__all__ = [
+    "ANY_CHAR",
+    "ANY_TEXT",
+    "EMPTY",
+    "NOTHING",
+    "Bytes",
+    "Capture",
+    "Chars",
+    "Choice",
+    "Complement",
+    "Grammar",
+    "Intersection",
+    "Node",
+    "Reference",
+    "Repeat",
+    "Sequence",
+    "Shortest",
+    "Substring",
+    "Terminal",
+    "Token",
+    "children",
+    "literal",
+    "map_children",
+    "optional",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Exactly these bytes; they need not be whole characters."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One code point out of sorted, disjoint, inclusive ranges, as UTF-8. Surrogates are never matched."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(ranges: Iterable[tuple[int, int]]) -> Chars:
+        """Build from inclusive ranges in any order; they are merged and surrogates are cut out."""
+        merged: list[list[int]] = []
+        for low, high in sorted(_without_surrogates(ranges)):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1][1] = max(merged[-1][1], high)
+            else:
+                merged.append([low, high])
+        return Chars(tuple((low, high) for low, high in merged))
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The items one after the other."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the items; an earlier one is preferred where a parse could take several."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The item from `minimum` to `maximum` times; `maximum` None means without bound."""
+
+    item: Node
+    minimum: int = 0
+    maximum: int | None = None
+    greedy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """What every item matches."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Complement:
+    """Every byte string that the item does not match, ill-formed UTF-8 included."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """The non-empty strings of the item that have no non-empty proper prefix in it: a match that ends early."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Substring:
+    """Any run of whole characters of `text`, the empty run included."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A regular node that is compiled into one automaton."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the named rule derives."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The item; its place in the parse is reported under `name`. Names that begin with "." stay internal."""
+
+    name: str
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Exactly the token with this id, whatever its bytes."""
+
+    token_id: int
+
+
+Node: TypeAlias = Union[  # noqa: UP007 (the classes above refer to it before it exists)
+    Bytes, Chars, Sequence, Choice, Repeat, Intersection, Complement, Shortest, Substring, Terminal, Reference, Capture, Token
+]
+
+EMPTY = Sequence(())
+NOTHING = Choice(())
+ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
+ANY_TEXT = Repeat(ANY_CHAR)
+
+_REGULAR_ONLY = (Intersection, Complement, Shortest)
+_NOT_REGULAR = (Terminal, Reference, Capture, Token)
+
+
+def literal(text: str) -> Bytes:
+    """The UTF-8 bytes of `text`.
+
+    Raises:
+        InvalidGrammar: `text` holds a lone surrogate, which UTF-8 cannot spell.
+    """
+    try:
+        return Bytes(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise InvalidGrammar(
+            f"the text {text!r} holds a lone surrogate at index {error.start}, which UTF-8 cannot spell; remove it"
+        ) from error
+
+
+def optional(node: Node) -> Repeat:
+    """The node once or not at all."""
+    return Repeat(node, 0, 1)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below `node`."""
+    if isinstance(node, (Sequence, Choice, Intersection)):
+        return node.items
+    if isinstance(node, (Repeat, Complement, Shortest, Terminal, Capture)):
+        return (node.item,)
+    return ()
+
+
+def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
+    """The same node over changed children."""
+    if isinstance(node, (Sequence, Choice, Intersection)):
+        return type(node)(tuple(function(item) for item in node.items))
+    if isinstance(node, Repeat):
+        return Repeat(function(node.item), node.minimum, node.maximum, node.greedy)
+    if isinstance(node, (Complement, Shortest, Terminal)):
+        return type(node)(function(node.item))
+    if isinstance(node, Capture):
+        return Capture(node.name, function(node.item))
+    return node
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first, from the left."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Rules by name, and the rule that derives the whole text."""
+
+    rules: Mapping[str, Node]
+    start: str
+
+    def check(self, limits: Limits) -> None:
+        """Raise unless the grammar is well formed and within `limits`; whether it derives anything is not asked here.
+
+        Raises:
+            InvalidGrammar: an undefined rule, or a node where it may not stand.
+            LimitExceeded: too many nodes, too deep, or too large a repeat.
+        """
+        if self.start not in self.rules:
+            raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
+        nodes = 0
+        for name, body in self.rules.items():
+            stack: list[tuple[Node, int, bool]] = [(body, 1, False)]
+            while stack:
+                node, depth, inside_terminal = stack.pop()
+                nodes += 1
+                if nodes > limits.nodes:
+                    raise LimitExceeded("nodes", limits.nodes, "the grammar")
+                if depth > limits.depth:
+                    raise LimitExceeded("depth", limits.depth, f"the rule {name!r}")
+                self._check_node(name, node, inside_terminal, limits)
+                inside = inside_terminal or isinstance(node, Terminal)
+                stack.extend((child, depth + 1, inside) for child in children(node))
+
+    def _check_node(self, rule: str, node: Node, inside_terminal: bool, limits: Limits) -> None:
+        kind = type(node).__name__
+        if inside_terminal and isinstance(node, _NOT_REGULAR):
+            raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
+        if not inside_terminal and isinstance(node, _REGULAR_ONLY):
+            raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
+        if isinstance(node, Reference) and node.name not in self.rules:
+            raise InvalidGrammar(f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it")
+        if isinstance(node, Repeat):
+            if node.minimum < 0 or (node.maximum is not None and node.maximum < node.minimum):
+                raise InvalidGrammar(f"the repeat {{{node.minimum},{node.maximum}}} in the rule {rule!r} has no count")
+            if max(node.minimum, node.maximum or 0) > limits.repeat:
+                raise LimitExceeded("repeat", limits.repeat, f"a repeat in the rule {rule!r}")
+        if isinstance(node, Token) and node.token_id < 0:
+            raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
+
+    def renamed(self, prefix: str) -> Grammar:
+        """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
+
+        def rename(node: Node) -> Node:
+            if isinstance(node, Reference):
+                return Reference(prefix + node.name)
+            if isinstance(node, Terminal):
+                return node
+            return map_children(node, rename)
+
+        return Grammar({prefix + name: rename(body) for name, body in self.rules.items()}, prefix + self.start)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the content (SHA-256, hexadecimal): equal for equal rules in equal order, in every process."""
+        digest = hashlib.sha256(repr(self.start).encode())
+        for name, body in self.rules.items():
+            digest.update(repr((name, body)).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for low, high in ranges:
+        if low <= min(high, 0xD7FF):
+            yield low, min(high, 0xD7FF)
+        if max(low, 0xE000) <= high:
+            yield max(low, 0xE000), high

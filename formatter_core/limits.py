@@ -1,0 +1,45 @@
+"""Bounds on what one format may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from formatter_core.errors import InvalidFormat
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one format may cost; going past one raises `LimitExceeded`.
+
+    Attributes:
+        nodes: nodes of one grammar, all rules together. The largest real JSON Schemas lower to
+            some ten thousand nodes; a million is a few hundred MB of Python values.
+        states: states of one terminal's automaton. A 1,000-value enum has about 10,000.
+        cache_bytes: bytes of masks that a grammar engine keeps for one compiled grammar.
+        repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`).
+        depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over
+            a generated text, inside Python's own recursion limit.
+        work: elementary steps of one compile, and of one step of the Python parser.
+        forced_bytes: bytes that one call of `forced_bytes` returns at most.
+        max_top_n: candidate tokens that one top-n request returns at most.
+    """
+
+    nodes: int = 1_000_000
+    states: int = 200_000
+    cache_bytes: int = 64 * 2**20
+    repeat: int = 100_000
+    depth: int = 100
+    work: int = 20_000_000
+    forced_bytes: int = 4096
+    max_top_n: int = 64
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidFormat(f"Limits.{field.name} is {value!r}; give a whole number from 0")
+
+
+DEFAULT_LIMITS = Limits()
