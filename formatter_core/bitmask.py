@@ -1,0 +1,170 @@
+"""Packed masks of allowed tokens, for numpy.
+
+A row is a one-dimensional, C-contiguous int32 array; bit `i % 32` of word `i // 32` is token `i`, and a set bit means
+allowed. The layout is the one that xgrammar, llguidance and vLLM use. `formatter_core.torch_bitmask` applies the same
+rows to torch logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import BitmaskTooNarrow, InvalidBitmask
+
+__all__ = [
+    "allocate",
+    "allowed_ids",
+    "apply_inplace",
+    "check_row",
+    "clear_ids",
+    "fill_batch",
+    "get",
+    "set_ids",
+    "unpack",
+    "words",
+]
+
+
+class FillsBitmask(Protocol):
+    """What `fill_batch` asks of a formatter."""
+
+    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+        """Write the mask of the tokens that may come next into the whole row."""
+        ...
+
+
+def words(size: int) -> int:
+    """How many 32-bit words a row for `size` token ids has."""
+    return (size + 31) // 32
+
+
+def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDArray[np.int32]:
+    """A new array of shape (rows, words(size)), dtype int32, with no token allowed, or all of them.
+
+    With `fill="all"` every bit is set, also those past `size` in the last word.
+    """
+    return np.full((rows, words(size)), 0 if fill == "none" else -1, dtype=np.int32)
+
+
+def check_row(row: NDArray[np.int32]) -> None:
+    """Raise unless `row` can be written as a bitmask row.
+
+    Raises:
+        InvalidBitmask: not a one-dimensional, writable, C-contiguous numpy array of int32.
+    """
+    if type(row) is np.ndarray and row.dtype == np.int32 and row.ndim == 1 and row.flags.carray:
+        return
+    if not isinstance(row, np.ndarray):
+        found = f"a {type(row).__name__}"
+    else:
+        order = "C-contiguous" if row.flags.c_contiguous else "not C-contiguous"
+        access = "writable" if row.flags.writeable else "read-only"
+        found = f"an array of shape {row.shape}, dtype {row.dtype}, {order}, {access}"
+    raise InvalidBitmask(
+        "a bitmask row is a one-dimensional, writable, C-contiguous numpy array of int32, but this is "
+        f"{found}; take a row of bitmask.allocate(rows, size)"
+    )
+
+
+def get(row: NDArray[np.int32], token_id: int) -> bool:
+    """Whether the token's bit is set; False past the end of the row."""
+    word = token_id >> 5
+    return 0 <= word < len(row) and bool(int(row[word]) >> (token_id & 31) & 1)
+
+
+def set_ids(row: NDArray[np.int32], token_ids: Iterable[int]) -> None:
+    """Allow these tokens, in place.
+
+    Raises:
+        BitmaskTooNarrow: a token lies past the end of the row; nothing was changed.
+        InvalidBitmask: a negative id; nothing was changed.
+    """
+    ids = np.fromiter(token_ids, dtype=np.int64)
+    if not ids.size:
+        return
+    if ids.min() < 0:
+        raise InvalidBitmask(f"the token id {ids.min()} is negative; token ids count from 0")
+    needed = words(int(ids.max()) + 1)
+    if needed > len(row):
+        raise BitmaskTooNarrow(width=len(row), needed=needed)
+    np.bitwise_or.at(row.view(np.uint32), ids >> 5, _bits(ids))
+
+
+def clear_ids(row: NDArray[np.int32], token_ids: Iterable[int]) -> None:
+    """Forbid these tokens, in place; ids outside the row are forbidden already."""
+    ids = np.fromiter(token_ids, dtype=np.int64)
+    ids = ids[(ids >= 0) & (ids < 32 * len(row))]
+    np.bitwise_and.at(row.view(np.uint32), ids >> 5, ~_bits(ids))
+
+
+def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """One boolean for each bit: shape (..., words) becomes (..., 32 * words), a new array."""
+    # unpackbits reads byte by byte, so the bytes must be in the order of the bits' numbers.
+    octets = np.ascontiguousarray(rows, dtype="<i4").view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little").view(np.bool_)
+
+
+def allowed_ids(row: NDArray[np.int32]) -> list[int]:
+    """The allowed token ids, sorted."""
+    ids: list[int] = np.flatnonzero(unpack(row)).tolist()
+    return ids
+
+
+def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
+    """Set the logits of the tokens that are not allowed to -inf, in place.
+
+    Args:
+        logits: shape (width,) or (rows, width), a floating dtype, any strides. Ids past the end of the row
+            are not allowed.
+        row: shape (words,) for all logits, or (rows, words) for logits of as many rows.
+
+    Raises:
+        InvalidBitmask: no numpy array of floats, or shapes that do not fit together.
+    """
+    if not isinstance(logits, np.ndarray) or logits.dtype.kind != "f" or not logits.flags.writeable:
+        raise InvalidBitmask("the logits are not a writable numpy array of floats; give the array to be masked")
+    if logits.ndim not in (1, 2) or row.ndim > logits.ndim or (row.ndim == 2 and len(row) != len(logits)):
+        raise InvalidBitmask(
+            f"logits of shape {logits.shape} and a bitmask of shape {row.shape} do not fit together; "
+            "give one bitmask row, or as many as there are rows of logits"
+        )
+    width = min(logits.shape[-1], 32 * row.shape[-1])
+    np.copyto(logits[..., :width], -np.inf, where=~unpack(row)[..., :width])
+    logits[..., width:] = -np.inf
+
+
+def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32]) -> None:
+    """Fill `rows[i]` with the mask of `formatters[i]`; None stands for a sequence in which everything is allowed.
+
+    Rows past the last formatter are left alone.
+
+    Args:
+        formatters: at most as many as there are rows.
+        rows: shape (rows, words), dtype int32, as `allocate` gives it.
+
+    Raises:
+        InvalidBitmask: `rows` is not such an array, or has fewer rows than there are formatters.
+        FormatterError: what a formatter raised; the rows before its own are filled, its own is all zeros
+            (nothing allowed), and the later ones are untouched.
+    """
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.flags.c_contiguous or len(rows) < len(formatters):
+        shape = getattr(rows, "shape", None)
+        raise InvalidBitmask(
+            f"{len(formatters)} formatters need a C-contiguous array of as many bitmask rows, but the shape is {shape}; "
+            "make it with bitmask.allocate(rows, size)"
+        )
+    for formatter, row in zip(formatters, rows, strict=False):
+        check_row(row)
+        if formatter is None:
+            row.fill(-1)
+            continue
+        row.fill(0)
+        formatter.fill_bitmask(row)
+
+
+def _bits(ids: NDArray[np.int64]) -> NDArray[np.uint32]:
+    return np.left_shift(np.uint32(1), (ids & 31).astype(np.uint32))

@@ -1,0 +1,10 @@
+"""Token id -> bytes: `Vocabulary`, and one reader for each kind of tokenizer.
+
+Importing this package imports no tokenizer library; each reader works on the object that it is handed.
+"""
+
+from __future__ import annotations
+
+from formatter_core.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Vocabulary"]

@@ -1,0 +1,213 @@
+"""The vocabulary of a model as immutable values."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from formatter_core.errors import InvalidVocabulary
+from formatter_core.vocabulary.table import TokenTable
+
+__all__ = ["Vocabulary"]
+
+_NO_END = (
+    "a vocabulary needs at least one end id, or no output could ever end; pass end_ids, for example the tokenizer's "
+    "end-of-sequence id or the model's generation_config.eos_token_id"
+)
+
+
+class Vocabulary:
+    """The bytes of every token id, and the ids that end an output.
+
+    Several ids may have the same bytes, tokens need not be whole characters, and holes (None) and empty tokens
+    are never offered. Instances never change, may be shared between threads, and are equal only to themselves;
+    compare `fingerprint` for equal content.
+
+    Args:
+        tokens: the index is the token id; None stands for an id that never spells text.
+        end_ids: the ids that end an output; they are never text, whatever their bytes.
+
+    Raises:
+        InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, or no end id at all.
+    """
+
+    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_tokens")
+
+    _tokens: tuple[bytes | None, ...]
+    _end_ids: tuple[int, ...]
+    _end_set: frozenset[int]
+    _fingerprint: str | None
+
+    def __init__(self, tokens: Sequence[bytes | None], end_ids: Iterable[int]) -> None:
+        table = tuple(tokens)
+        if not {type(token) for token in table} <= {bytes, type(None)}:
+            _refuse_token(table)
+        set_field = object.__setattr__
+        set_field(self, "_tokens", table)
+        set_field(self, "_end_ids", _checked_end_ids(end_ids, len(table)))
+        set_field(self, "_end_set", frozenset(self._end_ids))
+        set_field(self, "_fingerprint", None)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Vocabulary never changes; make another one instead of setting {name!r}")
+
+    def __reduce__(self) -> tuple[type[Vocabulary], tuple[tuple[bytes | None, ...], tuple[int, ...]]]:
+        return type(self), (self._tokens, self._end_ids)
+
+    @property
+    def tokens(self) -> tuple[bytes | None, ...]:
+        """The bytes of each token id; None for an id that never spells text."""
+        return self._tokens
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The ids that end an output, sorted."""
+        return self._end_ids
+
+    @property
+    def words(self) -> int:
+        """How many 32-bit words one bitmask row of this vocabulary has."""
+        return (len(self._tokens) + 31) // 32
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content (SHA-256, hexadecimal): equal for equal tokens and end ids, in every process."""
+        if self._fingerprint is None:
+            # Two threads may both compute it; both arrive at the same value.
+            object.__setattr__(self, "_fingerprint", _fingerprint(self._tokens, self._end_ids))
+        return str(self._fingerprint)
+
+    def text_token(self, token_id: int) -> bytes | None:
+        """The bytes that this id adds to a text; None for end ids, holes, empty tokens and ids out of range."""
+        if not 0 <= token_id < len(self._tokens) or token_id in self._end_set:
+            return None
+        return self._tokens[token_id] or None
+
+    def __len__(self) -> int:
+        """The number of token ids."""
+        return len(self._tokens)
+
+    def __repr__(self) -> str:
+        ends = ", ".join(map(str, self._end_ids[:4])) + (", ..." if len(self._end_ids) > 4 else "")
+        return f"<Vocabulary of {len(self._tokens)} tokens, end ids {ends}>"
+
+    @classmethod
+    def from_table(cls, table: TokenTable, end_ids: Iterable[int] | None = None, size: int | None = None) -> Vocabulary:
+        """Build from what a reader returned.
+
+        Args:
+            table: the tokens, and the end ids to take where `end_ids` is None.
+            end_ids: the ids that end an output instead of the table's.
+            size: the width of the model's logits, in ids. A shorter table is filled with holes; ids past it,
+                which the model cannot produce, are dropped.
+
+        Raises:
+            InvalidVocabulary: see the class; a `size` below 1.
+        """
+        tokens = list(table.tokens)
+        if size is not None:
+            if size < 1:
+                raise InvalidVocabulary(f"size is {size}; give the width of the model's logits, or None")
+            tokens = tokens[:size] + [None] * (size - len(tokens))
+        return cls(tokens, table.end_ids if end_ids is None else end_ids)
+
+    @classmethod
+    def from_huggingface(
+        cls, tokenizer: Any, *, end_ids: Iterable[int] | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a tokenizer of transformers (fast or slow), or a `tokenizers.Tokenizer`.
+
+        See `formatter_core.vocabulary.huggingface` for what is read and how.
+
+        Args:
+            tokenizer: the tokenizer object.
+            end_ids: the ids that end an output; by default the tokenizer's end-of-sequence id. Chat models often
+                have several: pass what the model's `generation_config.eos_token_id` lists.
+            size: the width of the model's logits, which may exceed the tokenizer's ids.
+
+        Raises:
+            InvalidVocabulary: the tokenizer does not say how its tokens become text, or has no end id.
+        """
+        from formatter_core.vocabulary import huggingface
+
+        return cls.from_table(huggingface.read(tokenizer), end_ids, size)
+
+    @classmethod
+    def from_tiktoken(
+        cls, encoding: Any, *, end_ids: Iterable[int] | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a `tiktoken.Encoding`; by default its `<|endoftext|>` ends an output.
+
+        Raises:
+            InvalidVocabulary: no tiktoken encoding, or no end id.
+        """
+        from formatter_core.vocabulary import tiktoken
+
+        return cls.from_table(tiktoken.read(encoding), end_ids, size)
+
+    @classmethod
+    def from_sentencepiece(
+        cls, processor: Any, *, end_ids: Iterable[int] | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a `sentencepiece.SentencePieceProcessor`; by default its `eos_id()` ends an output.
+
+        Raises:
+            InvalidVocabulary: no SentencePiece processor, or no end id.
+        """
+        from formatter_core.vocabulary import sentencepiece
+
+        return cls.from_table(sentencepiece.read(processor), end_ids, size)
+
+    @classmethod
+    def from_mistral_common(
+        cls, tokenizer: Any, *, end_ids: Iterable[int] | None = None, size: int | None = None
+    ) -> Vocabulary:
+        """Read a tokenizer of mistral-common: a `MistralTokenizer`, an instruct tokenizer or its inner one.
+
+        Raises:
+            InvalidVocabulary: no tokenizer of mistral-common, or no end id.
+        """
+        from formatter_core.vocabulary import mistral_common
+
+        return cls.from_table(mistral_common.read(tokenizer), end_ids, size)
+
+
+def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:
+    token_id, token = next((i, t) for i, t in enumerate(tokens) if t is not None and type(t) is not bytes)
+    raise InvalidVocabulary(
+        f"token {token_id} is {token!r}; give bytes, or None for an id that never spells text", token_id=token_id
+    )
+
+
+def _checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
+    if isinstance(end_ids, (int, str, bytes)):
+        raise InvalidVocabulary(f"end_ids is {end_ids!r}; give a sequence of token ids")
+    checked: set[int] = set()
+    for value in end_ids:
+        try:
+            token_id = operator.index(value)
+        except TypeError as error:
+            raise InvalidVocabulary(f"the end id {value!r} is not a token id; give whole numbers") from error
+        if not 0 <= token_id < size:
+            raise InvalidVocabulary(
+                f"the end id {token_id} is outside the vocabulary of {size} tokens; "
+                "give ids of this tokenizer, or the size that the model's logits have",
+                token_id=token_id,
+            )
+        checked.add(token_id)
+    if not checked:
+        raise InvalidVocabulary(_NO_END)
+    return tuple(sorted(checked))
+
+
+def _fingerprint(tokens: tuple[bytes | None, ...], end_ids: tuple[int, ...]) -> str:
+    # The lengths tell where one token ends and the next begins, so that no two contents hash the same input.
+    lengths = np.array([-1 if token is None else len(token) for token in tokens], dtype="<i8")
+    digest = hashlib.sha256(f"{len(tokens)} {end_ids}\n".encode())
+    digest.update(lengths.tobytes())
+    digest.update(b"".join(token for token in tokens if token))
+    return digest.hexdigest()
