@@ -9,7 +9,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 
-__all__ = ["Converter", "Format", "Lowered", "Match"]
+__all__ = ["VALUE", "Converter", "Format", "Lowered", "Match", "text_of", "value_part"]
+
+#: The internal capture that marks which part of a format is its value, where that is not the whole.
+VALUE = ".value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Match:
 
     @property
     def text(self) -> str:
+        """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
 
@@ -36,6 +40,14 @@ Converter: TypeAlias = Callable[[Match], Any]
 def text_of(match: Match) -> str:
     """The converter of a capture that has none of its own."""
     return match.text
+
+
+def value_part(match: Match) -> Match:
+    """The part that `VALUE` marks directly inside `match`, or `match` itself."""
+    for child in match.children:
+        if child.name == VALUE:
+            return child
+    return match
 
 
 @dataclass(frozen=True)

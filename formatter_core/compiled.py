@@ -1,0 +1,107 @@
+"""A format made ready for one vocabulary."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from formatter_core.engine.protocol import EngineGrammar
+from formatter_core.errors import InvalidVocabulary
+from formatter_core.format import Format, Lowered
+from formatter_core.limits import Limits
+from formatter_core.parse import Recognizer, min_bytes, parse
+from formatter_core.result import Result
+from formatter_core.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from formatter_core.formatter import Formatter
+
+__all__ = ["CompiledFormat"]
+
+
+class CompiledFormat:
+    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences.
+
+    Attributes:
+        format: what was compiled.
+        vocabulary: what it was compiled for.
+        engine: the name of the grammar engine that computes its masks.
+        limits: the limits that each step keeps.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        lowered: Lowered,
+        engine_grammar: EngineGrammar,
+        *,
+        vocabulary: Vocabulary,
+        engine: str,
+        limits: Limits,
+    ) -> None:
+        self.format = format
+        self.lowered = lowered
+        self.engine_grammar = engine_grammar
+        self.vocabulary = vocabulary
+        self.engine = engine
+        self.limits = limits
+
+    def __repr__(self) -> str:
+        return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
+
+    def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter:
+        """The state of a new sequence.
+
+        Args:
+            end_ids: this request's own stop ids, in place of the vocabulary's.
+
+        Raises:
+            InvalidVocabulary: an end id lies outside the vocabulary, or there is none.
+        """
+        from formatter_core.formatter import Formatter  # the two modules refer to each other
+
+        if end_ids is None:
+            return Formatter(self, self.vocabulary.end_ids)
+        chosen = tuple(sorted(set(end_ids)))
+        if not chosen:
+            raise InvalidVocabulary("end_ids is empty, so the sequence could never end; name at least one token id")
+        for token_id in chosen:
+            if not 0 <= token_id < len(self.vocabulary):
+                raise InvalidVocabulary(
+                    f"the end id {token_id} lies outside the vocabulary of {len(self.vocabulary)} tokens",
+                    token_id=token_id,
+                )
+        return Formatter(self, chosen)
+
+    def parse(self, text: str | bytes) -> Result:
+        """What the format makes of a text, without tokens; `Result.value` raises where the text is not in the format."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+        match = parse(self.lowered.grammar, data, self.limits)
+        missing = None if match is not None else self._what_is_missing(data)
+        return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)
+
+    @cached_property
+    def min_bytes(self) -> int:
+        """The length in bytes of the shortest complete output."""
+        return min_bytes(self.lowered.grammar, self.limits)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of grammar and vocabulary: equal for equal content, in every process."""
+        content = self.lowered.grammar.fingerprint + self.vocabulary.fingerprint
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _what_is_missing(self, data: bytes) -> str:
+        recognizer = Recognizer(self.lowered.grammar, self.limits)
+        for index, byte in enumerate(data):
+            if not recognizer.push(byte):
+                return f"the text leaves the format at byte {index}; expected {describe(recognizer.expected())}"
+        return f"the text ends too early; expected {describe(recognizer.expected())}"
+
+
+def describe(expected: list[str]) -> str:
+    """A list of what may come next as words, cut where it is long."""
+    shown = expected[:8]
+    return " or ".join(shown) + (f" (and {len(expected) - 8} more)" if len(expected) > 8 else "")

@@ -1,0 +1,39 @@
+"""The formats, each made by a function; every one can be compiled, parsed, nested in others, and goes to JSON and back."""
+
+from formatter_core.formats.builder import FormatterBuilder
+from formatter_core.formats.choice import choice
+from formatter_core.formats.coercion import as_format
+from formatter_core.formats.example import example
+from formatter_core.formats.json_schema import json_schema
+from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.number import integer, number
+from formatter_core.formats.python_type import python_type
+from formatter_core.formats.regex import regex
+from formatter_core.formats.sequence import sequence
+from formatter_core.formats.serialization import from_json
+from formatter_core.formats.string import string
+from formatter_core.formats.substring import substring_of
+from formatter_core.formats.text import Hole, text
+from formatter_core.formats.token import token
+from formatter_core.formats.until import until
+
+__all__ = [
+    "FormatterBuilder",
+    "Hole",
+    "as_format",
+    "choice",
+    "example",
+    "from_json",
+    "integer",
+    "json_schema",
+    "kbnf",
+    "number",
+    "python_type",
+    "regex",
+    "sequence",
+    "string",
+    "substring_of",
+    "text",
+    "token",
+    "until",
+]

@@ -1,0 +1,132 @@
+"""A builder for text with typed holes."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Format
+from formatter_core.formats.choice import choice
+from formatter_core.formats.coercion import as_format
+from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.number import Number, integer, number
+from formatter_core.formats.regex import regex
+from formatter_core.formats.string import string
+from formatter_core.formats.substring import substring_of
+from formatter_core.formats.text import Hole, TextFormat
+from formatter_core.formats.until import until
+
+__all__ = ["FormatterBuilder"]
+
+# What a hole looks like inside an f-string. The 128 random bits make it a builder's own: no text that somebody
+# writes or a user sends is taken for a hole, so literal text needs no escaping.
+_MARKER = re.compile("\x02hole ([0-9a-f]{32}) ([0-9]+)\x03")
+
+
+class FormatterBuilder:
+    """Text with typed holes, put together piece by piece.
+
+    ::
+
+        b = FormatterBuilder()
+        age = b.integer(name="age", minimum=0)
+        b.append("Name: ", b.string(name="name", max_length=40), ", age ", age, ".")
+        b.append_line(f" Again: {age}.")
+
+    Every hole takes `name=`; a named hole's value is found in `Result.captures` and `Result.value`. The same hole
+    may stand in several places, each with a value of its own.
+    """
+
+    def __init__(self) -> None:
+        self._nonce = secrets.token_hex(16)
+        self._holes: list[Hole] = []
+        self._parts: list[str | Hole] = []
+
+    def append(self, *parts: str | Hole) -> FormatterBuilder:
+        """Add literal text (`str`, taken as it is) and holes; returns the builder."""
+        added: list[str | Hole] = []
+        for part in parts:
+            if isinstance(part, Hole):
+                added.append(self._own(part))
+            elif isinstance(part, str):
+                added.extend(self._split(part))
+            else:
+                raise InvalidFormat(f"{part!r} is neither text nor a hole; pass a str, or a hole of this builder")
+        self._parts.extend(added)
+        return self
+
+    def append_line(self, *parts: str | Hole) -> FormatterBuilder:
+        """`append`, then a newline."""
+        return self.append(*parts, "\n")
+
+    def build(self) -> TextFormat:
+        """The format so far; the builder may go on afterwards."""
+        return TextFormat(tuple(self._parts))
+
+    def regex(self, pattern: str, *, name: str | None = None) -> Hole:
+        """Text that matches a pattern in Rust `regex` syntax."""
+        return self.format(regex(pattern), name=name)
+
+    def choice(self, options: Iterable[str], *, name: str | None = None) -> Hole:
+        """One of several texts."""
+        return self.format(choice(options), name=name)
+
+    def substring_of(self, text: str, *, name: str | None = None) -> Hole:
+        """A run of characters of `text`."""
+        return self.format(substring_of(text), name=name)
+
+    def json(self, schema_or_type: Any, *, name: str | None = None) -> Hole:
+        """A JSON value that satisfies a JSON Schema or is an instance of a Python type."""
+        return self.format(as_format(schema_or_type), name=name)
+
+    def kbnf(self, text: str, *, start: str = "start", name: str | None = None) -> Hole:
+        """What a KBNF grammar derives."""
+        return self.format(kbnf(text, start), name=name)
+
+    def integer(self, *, minimum: int | None = None, maximum: int | None = None, name: str | None = None) -> Hole:
+        """A whole number; its value is an `int`."""
+        return self.format(integer(minimum, maximum), name=name)
+
+    def number(
+        self, *, minimum: Number | str | None = None, maximum: Number | str | None = None, name: str | None = None
+    ) -> Hole:
+        """A decimal number; its value is a `float`."""
+        return self.format(number(minimum, maximum), name=name)
+
+    def string(self, *, pattern: str | None = None, max_length: int | None = None, name: str | None = None) -> Hole:
+        """Text of at most `max_length` characters; without a pattern it holds no line break."""
+        return self.format(string(pattern, max_length), name=name)
+
+    def until(self, end: str, *, name: str | None = None) -> Hole:
+        """Text up to the first `end`, which is consumed but not captured."""
+        return self.format(until(end), name=name)
+
+    def format(self, format: Format, *, name: str | None = None) -> Hole:
+        """Any format."""
+        if not isinstance(format, Format) or isinstance(format, type):
+            raise InvalidFormat(f"{format!r} is not a format; use json() for a schema or a type")
+        hole = Hole(format, name, f"\x02hole {self._nonce} {len(self._holes)}\x03")
+        self._holes.append(hole)
+        return hole
+
+    def _own(self, hole: Hole) -> Hole:
+        if not any(hole is own for own in self._holes):
+            raise InvalidFormat(f"the hole {hole.name!r} belongs to another builder; make it with this one")
+        return hole
+
+    def _split(self, text: str) -> list[str | Hole]:
+        parts: list[str | Hole] = []
+        place = 0
+        for found in _MARKER.finditer(text):
+            if found[1] != self._nonce:
+                raise InvalidFormat("the text holds a hole of another builder; make it with this one")
+            if found.start() > place:
+                parts.append(text[place : found.start()])
+            parts.append(self._holes[int(found[2])])
+            place = found.end()
+        if place < len(text):
+            parts.append(text[place:])
+        return parts

@@ -1,0 +1,47 @@
+"""One of several texts."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered
+from formatter_core.grammar import Choice, Grammar, Terminal, literal
+from formatter_core.limits import Limits
+
+__all__ = ["ChoiceFormat", "choice"]
+
+
+@dataclass(frozen=True)
+class ChoiceFormat:
+    """The whole text is one of these options; its value is that option."""
+
+    options: tuple[str, ...]
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(Grammar({"choice": Terminal(Choice(tuple(literal(option) for option in self.options)))}, "choice"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "choice", "options": list(self.options)}
+
+    def key(self) -> Hashable:
+        return ("choice", self.options)
+
+
+def choice(options: Iterable[str]) -> ChoiceFormat:
+    """One of `options`; an option given twice counts once.
+
+    Raises:
+        InvalidFormat: there is no option, or one is not text.
+    """
+    if isinstance(options, str):
+        raise InvalidFormat(f"choice takes a list of texts, found the text {options!r}; put it into a list")
+    kept = tuple(dict.fromkeys(options))
+    if not kept:
+        raise InvalidFormat("choice has no option; give at least one text")
+    for option in kept:
+        if not isinstance(option, str):
+            raise InvalidFormat(f"the option {option!r} is not text; pass str(option), or use formats.json_schema")
+    return ChoiceFormat(kept)

@@ -1,0 +1,53 @@
+"""The shorthands for formats: what `Compiler.compile`, holes and adapters take."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Format
+from formatter_core.formats.json_schema import json_schema
+from formatter_core.formats.python_type import python_type
+
+__all__ = ["as_format"]
+
+
+def as_format(value: Any) -> Format:
+    """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`.
+
+    Raises:
+        InvalidFormat: it is none of these; the message names what would be.
+    """
+    if isinstance(value, (dict, bool)):
+        return json_schema(value)
+    if isinstance(value, str):
+        return _from_text(value)
+    if isinstance(value, type) or typing.get_origin(value) is not None or isinstance(value, types.UnionType):
+        return python_type(value)
+    build = getattr(value, "build", None)
+    if build is not None:
+        value = build()
+    if isinstance(value, Format):
+        return value
+    if value is None or callable(value):
+        return python_type(value)
+    raise InvalidFormat(
+        f"a {type(value).__name__} is not a format; pass a format of formatter_core.formats, a FormatterBuilder, "
+        "a JSON Schema or a Python type, or formats.example(value) for an example"
+    )
+
+
+def _from_text(text: str) -> Format:
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        schema = None
+    if not isinstance(schema, (dict, bool)):
+        raise InvalidFormat(
+            "a str is taken as the JSON text of a schema, and this one is not; "
+            "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
+        )
+    return json_schema(schema)

@@ -1,0 +1,106 @@
+"""Integers and decimal numbers in plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+from formatter_core.decimals import integers, numbers
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered, Match
+from formatter_core.grammar import Grammar, Terminal
+from formatter_core.limits import Limits
+
+__all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
+
+Number: TypeAlias = int | float | Decimal
+
+#: Digits that a bound may have: a bound becomes an automaton with about as many states.
+_LONGEST_BOUND = 400
+
+
+@dataclass(frozen=True)
+class IntegerFormat:
+    """A whole number without leading zeros; its value is an `int`."""
+
+    minimum: int | None
+    maximum: int | None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        low, high = (None if bound is None else Decimal(bound) for bound in (self.minimum, self.maximum))
+        return Lowered(Grammar({"integer": Terminal(integers(low, high))}, "integer"), value=_to_int)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+    def key(self) -> Hashable:
+        return ("integer", self.minimum, self.maximum)
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """A decimal number, with or without a fraction and never with an exponent; its value is a `float`."""
+
+    minimum: Decimal | None
+    maximum: Decimal | None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(Grammar({"number": Terminal(numbers(self.minimum, self.maximum))}, "number"), value=_to_float)
+
+    def to_json(self) -> dict[str, Any]:
+        bounds = (None if bound is None else str(bound) for bound in (self.minimum, self.maximum))
+        return {"type": "number", **dict(zip(("minimum", "maximum"), bounds, strict=True))}
+
+    def key(self) -> Hashable:
+        return ("number", self.minimum, self.maximum)
+
+
+def integer(minimum: int | None = None, maximum: int | None = None) -> IntegerFormat:
+    """A whole number from `minimum` to `maximum`, both included; None means no bound."""
+    for bound in (minimum, maximum):
+        if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool)):
+            raise InvalidFormat(f"a bound of an integer is an int, found {bound!r}")
+    _check(*(None if bound is None else Decimal(bound) for bound in (minimum, maximum)))
+    return IntegerFormat(minimum, maximum)
+
+
+def number(minimum: Number | str | None = None, maximum: Number | str | None = None) -> NumberFormat:
+    """A decimal number from `minimum` to `maximum`, both included; None means no bound.
+
+    A float bound means its shortest spelling: 0.1 is one tenth.
+    """
+    low, high = (_decimal(bound) for bound in (minimum, maximum))
+    _check(low, high)
+    return NumberFormat(low, high)
+
+
+def _decimal(bound: Number | str | None) -> Decimal | None:
+    if bound is None:
+        return None
+    try:
+        if isinstance(bound, bool):
+            raise TypeError
+        made = Decimal(str(bound))
+    except (InvalidOperation, TypeError) as error:
+        raise InvalidFormat(f"a bound of a number is a number, found {bound!r}") from error
+    if not made.is_finite():
+        raise InvalidFormat(f"a bound of a number is finite, found {bound!r}; pass None for no bound")
+    return made
+
+
+def _check(minimum: Decimal | None, maximum: Decimal | None) -> None:
+    for bound in (minimum, maximum):
+        if bound is not None and abs(bound.adjusted()) + len(bound.as_tuple().digits) > _LONGEST_BOUND:
+            raise InvalidFormat(f"a bound of a number has at most {_LONGEST_BOUND} digits; give a shorter one")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise InvalidFormat(f"no number is at least {minimum} and at most {maximum}; exchange the bounds")
+
+
+def _to_int(match: Match) -> int:
+    return int(match.text)
+
+
+def _to_float(match: Match) -> float:
+    return float(match.text)

@@ -1,0 +1,42 @@
+"""A regular expression as a format."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.regex import as_terminal, parse_rust
+
+__all__ = ["RegexFormat", "regex"]
+
+
+@dataclass(frozen=True)
+class RegexFormat:
+    """The whole text matches a pattern in the Rust `regex` syntax; its named groups become captures."""
+
+    pattern: str
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(Grammar({"regex": as_terminal(parse_rust(self.pattern, limits))}, "regex"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "regex", "pattern": self.pattern}
+
+    def key(self) -> Hashable:
+        return ("regex", self.pattern)
+
+
+def regex(pattern: str) -> RegexFormat:
+    r"""The whole text matches `pattern` (Rust `regex` syntax).
+
+    `\\d \\w \\s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and word
+    boundaries are refused with their position when the format is compiled.
+    """
+    if not isinstance(pattern, str):
+        raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")
+    return RegexFormat(pattern)

@@ -1,0 +1,67 @@
+"""Plain text on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered
+from formatter_core.grammar import (
+    ANY_CHAR,
+    Capture,
+    Chars,
+    Grammar,
+    Intersection,
+    Node,
+    Repeat,
+    Terminal,
+    map_children,
+)
+from formatter_core.limits import Limits
+from formatter_core.regex import parse_rust
+
+__all__ = ["StringFormat", "string"]
+
+_LINE_CHAR = Chars.of([(0, 0x09), (0x0B, 0x0C), (0x0E, 0x10FFFF)])
+
+
+@dataclass(frozen=True)
+class StringFormat:
+    """Text of at most `max_length` characters that matches `pattern`; without a pattern, text without line breaks."""
+
+    pattern: str | None
+    max_length: int | None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        if self.pattern is None:
+            node: Node = Repeat(_LINE_CHAR, 0, self.max_length)
+        else:
+            node = _without_captures(parse_rust(self.pattern, limits))
+            if self.max_length is not None:
+                node = Intersection((node, Repeat(ANY_CHAR, 0, self.max_length)))
+        return Lowered(Grammar({"string": Terminal(node)}, "string"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern, "max_length": self.max_length}
+
+    def key(self) -> Hashable:
+        return ("string", self.pattern, self.max_length)
+
+
+def string(pattern: str | None = None, max_length: int | None = None) -> StringFormat:
+    """Text of at most `max_length` characters (code points) that matches `pattern` (Rust `regex` syntax) as a whole.
+
+    Without a pattern the text holds no line break. It has no quotes and no escapes: for a JSON string use
+    `json_schema({"type": "string"})`.
+    """
+    if pattern is not None and not isinstance(pattern, str):
+        raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")
+    if max_length is not None and (not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 0):
+        raise InvalidFormat(f"max_length is a whole number from 0, found {max_length!r}")
+    return StringFormat(pattern, max_length)
+
+
+def _without_captures(node: Node) -> Node:
+    return _without_captures(node.item) if isinstance(node, Capture) else map_children(node, _without_captures)

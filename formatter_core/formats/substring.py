@@ -1,0 +1,38 @@
+"""A part of a given text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered
+from formatter_core.grammar import Grammar, Substring, Terminal, literal
+from formatter_core.limits import Limits
+
+__all__ = ["SubstringFormat", "substring_of"]
+
+
+@dataclass(frozen=True)
+class SubstringFormat:
+    """The whole text is a run of characters of `source`."""
+
+    source: str
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(Grammar({"substring": Terminal(Substring(self.source))}, "substring"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "substring_of", "text": self.source}
+
+    def key(self) -> Hashable:
+        return ("substring_of", self.source)
+
+
+def substring_of(text: str) -> SubstringFormat:
+    """Any run of whole characters that stands in `text`, the empty one included: a quotation."""
+    if not isinstance(text, str):
+        raise InvalidFormat(f"substring_of takes a text, found {type(text).__name__}")
+    literal(text)  # refuses lone surrogates now, where the caller can see which text it was
+    return SubstringFormat(text)

@@ -1,0 +1,135 @@
+"""Text with typed, named holes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import VALUE, Converter, Format, Lowered, Match
+from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, literal, map_children
+from formatter_core.limits import Limits
+
+__all__ = ["Hole", "TextFormat", "text"]
+
+
+@dataclass(frozen=True, eq=False)
+class Hole:
+    """A part of a text that the model fills in. The same hole may stand in several places.
+
+    A hole from a `FormatterBuilder` formats as a marker that only this builder understands, so that it can stand
+    in an f-string.
+    """
+
+    format: Format
+    name: str | None = None
+    marker: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not isinstance(self.name, str) or not self.name or self.name.startswith(".")):
+            raise InvalidFormat(f"{self.name!r} cannot name a hole; give a non-empty text that does not begin with '.'")
+
+    def __str__(self) -> str:
+        if self.marker is None:
+            raise InvalidFormat("this hole belongs to no builder; pass it to append() itself, not inside an f-string")
+        return self.marker
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            raise InvalidFormat(f"a hole takes no format specification, found {specification!r}; remove it")
+        return str(self)
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """Literal text and holes, one after the other.
+
+    Its value maps each hole's name to the hole's value; to a tuple of values where the hole stands in several places.
+    """
+
+    parts: tuple[str | Hole, ...]
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        rules: dict[str, Node] = {}
+        converters: dict[str, Converter] = {}
+        entries: dict[int, Node] = {}
+        body: list[Node] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                body.append(literal(part))
+                continue
+            if id(part) not in entries:
+                entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, limits)
+            body.append(entries[id(part)])
+        rules["text"] = Sequence(tuple(body))
+        places = Counter(part.name for part in self.parts if isinstance(part, Hole) and part.name is not None)
+
+        def value(match: Match) -> dict[str, Any]:
+            values: dict[str, list[Any]] = {name: [] for name in places}
+            for child in match.children:
+                if child.name in values:
+                    values[child.name].append(converters[child.name](child))
+            return {name: found[0] if places[name] == 1 else tuple(found) for name, found in values.items()}
+
+        return Lowered(Grammar(rules, "text"), converters, value)
+
+    def to_json(self) -> dict[str, Any]:
+        holes: dict[int, int] = {}
+        parts: list[Any] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                parts.append(part)
+            elif id(part) in holes:
+                parts.append({"again": holes[id(part)]})
+            else:
+                holes[id(part)] = len(holes)
+                parts.append({"name": part.name, "format": part.format.to_json()})
+        return {"type": "text", "parts": parts}
+
+    def key(self) -> Hashable:
+        seen: dict[int, int] = {}
+        parts: list[Hashable] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                parts.append(part)
+            else:
+                parts.append((seen.setdefault(id(part), len(seen)), part.name, part.format.key()))
+        return ("text", tuple(parts))
+
+    def _lower_hole(
+        self, hole: Hole, index: int, rules: dict[str, Node], converters: dict[str, Converter], limits: Limits
+    ) -> Node:
+        lowered = hole.format.to_grammar(limits)
+        new = {**lowered.converters, **({hole.name: lowered.value} if hole.name is not None else {})}
+        for name in new:
+            if name in converters:
+                raise InvalidFormat(f"two different holes are named {name!r}; give each its own name, or use one twice")
+        converters.update(new)
+        grammar = lowered.grammar.renamed(f"{hole.name or f'hole {index}'}.")
+        has_value = False
+
+        def rename_value(node: Node) -> Node:
+            nonlocal has_value
+            if isinstance(node, Capture) and node.name == VALUE:
+                has_value = True
+                return node.item if hole.name is None else Capture(hole.name, node.item)
+            return map_children(node, rename_value)
+
+        rules.update((name, rename_value(rule)) for name, rule in grammar.rules.items())
+        reference = Reference(grammar.start)
+        return reference if hole.name is None or has_value else Capture(hole.name, reference)
+
+
+def text(*parts: str | Hole | Format) -> TextFormat:
+    """Literal text (`str`, taken as it is) and holes; any other format is a hole without a name."""
+    made: list[str | Hole] = []
+    for part in parts:
+        if isinstance(part, (str, Hole)):
+            made.append(part)
+        elif isinstance(part, Format) and not isinstance(part, type):
+            made.append(Hole(part))
+        else:
+            raise InvalidFormat(f"{part!r} is neither text nor a hole; pass a str, a Hole or a format")
+    return TextFormat(tuple(made))

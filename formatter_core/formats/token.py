@@ -1,0 +1,40 @@
+"""One token by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Lowered, Match
+from formatter_core.grammar import Grammar, Token
+from formatter_core.limits import Limits
+
+__all__ = ["TokenFormat", "token"]
+
+
+@dataclass(frozen=True)
+class TokenFormat:
+    """Exactly this token, which adds no text; the value is its id."""
+
+    token_id: int
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        def value(match: Match) -> int:
+            return self.token_id
+
+        return Lowered(Grammar({"token": Token(self.token_id)}, "token"), value=value)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "token", "id": self.token_id}
+
+    def key(self) -> Hashable:
+        return ("token", self.token_id)
+
+
+def token(token_id: int) -> TokenFormat:
+    """Exactly the token `token_id`, special tokens included: the only way to ask for one."""
+    if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
+        raise InvalidFormat(f"a token id is a whole number from 0, found {token_id!r}")
+    return TokenFormat(token_id)

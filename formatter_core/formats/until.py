@@ -1,0 +1,71 @@
+"""Free text up to an end marker."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import VALUE, Lowered, Match, value_part
+from formatter_core.grammar import (
+    ANY_TEXT,
+    Bytes,
+    Capture,
+    Complement,
+    Grammar,
+    Intersection,
+    Node,
+    Sequence,
+    Terminal,
+    literal,
+)
+from formatter_core.limits import Limits
+
+__all__ = ["UntilFormat", "until"]
+
+
+@dataclass(frozen=True)
+class UntilFormat:
+    """Text, then `end`, which occurs there for the first time; the value is the text before it."""
+
+    end: str
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        end = literal(self.end)
+        body = Sequence((Capture(VALUE, Terminal(_text_before(end.value))), end))
+        return Lowered(Grammar({"until": body}, "until"), value=_value)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "until", "end": self.end}
+
+    def key(self) -> Hashable:
+        return ("until", self.end)
+
+
+def until(end: str) -> UntilFormat:
+    """Text in which `end` does not occur, then `end`, which is not captured. The first `end` ends it."""
+    if not isinstance(end, str) or not end:
+        raise InvalidFormat(f"until needs a non-empty text to end at, found {end!r}")
+    literal(end)  # refuses lone surrogates now, where the caller can see which text it was
+    return UntilFormat(end)
+
+
+def _text_before(end: bytes) -> Node:
+    """The texts T for which the first `end` in T + end is the one after T.
+
+    An earlier one lies inside T, or begins in T's last `period` bytes and runs into `end` itself, which happens
+    exactly where `end` repeats with that period.
+    """
+    periods = [length for length in range(1, len(end)) if end[length:] == end[:-length]]
+    return Intersection(
+        (
+            ANY_TEXT,
+            Complement(Sequence((ANY_TEXT, Bytes(end), ANY_TEXT))),
+            *(Complement(Sequence((ANY_TEXT, Bytes(end[:period])))) for period in periods),
+        )
+    )
+
+
+def _value(match: Match) -> str:
+    return value_part(match).text

@@ -1,0 +1,328 @@
+"""The state of one sequence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import bitmask
+from formatter_core.compiled import describe
+from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, TokenRejected
+from formatter_core.parse import Recognizer, parse
+from formatter_core.result import Ended, Result
+
+if TYPE_CHECKING:
+    from formatter_core.compiled import CompiledFormat
+
+__all__ = ["Formatter"]
+
+
+class Formatter:
+    """The state of one sequence: which tokens may come next, and what has come.
+
+    Made by `CompiledFormat.formatter`. A step is one accepted token, an end id included, or one accepted byte string.
+    One thread's at a time; overlapping use raises `ConcurrentUse`.
+    """
+
+    def __init__(self, compiled: CompiledFormat, end_ids: tuple[int, ...]) -> None:
+        self.compiled = compiled
+        self.end_ids = end_ids
+        self._state = compiled.engine_grammar.start()
+        self._steps: list[int | bytes] = []
+        self._ends = 0  # how many of the last steps are end ids
+        self._busy = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Formatter after {len(self._steps)} steps: {self.text[-40:]!r}>"
+
+    # --- masks -------------------------------------------------------------------------------------------------
+
+    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+        """Write the mask of the tokens that may come next: bit `i % 32` of word `i // 32` is set when token `i` may.
+
+        Args:
+            row: int32, C-contiguous, writable, one-dimensional. Words past the vocabulary are zeroed.
+
+        Raises:
+            DeadEnd: no token may come and the format may not end here.
+            BitmaskTooNarrow: an allowed token lies past the end of the row.
+            InvalidBitmask: the row is of another kind.
+        """
+        with self._exclusive():
+            self._fill(row)
+
+    def step(self, token_id: int, row: NDArray[np.int32]) -> None:
+        """`accept_token`, then `fill_bitmask`."""
+        with self._exclusive():
+            self._accept(token_id)
+            self._fill(row)
+
+    def allowed_tokens(self) -> list[int]:
+        """The ids of the tokens that may come next, sorted."""
+        with self._exclusive():
+            row = self._new_row()
+            self._fill(row)
+            return bitmask.allowed_ids(row)
+
+    # --- steps -------------------------------------------------------------------------------------------------
+
+    def accept_token(self, token_id: int) -> None:
+        """Append one token.
+
+        Raises:
+            TokenRejected: it is not allowed here; nothing was changed.
+        """
+        with self._exclusive():
+            self._accept(token_id)
+
+    def accept_bytes(self, data: bytes) -> None:
+        """Append bytes that came without a token, as one step.
+
+        Raises:
+            TokenRejected: they are not allowed here; nothing was changed.
+        """
+        with self._exclusive():
+            if self._ends or not self._state.accept_bytes(bytes(data)):
+                reason = "the sequence has ended" if self._ends else f"the bytes {bytes(data)!r} do not continue it"
+                raise TokenRejected(-1, position=len(self._steps), reason=reason)
+            self._steps.append(bytes(data))
+
+    def accept_tokens(self, token_ids: Iterable[int]) -> int:
+        """Append tokens up to the first one that is not allowed; returns how many were taken."""
+        with self._exclusive():
+            return self._accept_while_allowed(token_ids)
+
+    def count_valid(self, token_ids: Iterable[int]) -> int:
+        """How many of the tokens `accept_tokens` would take; nothing is changed."""
+        with self._exclusive():
+            taken = self._accept_while_allowed(token_ids)
+            self._rollback(taken)
+            return taken
+
+    def rollback(self, steps: int) -> None:
+        """Undo the last `steps` steps, end ids included.
+
+        Raises:
+            InvalidFormat: there are not that many.
+        """
+        with self._exclusive():
+            if not 0 <= steps <= len(self._steps):
+                raise InvalidFormat(f"cannot undo {steps} steps of {len(self._steps)}; ask for at most that many")
+            self._rollback(steps)
+
+    def reset(self) -> None:
+        """Begin again with the empty text."""
+        with self._exclusive():
+            self._state = self.compiled.engine_grammar.start()
+            self._steps.clear()
+            self._ends = 0
+
+    def fork(self) -> Formatter:
+        """An independent formatter in the same state, rollback history included."""
+        with self._exclusive():
+            copy = Formatter.__new__(Formatter)
+            copy.compiled = self.compiled
+            copy.end_ids = self.end_ids
+            copy._state = self._state.fork()
+            copy._steps = self._steps.copy()
+            copy._ends = self._ends
+            copy._busy = threading.Lock()
+            return copy
+
+    # --- where it stands ---------------------------------------------------------------------------------------
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an end id was accepted."""
+        return self._ends > 0
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether the text so far is complete."""
+        with self._exclusive():
+            return self._state.can_stop()
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the text so far is complete and no token of text may follow."""
+        with self._exclusive():
+            return self._must_stop()
+
+    def forced_bytes(self) -> bytes:
+        """The longest byte string that begins every completion; empty when `can_stop`; it may end inside a character."""
+        with self._exclusive():
+            return b"" if self._ends else self._state.forced_bytes(self.compiled.limits.forced_bytes)
+
+    def explain(self, token_id: int) -> str:
+        """Why a token is allowed or not: the text so far, what is expected, and where in the format."""
+        with self._exclusive():
+            return self._explain(token_id)
+
+    # --- what has come -----------------------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The accepted token ids, end ids included."""
+        return tuple(step for step in self._steps if isinstance(step, int))
+
+    @property
+    def bytes(self) -> bytes:
+        """The accepted bytes; end ids have none."""
+        return b"".join(part for part in self._parts() if isinstance(part, bytes))
+
+    @property
+    def text(self) -> str:
+        """The accepted bytes as text; a character that is not complete becomes U+FFFD."""
+        return self.bytes.decode("utf-8", "replace")
+
+    @property
+    def captures(self) -> Mapping[str, tuple[Any, ...]]:
+        """The captured values of the text so far, by name; empty until it is complete."""
+        return self.result().captures
+
+    def result(self, ended: Ended | None = None) -> Result:
+        """The outcome so far.
+
+        Args:
+            ended: how the sequence ended, as the caller knows it; None means `"end"` once an end id was accepted.
+
+        A text is complete when it is in the format and was ended by the format's own rules: by an end id, or
+        because nothing may follow.
+        """
+        with self._exclusive():
+            how: Ended | None = "end" if ended is None and self._ends else ended
+            complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
+            match = parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits) if complete else None
+            missing = None if match is not None else self._what_is_missing(how)
+            return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match)
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise ConcurrentUse("a formatter is one thread's at a time; give each thread a fork of its own")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _new_row(self) -> NDArray[np.int32]:
+        return np.zeros(self.compiled.vocabulary.words, dtype=np.int32)
+
+    def _fill(self, row: NDArray[np.int32]) -> None:
+        bitmask.check_row(row)
+        words = self.compiled.vocabulary.words
+        if row.size < words:
+            full = self._new_row()
+            self._fill(full)
+            needed = int(np.flatnonzero(full)[-1]) + 1
+            if needed > row.size:
+                raise BitmaskTooNarrow(width=row.size, needed=needed)
+            row[:] = full[: row.size]
+            return
+        row[words:] = 0
+        text = row[:words]
+        if self._ends:
+            text[:] = 0
+        else:
+            self._state.fill_bitmask(text)
+            bitmask.clear_ids(text, self.end_ids)
+        if self._ends or self._state.can_stop():
+            bitmask.set_ids(text, self.end_ids)
+        elif not text.any():
+            raise DeadEnd(self.bytes, describe(self._recognizer().expected()))
+
+    def _accept(self, token_id: int) -> None:
+        if not self._try(token_id):
+            raise TokenRejected(token_id, position=len(self._steps), reason=self._explain(token_id))
+
+    def _try(self, token_id: int) -> bool:
+        if token_id in self.end_ids:
+            if not self._ends and not self._state.can_stop():
+                return False
+            self._ends += 1
+        elif self._ends or not 0 <= token_id < len(self.compiled.vocabulary) or not self._state.accept_token(token_id):
+            return False
+        self._steps.append(int(token_id))
+        return True
+
+    def _accept_while_allowed(self, token_ids: Iterable[int]) -> int:
+        taken = 0
+        for token_id in token_ids:
+            if not self._try(token_id):
+                break
+            taken += 1
+        return taken
+
+    def _rollback(self, steps: int) -> None:
+        if not steps:
+            return
+        ends = min(steps, self._ends)
+        self._ends -= ends
+        if steps > ends:
+            self._state.rollback(steps - ends)
+        del self._steps[len(self._steps) - steps :]
+
+    def _must_stop(self) -> bool:
+        if not self._state.can_stop():
+            return False
+        row = self._new_row()
+        self._state.fill_bitmask(row)
+        bitmask.clear_ids(row, self.end_ids)
+        return not row.any()
+
+    def _parts(self) -> list[bytes | int]:
+        """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
+        vocabulary = self.compiled.vocabulary
+        parts: list[bytes | int] = []
+        for step in self._steps[: len(self._steps) - self._ends]:
+            if isinstance(step, int):
+                text = vocabulary.text_token(step)
+                parts.append(step if text is None else text)
+            else:
+                parts.append(step)
+        return parts
+
+    def _recognizer(self) -> Recognizer:
+        recognizer = Recognizer(self.compiled.lowered.grammar, self.compiled.limits)
+        for part in self._parts():
+            if isinstance(part, int):
+                recognizer.push_token(part)
+            else:
+                for byte in part:
+                    recognizer.push(byte)
+        return recognizer
+
+    def _explain(self, token_id: int) -> str:
+        so_far = f"after {self.text[-40:]!r}"
+        if self._ends:
+            verdict = "allowed" if token_id in self.end_ids else "not allowed"
+            return f"{verdict}: the sequence has ended, so only end ids may follow"
+        if token_id in self.end_ids:
+            if self._state.can_stop():
+                return f"allowed: {so_far} the format may end"
+            return f"not allowed: {so_far} the format may not end; expected {describe(self._recognizer().expected())}"
+        if not 0 <= token_id < len(self.compiled.vocabulary):
+            return f"not allowed: the vocabulary has no token {token_id}, only 0 to {len(self.compiled.vocabulary) - 1}"
+        recognizer = self._recognizer()
+        expected = describe(recognizer.expected()) or "the end"
+        if token_id in recognizer.next_tokens():
+            return f"allowed: {so_far} the format asks for this token by its id"
+        text = self.compiled.vocabulary.text_token(token_id)
+        if not text:
+            return f"not allowed: the token has no text (a special token, or a hole); {so_far} expected {expected}"
+        for index, byte in enumerate(text):
+            if not recognizer.push(byte):
+                return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {index}"
+        return f"allowed: {so_far} expected {expected}, and {text!r} continues it"
+
+    def _what_is_missing(self, ended: Ended | None) -> str:
+        if self._state.can_stop():
+            return f"the format could end here, but also go on, and no end id was accepted (ended: {ended})"
+        return f"the text is cut; expected {describe(self._recognizer().expected())}"

@@ -1,0 +1,88 @@
+"""What a text turned out to be: its captures, its value, and whether it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from formatter_core.errors import IncompleteResult
+from formatter_core.format import Converter, Lowered, Match, text_of
+
+__all__ = ["Capture", "Ended", "Result"]
+
+Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """One value that was captured. `start` and `end` count bytes of the text."""
+
+    name: str
+    value: Any
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one sequence.
+
+    Attributes:
+        bytes: what was generated, end ids left out.
+        tokens: the token ids that spelt it, end ids included; empty for a text that was parsed without tokens.
+        ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it goes on.
+        missing: what was still expected, as a sentence; None when the text is complete.
+    """
+
+    bytes: bytes
+    tokens: tuple[int, ...]
+    ended: Ended | None
+    missing: str | None
+    _lowered: Lowered
+    _match: Match | None
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; a character that was cut becomes U+FFFD."""
+        return self.bytes.decode("utf-8", "replace")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the text is in the format and ended by the format's own rules."""
+        return self.missing is None
+
+    @cached_property
+    def spans(self) -> tuple[Capture, ...]:
+        """Every capture in order of its start, an outer one before those inside it; empty unless the text parses."""
+        return tuple(self._spans())
+
+    @cached_property
+    def captures(self) -> Mapping[str, tuple[Any, ...]]:
+        """The captured values by name, in order."""
+        found: dict[str, list[Any]] = {}
+        for capture in self.spans:
+            found.setdefault(capture.name, []).append(capture.value)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def value(self) -> Any:
+        """The typed value of the whole text.
+
+        Raises:
+            IncompleteResult: the text is not complete; the message says what is missing.
+        """
+        if self.missing is not None or self._match is None:
+            raise IncompleteResult(ended=self.ended, missing=self.missing or "the text is not in the format")
+        return self._lowered.value(self._match)
+
+    def _spans(self) -> Iterator[Capture]:
+        stack = [] if self._match is None else list(reversed(self._match.children))
+        while stack:
+            match = stack.pop()
+            stack.extend(reversed(match.children))
+            if not match.name.startswith("."):
+                convert: Converter = self._lowered.converters.get(match.name, text_of)
+                yield Capture(match.name, convert(match), match.text, match.start, match.end)
