@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Everything a developer runs, each command with its own set-up; needs only Python 3.10 or newer.
+
+    python3.11 dev.py demo        the main job: examples/quickstart.py with the small model that is in the repository
+    python3.11 dev.py test        the fast tests (arguments go to pytest)
+    python3.11 dev.py lint        ruff and mypy, and clippy and rustfmt where cargo is there
+    python3.11 dev.py real        the tests with the real inference engines
+    python3.11 dev.py install     pip install into a clean environment without cargo, then the demo from there
+    python3.11 dev.py run ENV …   a Python command line in one of the environments
+
+Environments lie outside the checkout, under $FORMATTER_CACHE or ~/.cache/formatter-core, and are named by a hash of
+what they hold: made when absent, shared by all checkouts. The project itself is not installed in them but read from
+this checkout. Torch is installed first and alone, so that a CPU build that pip prefers is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+TORCH = "torch==2.13.0"
+CORE = ["numpy>=1.24", "kbnf==0.4.2"]
+TESTING = ["pytest>=8", "hypothesis>=6.100", "jsonschema>=4.20"]
+TOKENIZERS = ["tiktoken>=0.7", "sentencepiece>=0.2", "mistral-common>=1.5"]
+
+#: What each environment holds, installed in this order; each list is one call of pip.
+ENVIRONMENTS: dict[str, list[list[str]]] = {
+    "dev": [
+        [TORCH],
+        [*CORE, *TESTING, *TOKENIZERS, "transformers>=5.0", "safetensors", "pydantic>=2.6", "regex>=2024.5.15"],
+        ["mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
+    ],
+    "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors"]],
+    "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    commands = {"demo": demo, "test": test, "lint": lint, "real": real, "install": install, "run": run}
+    if not arguments or arguments[0] not in commands:
+        print(__doc__)
+        return 2
+    return commands[arguments[0]](list(arguments[1:]))
+
+
+def demo(arguments: list[str]) -> int:
+    build_native()
+    return python("dev", "examples/quickstart.py", *arguments)
+
+
+def test(arguments: list[str]) -> int:
+    build_native()
+    return python("dev", "-m", "pytest", *arguments)
+
+
+def lint(arguments: list[str]) -> int:
+    failures = python("dev", "-m", "ruff", "check", ".")
+    failures += python("dev", "-m", "ruff", "format", "--check", ".")
+    failures += python("dev", "-m", "mypy", "formatter_core", "integrations", "dev.py", "scripts")
+    crate = ROOT / "formatter_core" / "engine" / "native"
+    cargo = shutil.which("cargo")
+    if cargo and crate.is_dir():
+        failures += command([cargo, "fmt", "--check"], cwd=crate)
+        failures += command([cargo, "clippy", "--release", "--offline", "--", "-D", "warnings"], cwd=crate)
+        failures += command([cargo, "test", "--release", "--offline", "--quiet"], cwd=crate)
+    return min(failures, 1)
+
+
+def real(arguments: list[str]) -> int:
+    build_native()
+    failures = 0
+    for name in ("dev", "transformers-4.46"):
+        print(f"--- real engines in the environment {name}", flush=True)
+        failures += python(name, "-m", "pytest", "tests/engines_real/test_transformers.py", *arguments)
+    return min(failures, 1)
+
+
+def install(arguments: list[str]) -> int:
+    """A clean environment, no cargo on the PATH: the package must install and do its main job."""
+    base = environment("install")
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        fresh = Path(folder) / "bin" / "python"
+        packages = next((Path(folder) / "lib").glob("python*/site-packages"))
+        # The heavy packages come from the kept environment; what is under test is installed here.
+        (packages / "kept.pth").write_text(f"{next((base / 'lib').glob('python*/site-packages'))}\n")
+        without_cargo = os.pathsep.join(
+            entry for entry in os.environ["PATH"].split(os.pathsep) if not (Path(entry) / "cargo").exists()
+        )
+        clean = {**variables(), "PATH": without_cargo}
+        clean.pop("PYTHONPATH")
+        checkout = Path(folder) / "checkout"
+        shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", "target", "build", "*.egg-info"))
+        failures = command([str(fresh), "-m", "pip", "install", "--quiet", f"{checkout}[transformers]"], env=clean)
+        if failures:
+            return failures
+        quickstart = str(checkout / "examples" / "quickstart.py")
+        return command([str(fresh), quickstart, *arguments], cwd=Path(folder), env=clean)
+
+
+def run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in ENVIRONMENTS:
+        print(f"dev.py run ENV ARGUMENTS, where ENV is one of {', '.join(ENVIRONMENTS)}")
+        return 2
+    return python(arguments[0], *arguments[1:])
+
+
+def build_native() -> None:
+    """Build the native grammar engine in place where cargo is there; without it the kbnf package does the work."""
+    crate = ROOT / "formatter_core" / "engine" / "native"
+    cargo = shutil.which("cargo")
+    if cargo and crate.is_dir() and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=crate):
+        sys.exit("cargo is here, but the native grammar engine did not build")
+
+
+def python(name: str, *arguments: str) -> int:
+    return command([str(environment(name) / "bin" / "python"), *arguments], env=variables())
+
+
+def variables() -> dict[str, str]:
+    sources = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
+    return {**os.environ, "PYTHONPATH": sources, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None = None) -> int:
+    return subprocess.run(list(words), cwd=cwd, env=env, check=False).returncode
+
+
+def environment(name: str) -> Path:
+    """The folder of an environment, made now where it is absent."""
+    steps = ENVIRONMENTS[name]
+    content = repr((steps, sys.version_info[:2], sys.platform))
+    cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
+    folder = cache / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    with locked(folder.with_suffix(".lock")):
+        if not (folder / "complete").exists():
+            print(f"making the environment {folder} (once)", flush=True)
+            venv.create(folder, with_pip=True, clear=True)
+            for packages in steps:
+                words = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages]
+                if command(words, cwd=cache):
+                    sys.exit(f"pip could not install {' '.join(packages)}")
+            (folder / "complete").write_text(content)
+    return folder
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Two checkouts that start at once must not make the same environment twice."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
