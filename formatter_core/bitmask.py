@@ -154,7 +154,7 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.flags.c_contiguous or len(rows) < len(formatters):
         shape = getattr(rows, "shape", None)
         raise InvalidBitmask(
-            f"{len(formatters)} formatters need a C-contiguous array of as many bitmask rows, but the shape is {shape}; "
+            f"{len(formatters)} formatters need a C-contiguous array of as many bitmask rows, not shape {shape}; "
             "make it with bitmask.allocate(rows, size)"
         )
     for formatter, row in zip(formatters, rows, strict=False):
