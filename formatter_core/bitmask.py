@@ -7,7 +7,7 @@ rows to torch logits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -27,6 +27,13 @@ __all__ = [
     "unpack",
     "words",
 ]
+
+
+_BIT_ARRAY = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32)).view(np.int32)
+_BITS = list(_BIT_ARRAY)
+_OTHER_BITS = list(~_BIT_ARRAY)
+# Up to here a loop over numpy scalars beats the vectorised form. End ids are set in every mask, and are few.
+_FEW = 16
 
 
 class FillsBitmask(Protocol):
@@ -76,29 +83,38 @@ def get(row: NDArray[np.int32], token_id: int) -> bool:
     return 0 <= word < len(row) and bool(int(row[word]) >> (token_id & 31) & 1)
 
 
-def set_ids(row: NDArray[np.int32], token_ids: Iterable[int]) -> None:
+def set_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
     """Allow these tokens, in place.
 
     Raises:
         BitmaskTooNarrow: a token lies past the end of the row; nothing was changed.
         InvalidBitmask: a negative id; nothing was changed.
     """
-    ids = np.fromiter(token_ids, dtype=np.int64)
-    if not ids.size:
+    if not len(token_ids):
         return
-    if ids.min() < 0:
-        raise InvalidBitmask(f"the token id {ids.min()} is negative; token ids count from 0")
-    needed = words(int(ids.max()) + 1)
-    if needed > len(row):
-        raise BitmaskTooNarrow(width=len(row), needed=needed)
-    np.bitwise_or.at(row.view(np.uint32), ids >> 5, _bits(ids))
+    lowest, highest = min(token_ids), max(token_ids)
+    if lowest < 0:
+        raise InvalidBitmask(f"the token id {lowest} is negative; token ids count from 0")
+    if highest >= 32 * len(row):
+        raise BitmaskTooNarrow(width=len(row), needed=words(highest + 1))
+    if len(token_ids) <= _FEW:
+        for token_id in token_ids:
+            row[token_id >> 5] |= _BITS[token_id & 31]
+    else:
+        ids = np.asarray(token_ids, dtype=np.int64)
+        np.bitwise_or.at(row, ids >> 5, _BIT_ARRAY[ids & 31])
 
 
-def clear_ids(row: NDArray[np.int32], token_ids: Iterable[int]) -> None:
+def clear_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
     """Forbid these tokens, in place; ids outside the row are forbidden already."""
-    ids = np.fromiter(token_ids, dtype=np.int64)
-    ids = ids[(ids >= 0) & (ids < 32 * len(row))]
-    np.bitwise_and.at(row.view(np.uint32), ids >> 5, ~_bits(ids))
+    if len(token_ids) <= _FEW:
+        for token_id in token_ids:
+            if 0 <= token_id < 32 * len(row):
+                row[token_id >> 5] &= _OTHER_BITS[token_id & 31]
+    else:
+        ids = np.asarray(token_ids, dtype=np.int64)
+        ids = ids[(ids >= 0) & (ids < 32 * len(row))]
+        np.bitwise_and.at(row, ids >> 5, ~_BIT_ARRAY[ids & 31])
 
 
 def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -165,6 +181,3 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
         row.fill(0)
         formatter.fill_bitmask(row)
 
-
-def _bits(ids: NDArray[np.int64]) -> NDArray[np.uint32]:
-    return np.left_shift(np.uint32(1), (ids & 31).astype(np.uint32))
