@@ -1,0 +1,375 @@
+"""The state of one sequence: every sentence of its contract."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from formatter_core import Compiler, Formatter, Vocabulary, bitmask, formats
+from formatter_core.errors import (
+    BitmaskTooNarrow,
+    ConcurrentUse,
+    DeadEnd,
+    IncompleteResult,
+    InvalidBitmask,
+    InvalidFormat,
+    InvalidVocabulary,
+    TokenRejected,
+)
+
+from .conftest import END
+
+
+def formatter_of(compiler: Compiler, format, text: bytes = b"", **options) -> Formatter:
+    formatter = compiler.compile(format).formatter(**options)
+    if text:
+        formatter.accept_bytes(text)
+    return formatter
+
+
+class TestMasks:
+    def test_a_token_is_allowed_iff_it_begins_a_completion(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        words = ["abc", "ab", "été", "日本", "x😀"]
+        formatter = formatter_of(compiler, formats.choice(words))
+        expected = [
+            token_id
+            for token_id in range(len(vocabulary))
+            if (data := vocabulary.text_token(token_id)) and any(word.encode().startswith(data) for word in words)
+        ]
+        assert formatter.allowed_tokens() == expected
+        assert vocabulary.tokens.index(b"ab") in expected
+
+    def test_duplicates_are_both_allowed(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        ids = [token_id for token_id, data in enumerate(vocabulary.tokens) if data == b"ab"]
+        assert len(ids) == 2
+        assert set(ids) <= set(formatter_of(compiler, formats.choice(["ab"])).allowed_tokens())
+
+    def test_tokens_without_bytes_are_never_allowed(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        allowed = set(formatter_of(compiler, formats.regex("(?s).*")).allowed_tokens())
+        for token_id, data in enumerate(vocabulary.tokens):
+            if token_id != END and not data:
+                assert token_id not in allowed
+
+    def test_a_token_may_end_inside_a_character(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["é"]), b"\xc3")
+        assert formatter.allowed_tokens() == [0xA9]
+        assert formatter.text == "\ufffd"
+        assert not formatter.can_stop
+
+    def test_words_past_the_vocabulary_are_zeroed(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        row = np.full(vocabulary.words + 5, -1, dtype=np.int32)
+        formatter.fill_bitmask(row)
+        assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
+
+    def test_a_row_may_be_narrow_as_long_as_the_allowed_tokens_fit(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["\x01", "\x02"]))
+        row = np.zeros(1, dtype=np.int32)
+        formatter.fill_bitmask(row)
+        assert bitmask.allowed_ids(row) == [1, 2]
+        formatter.accept_bytes(b"\x01")
+        with pytest.raises(BitmaskTooNarrow) as fault:
+            formatter.fill_bitmask(row)
+        assert (fault.value.width, fault.value.needed) == (1, END // 32 + 1)
+
+    @pytest.mark.parametrize(
+        "row",
+        [np.zeros(20, dtype=np.int64), np.zeros(20, dtype=np.uint32), np.zeros((2, 20), dtype=np.int32),
+         np.zeros(40, dtype=np.int32)[::2], [0] * 20],
+    )  # fmt: skip
+    def test_other_rows_are_refused(self, compiler: Compiler, row) -> None:
+        with pytest.raises(InvalidBitmask):
+            formatter_of(compiler, formats.regex("a*")).fill_bitmask(row)
+
+    def test_read_only_rows_are_refused(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        row = np.zeros(vocabulary.words, dtype=np.int32)
+        row.flags.writeable = False
+        with pytest.raises(InvalidBitmask):
+            formatter_of(compiler, formats.regex("a*")).fill_bitmask(row)
+
+    def test_step_is_accept_and_fill(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("ab*"))
+        row = np.zeros(vocabulary.words, dtype=np.int32)
+        formatter.step(ord("a"), row)
+        assert formatter.tokens == (ord("a"),)
+        assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
+
+    def test_a_batch_is_filled_at_once(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("ab"))
+        rows = bitmask.allocate(2, len(vocabulary))
+        bitmask.fill_batch([formatter, None], rows)
+        assert bitmask.allowed_ids(rows[0]) == formatter.allowed_tokens()
+        assert set(range(len(vocabulary))) <= set(bitmask.allowed_ids(rows[1]))
+
+
+class TestDeadEnd:
+    def test_a_vocabulary_that_lacks_the_bytes(self) -> None:
+        compiler = Compiler(Vocabulary([b"a", b"c", None], [2]))
+        formatter = compiler.compile(formats.regex("ab")).formatter()
+        formatter.accept_token(0)
+        with pytest.raises(DeadEnd) as fault:
+            formatter.fill_bitmask(np.zeros(1, dtype=np.int32))
+        assert fault.value.text == b"a"
+        with pytest.raises(DeadEnd):
+            formatter.allowed_tokens()
+
+    def test_no_dead_end_where_the_format_may_end(self) -> None:
+        compiler = Compiler(Vocabulary([b"a", b"c", None], [2]))
+        formatter = compiler.compile(formats.regex("ab?")).formatter()
+        formatter.accept_token(0)
+        assert formatter.allowed_tokens() == [2]
+        assert formatter.must_stop
+
+
+class TestEnds:
+    def test_the_end_is_allowed_exactly_when_the_format_may_end(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["a", "abc"]))
+        seen = []
+        for byte in b"abc":
+            seen.append((formatter.can_stop, formatter.must_stop, END in formatter.allowed_tokens()))
+            formatter.accept_token(byte)
+        seen.append((formatter.can_stop, formatter.must_stop, END in formatter.allowed_tokens()))
+        assert seen == [(False, False, False), (True, False, True), (False, False, False), (True, True, True)]
+
+    def test_after_the_end_only_ends_count(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        formatter.accept_token(ord("a"))
+        formatter.accept_token(END)
+        assert formatter.is_finished
+        assert formatter.allowed_tokens() == [END]
+        with pytest.raises(TokenRejected):
+            formatter.accept_token(ord("a"))
+        with pytest.raises(TokenRejected):
+            formatter.accept_bytes(b"a")
+        formatter.accept_token(END)
+        assert formatter.tokens == (ord("a"), END, END)
+        assert formatter.bytes == b"a"
+        formatter.rollback(1)
+        assert formatter.is_finished
+        formatter.rollback(1)
+        assert not formatter.is_finished
+        assert formatter.allowed_tokens() == [ord("a"), 278, END] or ord("a") in formatter.allowed_tokens()
+
+    def test_a_request_may_have_end_ids_of_its_own(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.regex("[ab]*"), end_ids=[ord("b"), END + 1])
+        allowed = formatter.allowed_tokens()
+        assert {ord("a"), ord("b"), END + 1} <= set(allowed)
+        assert END not in allowed
+        formatter.accept_token(ord("b"))  # an end id is never text, whatever its bytes
+        assert formatter.is_finished
+        assert formatter.bytes == b""
+
+    @pytest.mark.parametrize("end_ids", [[], [-1], [10**6]])
+    def test_end_ids_that_cannot_be(self, compiler: Compiler, end_ids) -> None:
+        with pytest.raises(InvalidVocabulary):
+            compiler.compile(formats.regex("a")).formatter(end_ids=end_ids)
+
+    def test_a_finished_sequence_forces_nothing(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["ab"]), b"ab")
+        assert formatter.forced_bytes() == b""
+        formatter.accept_token(END)
+        assert formatter.forced_bytes() == b""
+
+
+class TestSteps:
+    @pytest.mark.parametrize("token_id", [ord("x"), END, END + 1, -1, 10**6, 274 + 20])
+    def test_a_rejected_token_changes_nothing(self, compiler: Compiler, token_id: int) -> None:
+        formatter = formatter_of(compiler, formats.regex("ab+"))
+        formatter.accept_token(ord("a"))
+        before = formatter.allowed_tokens()
+        with pytest.raises(TokenRejected) as fault:
+            formatter.accept_token(token_id)
+        assert (fault.value.token_id, fault.value.position) == (token_id, 1)
+        assert formatter.allowed_tokens() == before
+        assert formatter.tokens == (ord("a"),)
+
+    def test_rejected_bytes_change_nothing(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.regex("ab+"), b"ab")
+        with pytest.raises(TokenRejected):
+            formatter.accept_bytes(b"bbx")
+        assert formatter.bytes == b"ab"
+        formatter.accept_bytes(b"bb")
+        assert formatter.bytes == b"abbb"
+
+    def test_accept_tokens_stops_before_the_first_that_is_not_allowed(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.regex("ab+"))
+        assert formatter.count_valid(b"abxb") == 2
+        assert formatter.tokens == ()
+        assert formatter.accept_tokens(b"abxb") == 2
+        assert formatter.bytes == b"ab"
+        assert formatter.accept_tokens([ord("b"), END, ord("b")]) == 2
+        assert formatter.is_finished
+
+    def test_rollback_undoes_steps(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("(abc)*"))
+        masks = []
+        steps = [vocabulary.tokens.index(b"abc"), ord("a"), vocabulary.tokens.index(b"bc"), ord("a")]
+        for token_id in steps:
+            masks.append(formatter.allowed_tokens())
+            formatter.accept_token(token_id)
+        for token_id in reversed(steps):
+            formatter.rollback(1)
+            assert formatter.allowed_tokens() == masks.pop(), token_id
+        assert formatter.bytes == b""
+        for count in (1, -1):
+            with pytest.raises(InvalidFormat):
+                formatter.rollback(count)
+
+    def test_a_fork_goes_its_own_way(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["abc", "abd"]), b"ab")
+        fork = formatter.fork()
+        fork.accept_token(ord("d"))
+        formatter.accept_token(ord("c"))
+        assert (formatter.text, fork.text) == ("abc", "abd")
+        fork.rollback(2)
+        assert fork.bytes == b""
+        assert fork.accept_tokens(b"abc") == 3
+
+    def test_reset_begins_again(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.choice(["ab"]), b"ab")
+        formatter.accept_token(END)
+        formatter.reset()
+        assert (formatter.tokens, formatter.bytes, formatter.is_finished) == ((), b"", False)
+        assert formatter.accept_tokens(b"ab") == 2
+
+
+class TestForcedBytes:
+    @pytest.mark.parametrize(
+        ("format", "text", "forced"),
+        [
+            (formats.choice(["abcd", "abce"]), b"", b"abc"),
+            (formats.choice(["abcd", "abce"]), b"abc", b""),
+            (formats.choice(["ab", "abcd"]), b"", b"ab"),
+            (formats.choice(["ab", "abcd"]), b"ab", b""),
+            (formats.choice(["é", "è"]), b"", b"\xc3"),
+            (formats.json_schema({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}), b'{"a":',
+             b""),
+            (formats.kbnf('start ::= "(" start ")" | "[]";'), b"([", b"])"),
+        ],
+    )  # fmt: skip
+    def test_the_longest_common_beginning(self, compiler: Compiler, format, text: bytes, forced: bytes) -> None:
+        assert formatter_of(compiler, format, text).forced_bytes() == forced
+
+    def test_it_is_bounded(self, vocabulary: Vocabulary) -> None:
+        from formatter_core import Limits
+
+        compiler = Compiler(vocabulary, limits=Limits(forced_bytes=5))
+        assert compiler.compile(formats.choice(["abcdefgh"])).formatter().forced_bytes() == b"abcde"
+
+
+class TestResult:
+    def test_complete_by_an_end_id(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.integer())
+        formatter.accept_tokens([ord("1"), ord("2"), END])
+        result = formatter.result()
+        assert (result.value, result.ended, result.is_complete, result.text) == (12, "end", True, "12")
+        assert result.tokens == (ord("1"), ord("2"), END)
+
+    def test_a_cut_text_has_no_value_even_where_it_could_have_ended(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.integer(), b"12")
+        for ended in ("length", "stop_string", "error", None):
+            result = formatter.result(ended)
+            assert not result.is_complete
+            with pytest.raises(IncompleteResult) as fault:
+                _ = result.value
+            assert fault.value.ended == ended
+            assert fault.value.missing
+
+    def test_complete_because_nothing_may_follow(self, compiler: Compiler) -> None:
+        assert formatter_of(compiler, formats.choice(["ab"]), b"ab").result("length").value == "ab"
+
+    def test_captures_once_complete(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.text("n=", formats.Hole(formats.integer(), "n"), ";"), b"n=5")
+        assert formatter.captures == {}
+        formatter.accept_token(ord(";"))
+        assert formatter.captures == {"n": (5,)}
+
+
+class TestExplain:
+    def test_it_says_why(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.text("n=", formats.Hole(formats.integer(), "n"), ";"), b"n=")
+        assert formatter.explain(ord("5")).startswith("allowed")
+        assert formatter.explain(ord("x")).startswith("not allowed")
+        assert "n" in formatter.explain(ord("x"))
+        assert formatter.explain(END).startswith("not allowed")
+        assert formatter.explain(10**6).startswith("not allowed")
+        assert formatter.explain(-1).startswith("not allowed")
+
+    def test_it_agrees_with_the_mask(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("(ab|日)*c?"), b"ab")
+        allowed = set(formatter.allowed_tokens())
+        for token_id in range(len(vocabulary)):
+            assert formatter.explain(token_id).startswith("allowed") == (token_id in allowed), token_id
+
+
+class TestTokensById:
+    def test_a_special_token_is_allowed_where_the_format_names_it(self, compiler: Compiler) -> None:
+        special = END + 1
+        format = formats.sequence(formats.choice(["a"]), formats.token(special), formats.choice(["b"]))
+        formatter = formatter_of(compiler, format)
+        assert special not in formatter.allowed_tokens()
+        formatter.accept_token(ord("a"))
+        assert formatter.allowed_tokens() == [special]
+        assert formatter.forced_bytes() == b""
+        assert formatter.accept_tokens([special, ord("b"), END]) == 3
+        assert formatter.bytes == b"ab"
+        assert formatter.result().value == ("a", special, "b")
+
+    @pytest.mark.parametrize("token_id", [END, ord("a"), 10**6])
+    def test_a_token_that_is_text_or_an_end_or_unknown_is_refused(self, compiler: Compiler, token_id: int) -> None:
+        with pytest.raises(InvalidFormat):
+            compiler.compile(formats.token(token_id))
+
+
+class TestThreads:
+    def test_overlapping_use_is_noticed(self, compiler: Compiler) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        inside, leave = threading.Event(), threading.Event()
+        fill = formatter._state.fill_bitmask
+
+        def slow(row) -> None:
+            inside.set()
+            leave.wait(10)
+            fill(row)
+
+        class Slow:
+            fill_bitmask = staticmethod(slow)
+            can_stop = formatter._state.can_stop
+
+        formatter._state = Slow()  # type: ignore[assignment]
+        worker = threading.Thread(target=formatter.allowed_tokens)
+        worker.start()
+        inside.wait(10)
+        try:
+            with pytest.raises(ConcurrentUse):
+                formatter.accept_token(ord("a"))
+        finally:
+            leave.set()
+            worker.join()
+
+    def test_compiled_formats_are_shared(self, compiler: Compiler) -> None:
+        compiled = compiler.compile(formats.regex("(ab)*"))
+        failures = []
+
+        def work() -> None:
+            for _ in range(5):
+                formatter = compiled.formatter()
+                if formatter.accept_tokens(b"ababab") != 6 or not formatter.can_stop:
+                    failures.append(formatter.text)
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert not failures
+
+
+def test_min_bytes_and_fingerprint(compiler: Compiler, vocabulary: Vocabulary) -> None:
+    compiled = compiler.compile(formats.choice(["abc", "é", "ab日"]))
+    assert compiled.min_bytes == 2
+    again = Compiler(vocabulary).compile(formats.choice(["abc", "é", "ab日"]))
+    assert again.fingerprint == compiled.fingerprint
+    assert compiler.compile(formats.choice(["abc", "é"])).fingerprint != compiled.fingerprint
