@@ -45,8 +45,9 @@ def numbers(
     if high is None or high.value >= 0:
         found.append(_magnitudes(low if low is not None and low.value >= 0 else zero, high))
     if low is None or low.value < 0:
-        nearest = _Bound(-high.value, high.strict) if high is not None and high.value < 0 else _Bound(Decimal(0), True)
-        found.append(Sequence((_MINUS, _magnitudes(nearest, None if low is None else _Bound(-low.value, low.strict)))))
+        # copy_negate, because a minus sign would round a Decimal to the context's precision.
+        nearest = _Bound(high.value.copy_negate(), high.strict) if high is not None and high.value < 0 else _Bound(Decimal(0), True)
+        found.append(Sequence((_MINUS, _magnitudes(nearest, None if low is None else _Bound(low.value.copy_negate(), low.strict)))))
     return Choice(tuple(found))
 
 
