@@ -164,20 +164,24 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
 
     Raises:
         InvalidBitmask: `rows` is not such an array, or has fewer rows than there are formatters.
-        FormatterError: what a formatter raised; the rows before its own are filled, its own is all zeros
-            (nothing allowed), and the later ones are untouched.
+        FormatterError: what a formatter raised; the rows before its own are filled, its own and the later ones
+            are all zeros, so that nothing is allowed there.
     """
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or not rows.flags.c_contiguous or len(rows) < len(formatters):
-        shape = getattr(rows, "shape", None)
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) < len(formatters):
         raise InvalidBitmask(
-            f"{len(formatters)} formatters need a C-contiguous array of as many bitmask rows, not shape {shape}; "
-            "make it with bitmask.allocate(rows, size)"
+            f"{len(formatters)} formatters need a numpy array of as many bitmask rows, not one of shape "
+            f"{getattr(rows, 'shape', None)}; make it with bitmask.allocate(rows, size)"
         )
-    for formatter, row in zip(formatters, rows, strict=False):
-        check_row(row)
-        if formatter is None:
-            row.fill(-1)
-            continue
-        row.fill(0)
-        formatter.fill_bitmask(row)
+    if len(formatters):
+        check_row(rows[0])
+    filled = 0
+    try:
+        for formatter, row in zip(formatters, rows, strict=False):
+            if formatter is None:
+                row.fill(-1)
+            else:
+                formatter.fill_bitmask(row)
+            filled += 1
+    finally:
+        rows[filled : len(formatters)] = 0
 
