@@ -17,6 +17,7 @@
     ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
     ├── TokenRejected               a token that the format does not allow        token_id, position
     ├── DeadEnd                     the vocabulary cannot continue the text       text
+    ├── AllowedTokensForbidden      another rule forbids all that may come next   text
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
     ├── ConcurrentUse               one formatter used by two threads at once
@@ -30,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "AllowedTokensForbidden",
     "BitmaskTooNarrow",
     "ConcurrentUse",
     "DeadEnd",
@@ -194,6 +196,18 @@ class DeadEnd(FormatterError):
         super().__init__(
             f"no token of the vocabulary continues {tail!r} (expected: {expected}); "
             "use a format that the vocabulary can spell"
+        )
+
+
+class AllowedTokensForbidden(FormatterError):
+    """Another rule of the inference engine forbids every token that the format allows."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        tail = text[-40:].decode("utf-8", "replace")
+        super().__init__(
+            f"every token that the format allows after {tail!r} is forbidden by another rule of the engine "
+            "(a banned word, another logits processor); drop that rule or change the format"
         )
 
 

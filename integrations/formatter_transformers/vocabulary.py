@@ -1,0 +1,44 @@
+"""A tokenizer of transformers as a `Vocabulary`, read once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from formatter_core import Compiler, Vocabulary
+from formatter_transformers import _compat
+
+__all__ = ["compiler_for", "create_vocabulary"]
+
+_Key = tuple[int, int | None, tuple[int, ...] | None]
+_compilers: WeakKeyDictionary[Any, dict[_Key, Compiler]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
+    """The vocabulary of a tokenizer, fast or slow; made once for each tokenizer object.
+
+    Args:
+        tokenizer: what `AutoTokenizer.from_pretrained` gives.
+        model: gives the width of the logits, and the ids that end its outputs (`generation_config.eos_token_id`,
+            one or several). Without it the tokenizer's own end-of-sequence id is the only one.
+        end_ids: the ids that end an output, in place of the model's. Name those that `generate` stops at.
+
+    Raises:
+        InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
+    """
+    return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
+
+
+def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
+    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    ends = _compat.end_ids(model) if end_ids is None else tuple(end_ids)
+    width = _compat.logits_width(model)
+    key = (len(tokenizer), width, ends)  # the length, because tokens can be added to a tokenizer later
+    with _lock:
+        compilers = _compilers.setdefault(tokenizer, {})
+        if key not in compilers:
+            compilers[key] = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
+        return compilers[key]
