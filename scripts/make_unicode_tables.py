@@ -1,0 +1,167 @@
+"""Write `formatter_core/regex/_tables.py`: Unicode properties as compact strings.
+
+The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
+Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
+neither scripts nor binary properties, and two versions side by side would contradict each other.
+
+Run it from the repository's root: `python scripts/make_unicode_tables.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import metadata
+from pathlib import Path
+
+import regex
+from regex import _regex
+
+TARGET = Path(__file__).parent.parent / "formatter_core" / "regex" / "_tables.py"
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
+BINARY = """
+    alphabetic asciihexdigit bidicontrol bidimirrored cased caseignorable changeswhencasefolded changeswhencasemapped
+    changeswhenlowercased changeswhentitlecased changeswhenuppercased dash defaultignorablecodepoint deprecated
+    diacritic emoji emojicomponent emojimodifier emojimodifierbase emojipresentation extendedpictographic extender
+    graphemebase graphemeextend hexdigit idcontinue idstart ideographic idsbinaryoperator idstrinaryoperator
+    joincontrol logicalorderexception lowercase math noncharactercodepoint patternsyntax patternwhitespace
+    quotationmark radical regionalindicator sentenceterminal softdotted terminalpunctuation unifiedideograph uppercase
+    variationselector whitespace xidcontinue xidstart
+""".split()
+HEADER = '''"""Unicode properties. Made by scripts/make_unicode_tables.py; do not edit.
+
+Unicode {version}, read out of the package `regex` {package}.
+
+A number is written with the digits `ALPHABET`, five bits each, the lowest first; a digit from 32 says that more
+follow. A set of code points is the numbers *gap, length - 1* of its ranges in turn, each gap counted from the end of
+the range before. Names are in lower case, without spaces, hyphens and underscores. Surrogates belong to no set.
+"""
+
+from __future__ import annotations
+
+'''
+
+
+def number(value: int) -> str:
+    digits = ""
+    while value >= 32:
+        digits += ALPHABET[32 + (value & 31)]
+        value >>= 5
+    return digits + ALPHABET[value]
+
+
+def ranges(pattern: str) -> list[tuple[int, int]]:
+    """The ranges of code points that the one-character pattern matches."""
+    found: list[tuple[int, int]] = []
+    for match in regex.finditer(pattern + "+", SCALAR_VALUES):
+        low, high = ord(match.group()[0]), ord(match.group()[-1])
+        if low < 0xD800 and high > 0xDFFF:
+            found += [(low, 0xD7FF), (0xE000, high)]
+        else:
+            found.append((low, high))
+    return found
+
+
+def encode(pairs: Iterable[tuple[int, int]]) -> str:
+    text, end = "", 0
+    for low, high in pairs:
+        text += number(low - end) + number(high - low)
+        end = high + 1
+    return text
+
+
+def aliases(property_name: str) -> dict[int, list[str]]:
+    """The names of every value of a property, the shortest (a code of two or four letters) first."""
+    names: dict[int, list[str]] = {}
+    for name, value in _regex.get_properties()[property_name.upper()][1].items():
+        names.setdefault(value, []).append(name.lower())
+    return {value: sorted(found, key=lambda name: (len(name), name)) for value, found in names.items()}
+
+
+def binary_aliases() -> dict[str, str]:
+    properties = {name.lower(): entry[0] for name, entry in _regex.get_properties().items()}
+    return {name: main for main in BINARY for name, value in properties.items() if value == properties[main]}
+
+
+def case_orbits() -> str:
+    """The sets of code points that are equal under simple case folding, in order of their first."""
+    flags = regex.UNICODE | regex.IGNORECASE
+    orbits: dict[str, list[int]] = {}
+    for character in SCALAR_VALUES:
+        # The package leaves "I" alone, for Turkish; the Unicode data folds it to "i".
+        folded = "i" if character == "I" else _regex.fold_case(flags, character)
+        orbits.setdefault(folded, []).append(ord(character))
+    text, previous = "", 0
+    for orbit in sorted(orbit for orbit in orbits.values() if len(orbit) > 1):
+        text += number(orbit[0] - previous) + number(len(orbit) - 1)
+        text += "".join(number(high - low) for low, high in zip(orbit, orbit[1:]))
+        previous = orbit[0]
+    return text
+
+
+def table(name: str, entries: dict[str, str]) -> Iterator[str]:
+    yield f"{name}: dict[str, str] = {{\n"
+    for key, value in sorted(entries.items()):
+        if len(key) + len(value) < 100:
+            yield f'    "{key}": "{value}",\n'
+        else:
+            yield f'    "{key}": (\n'
+            yield from lines(value)
+            yield "    ),\n"
+    yield "}\n"
+
+
+def lines(value: str) -> Iterator[str]:
+    yield from (f'        "{value[at : at + 108]}"\n' for at in range(0, len(value), 108))
+
+
+def main() -> None:
+    categories: dict[str, str] = {}
+    category_names: dict[str, str] = {}
+    for names in aliases("gc").values():
+        code = names[0]
+        if len(code) == 2 and code not in ("lc", "cs", "l&"):
+            categories[code] = encode(ranges(rf"\p{{gc={code}}}"))
+            category_names.update({name: code for name in names[1:]})
+        else:
+            category_names.update({name: code for name in names[1:] if not name.endswith("&")})
+    scripts: dict[str, str] = {}
+    extensions: dict[str, str] = {}
+    script_names: dict[str, str] = {}
+    for names in aliases("sc").values():
+        own, extended = ranges(rf"\p{{sc={names[0]}}}"), ranges(rf"\p{{scx={names[0]}}}")
+        if not own:
+            continue
+        scripts[names[0]] = encode(own)
+        if own != extended:
+            extensions[names[0]] = encode(extended)
+        script_names.update({name: names[0] for name in names[1:]})
+    summary = metadata("regex").get_payload()
+    version = re.search(r"supports Unicode ([\d.]+\d)", str(summary))
+    parts = [
+        HEADER.format(version=version.group(1) if version else "of unknown version", package=regex.__version__),
+        f'ALPHABET = "{ALPHABET}"\n\n',
+        *table("CATEGORIES", categories),
+        "\n",
+        *table("CATEGORY_NAMES", category_names),
+        "\n",
+        *table("SCRIPTS", scripts),
+        "\n# Only the scripts whose extensions are another set.\n",
+        *table("SCRIPT_EXTENSIONS", extensions),
+        "\n",
+        *table("SCRIPT_NAMES", script_names),
+        "\n",
+        *table("BINARY", {name: encode(ranges(rf"\p{{{name}}}")) for name in BINARY}),
+        "\n",
+        *table("BINARY_NAMES", {name: main for name, main in binary_aliases().items() if name != main}),
+        "\n# Characters that differ in case only, a set at a time: gap from the first of the set before, count - 1, steps.\n",
+        "CASE_ORBITS = (\n",
+        *lines(case_orbits()),
+        ")\n",
+    ]
+    TARGET.write_text("".join(parts), encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
