@@ -126,6 +126,8 @@ def loop(item: Tree, minimum: int, maximum: int | None, greedy: bool, position: 
         return EMPTY
     if item == NOTHING:
         return NOTHING if minimum else EMPTY
+    if isinstance(item, (Anchor, Look)):  # as true once as many times
+        return item if minimum else EMPTY
     if is_node(item):
         return item if minimum == maximum == 1 else Repeat(item, minimum, maximum, greedy)
     return Loop(item, minimum, maximum, greedy, position)
