@@ -1,0 +1,8 @@
+"""The plain Python parser: recognising, and the captures of the preferred parse."""
+
+from __future__ import annotations
+
+from formatter_core.recognizer import Recognizer
+from formatter_core.shortest import min_bytes
+
+__all__ = ["Recognizer", "min_bytes"]
