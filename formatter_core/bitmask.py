@@ -184,4 +184,3 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
             filled += 1
     finally:
         rows[filled : len(formatters)] = 0
-

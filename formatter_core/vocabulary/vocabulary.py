@@ -132,9 +132,9 @@ class Vocabulary:
         Raises:
             InvalidVocabulary: the tokenizer does not say how its tokens become text, or has no end id.
         """
-        from formatter_core.vocabulary import huggingface
+        from formatter_core.vocabulary.huggingface import read
 
-        return cls.from_table(huggingface.read(tokenizer), end_ids, size)
+        return cls.from_table(read(tokenizer), end_ids, size)
 
     @classmethod
     def from_tiktoken(
@@ -145,9 +145,9 @@ class Vocabulary:
         Raises:
             InvalidVocabulary: no tiktoken encoding, or no end id.
         """
-        from formatter_core.vocabulary import tiktoken
+        from formatter_core.vocabulary.tiktoken import read
 
-        return cls.from_table(tiktoken.read(encoding), end_ids, size)
+        return cls.from_table(read(encoding), end_ids, size)
 
     @classmethod
     def from_sentencepiece(
@@ -158,9 +158,9 @@ class Vocabulary:
         Raises:
             InvalidVocabulary: no SentencePiece processor, or no end id.
         """
-        from formatter_core.vocabulary import sentencepiece
+        from formatter_core.vocabulary.sentencepiece import read
 
-        return cls.from_table(sentencepiece.read(processor), end_ids, size)
+        return cls.from_table(read(processor), end_ids, size)
 
     @classmethod
     def from_mistral_common(
@@ -171,9 +171,9 @@ class Vocabulary:
         Raises:
             InvalidVocabulary: no tokenizer of mistral-common, or no end id.
         """
-        from formatter_core.vocabulary import mistral_common
+        from formatter_core.vocabulary.mistral_common import read
 
-        return cls.from_table(mistral_common.read(tokenizer), end_ids, size)
+        return cls.from_table(read(tokenizer), end_ids, size)
 
 
 def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:

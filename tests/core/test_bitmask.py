@@ -163,7 +163,7 @@ def test_fill_batch_fails_closed() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [bitmask.allocate(1, 40), bitmask.allocate(1, 40)[0], bitmask.allocate(2, 99)[:, ::2], bitmask.allocate(2, 9) * 1.0],
+    [bitmask.allocate(1, 9), bitmask.allocate(1, 9)[0], bitmask.allocate(2, 99)[:, ::2], bitmask.allocate(2, 9) * 1.0],
     ids=["too few", "one-dimensional", "strided", "floats"],
 )
 def test_fill_batch_refuses(rows: NDArray[np.int32]) -> None:
