@@ -1,0 +1,413 @@
+"""Grammar -> productions without the empty string, groups or repeats.
+
+Every nonterminal made here derives exactly the non-empty strings of its node; whether a node also derives the empty
+string is known beforehand, and the productions around it leave it out where it does. So no production ever holds a
+nullable symbol, and none is multiplied out: a run of k nullable items costs O(k).
+
+Repeats become left recursion, bounded ones O(log n) nonterminals: their count is read as a binary number, highest
+digit first, so that each count has one derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+from formatter_core.automaton import DEAD, Automaton
+from formatter_core.engine._kbnf_regular import RegularNodes, Work, byte_class, letters, special_letter
+from formatter_core.errors import UnsupportedByEngine
+from formatter_core.grammar import (
+    Bytes,
+    Capture,
+    Choice,
+    Complement,
+    Grammar,
+    Intersection,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    Substring,
+    Terminal,
+    Token,
+    walk,
+)
+from formatter_core.limits import Limits
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["ENGINE", "Literal", "Production", "Regex", "Rules", "Symbol", "lower"]
+
+ENGINE = "kbnf"
+
+#: The largest weight of a node that becomes one pattern. Beyond, it becomes rules over smaller patterns.
+_PATTERN_WEIGHT = 100_000
+#: The largest weight of neighbours that are put into one pattern although the format does not say so: copies of a
+#: large automaton cost more than they save.
+_JOINED_WEIGHT = 2_000
+#: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
+#: begins, and every token is tried against that set.
+_RULE_STATES = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly these letters; at least one."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A pattern that does not match the empty string."""
+
+    pattern: str
+
+
+Symbol: TypeAlias = Union[int, Literal, Regex]  # noqa: UP007 (int is a nonterminal)
+Production: TypeAlias = tuple[Symbol, ...]
+_Item: TypeAlias = "tuple[Symbol | None, bool]"  # what derives the non-empty strings, and whether "" is one too
+
+
+@dataclass
+class Rules:
+    """Productions by nonterminal; `start` derives the non-empty texts, `nullable` says whether "" is a text."""
+
+    productions: list[list[Production]]
+    start: Symbol | None
+    nullable: bool
+
+
+def lower(
+    grammar: Grammar, vocabulary: Vocabulary, limits: Limits, work: Work, refused: frozenset[str] = frozenset()
+) -> Rules:
+    """Lower a grammar; nodes whose pattern is in `refused` become rules over smaller patterns.
+
+    Raises:
+        UnsupportedByEngine: a token of text as a `Token`, or a terminal that needs too many rules.
+        LimitExceeded: see `Automaton`, and `work`.
+    """
+    return _Lowering(grammar, vocabulary, limits, work, refused).run()
+
+
+class _Lowering:
+    def __init__(
+        self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits, work: Work, refused: frozenset[str]
+    ) -> None:
+        self._grammar = grammar
+        self._vocabulary = vocabulary
+        self._limits = limits
+        self._work = work
+        self._refused = refused
+        self._regular = RegularNodes(grammar, limits, work)
+        self._automata: dict[int, Automaton] = {}
+        self._productions: list[list[Production]] = []
+        self._symbols: dict[int, Symbol | None] = {}
+        self._nonterminals: dict[str, int] = {}
+        self._rule_patterns: dict[str, list[Symbol] | None] = {}
+        self._waiting: list[str] = []
+        self._nullable_rules: set[str] = set()
+        self._find_nullable_rules()
+
+    def run(self) -> Rules:
+        start = self._reference(self._grammar.start)
+        while self._waiting:
+            name = self._waiting.pop()
+            self._productions[self._nonterminals[name]] = self._alternatives(self._grammar.rules[name])
+        return Rules(self._productions, start, self._grammar.start in self._nullable_rules)
+
+    # --- which nodes derive "" ---------------------------------------------------------------------------------
+
+    def _find_nullable_rules(self) -> None:
+        users: dict[str, set[str]] = {name: set() for name in self._grammar.rules}
+        for name, body in self._grammar.rules.items():
+            for node in walk(body):
+                if isinstance(node, Reference):
+                    users[node.name].add(name)
+        waiting = dict.fromkeys(self._grammar.rules)
+        while waiting:
+            name, _ = waiting.popitem()
+            if name not in self._nullable_rules and self._nullable(self._grammar.rules[name]):
+                self._nullable_rules.add(name)
+                waiting.update(dict.fromkeys(users[name] - self._nullable_rules))
+
+    def _nullable(self, node: Node) -> bool:
+        self._work.add(1)
+        if self._regular.shape(node) is not None:
+            return self._regular.nullable(node)
+        if isinstance(node, Reference):
+            return node.name in self._nullable_rules
+        if isinstance(node, Sequence):
+            return all(self._nullable(item) for item in node.items)
+        if isinstance(node, Choice):
+            return any(self._nullable(item) for item in node.items)
+        if isinstance(node, Repeat):
+            return node.minimum == 0 or self._nullable(node.item)
+        if isinstance(node, (Capture, Terminal)):
+            return self._nullable(node.item)
+        if isinstance(node, (Intersection, Complement, Shortest)):
+            automaton = self._automaton(node)
+            return automaton.accepting(automaton.start)
+        return False
+
+    def _automaton(self, node: Node) -> Automaton:
+        if id(node) not in self._automata:
+            self._automata[id(node)] = Automaton(node, self._limits)
+        return self._automata[id(node)]
+
+    # --- nodes -------------------------------------------------------------------------------------------------
+
+    def _new(self, productions: Iterable[Production]) -> int:
+        self._productions.append(list(productions))
+        self._work.add(sum(len(production) for production in self._productions[-1]) + 1)
+        return len(self._productions) - 1
+
+    def _symbol_of(self, productions: list[Production]) -> Symbol | None:
+        if len(productions) == 1 and len(productions[0]) == 1:
+            return productions[0][0]
+        return self._new(productions) if productions else None
+
+    def _symbol(self, node: Node) -> Symbol | None:
+        """What derives the non-empty strings of the node; None where there are none."""
+        if id(node) not in self._symbols:
+            self._symbols[id(node)] = self._symbol_of(self._alternatives(node))
+        return self._symbols[id(node)]
+
+    def _alternatives(self, node: Node) -> list[Production]:
+        """Productions for the non-empty strings of the node."""
+        self._work.add(1)
+        regular = self._as_pattern(node)
+        if regular is not None:
+            return [(symbol,) for symbol in regular]
+        if isinstance(node, (Capture, Terminal)):
+            return self._alternatives(node.item)
+        if isinstance(node, Sequence):
+            return self._sequence(node)
+        if isinstance(node, Choice):
+            return self._choice(node)
+        if isinstance(node, Repeat):
+            return self._repeat(node)
+        if isinstance(node, Substring):
+            return self._alternatives(self._regular.expanded(node))
+        if isinstance(node, (Intersection, Complement, Shortest)):
+            return self._automaton_rules(node)
+        if isinstance(node, Token):
+            return [(self._token(node),)]
+        if isinstance(node, Reference):
+            symbol = self._reference(node.name)
+            return [] if symbol is None else [(symbol,)]
+        if isinstance(node, Bytes):
+            return [(Literal(letters(node.value)),)] if node.value else []
+        raise UnsupportedByEngine("the package refuses its pattern", engine=ENGINE, node=f"a {type(node).__name__}")
+
+    def _as_pattern(self, node: Node) -> list[Symbol] | None:
+        """The node as a single terminal ([] where it has no non-empty strings), or None where it must be rules."""
+        shape = self._regular.shape(node)
+        if shape is None or shape.weight > _PATTERN_WEIGHT or isinstance(node, Bytes):
+            return None
+        return self._pattern_symbols(self._regular.solid_choice((node,)))
+
+    def _pattern_symbols(self, pattern: str | None) -> list[Symbol] | None:
+        if pattern is None:
+            return []
+        return None if pattern in self._refused else [Regex(pattern)]
+
+    def _reference(self, name: str) -> Symbol | None:
+        if name not in self._rule_patterns:
+            self._rule_patterns[name] = self._as_pattern(self._grammar.rules[name])
+        regular = self._rule_patterns[name]
+        if regular is not None:
+            return regular[0] if regular else None
+        if name not in self._nonterminals:
+            self._nonterminals[name] = self._new(())
+            self._waiting.append(name)
+        return self._nonterminals[name]
+
+    def _token(self, node: Token) -> Symbol:
+        letter = special_letter(node.token_id)
+        if self._vocabulary.text_token(node.token_id) is not None:
+            reason = "its id also spells text, and the package gives each id one spelling"
+        elif letter is None:
+            reason = "its id is too large"
+        else:
+            return Literal(letter)
+        raise UnsupportedByEngine(reason, engine=ENGINE, node=f"Token({node.token_id})")
+
+    # --- choices and sequences ---------------------------------------------------------------------------------
+
+    def _choice(self, node: Choice) -> list[Production]:
+        """Small regular alternatives share patterns; their order means nothing to a mask."""
+        productions: list[Production] = []
+        regular: list[Node] = []
+        for item in node.items:
+            shape = self._regular.shape(item)
+            if shape is not None and shape.weight <= _JOINED_WEIGHT:
+                regular.append(item)
+            elif isinstance(item, Sequence):
+                productions.extend(self._alternatives(item))
+            else:
+                symbol = self._symbol(item)
+                productions.extend([] if symbol is None else [(symbol,)])
+        for group in self._groups(regular, 10 * _JOINED_WEIGHT):
+            symbols = self._pattern_symbols(self._regular.solid_choice(group)) if len(group) > 1 else None
+            if symbols is None:
+                symbols = [symbol for item in group if (symbol := self._symbol(item)) is not None]
+            productions.extend((symbol,) for symbol in symbols)
+        return productions
+
+    def _groups(self, items: Iterable[Node], weight: int) -> list[list[Node]]:
+        """Regular items in groups of at most this weight in sum."""
+        groups: list[list[Node]] = []
+        room = 0
+        for item in items:
+            shape = self._regular.shape(item)
+            needed = 0 if shape is None else shape.weight
+            if not groups or needed > room:
+                groups.append([])
+                room = weight
+            groups[-1].append(item)
+            room -= needed
+        return groups
+
+    def _sequence(self, node: Sequence) -> list[Production]:
+        items: list[_Item] = []
+        regular: list[Node] = []
+        for item in self._flat(node):
+            shape = self._regular.shape(item)
+            if shape is not None and shape.weight <= _JOINED_WEIGHT:
+                regular.append(item)
+                continue
+            items.extend(self._regular_items(regular))
+            regular = []
+            items.append((self._symbol(item), self._nullable(item)))
+        items.extend(self._regular_items(regular))
+        if any(symbol is None and not nullable for symbol, nullable in items):
+            return []
+        return self._joined([(symbol, nullable) for symbol, nullable in items if symbol is not None])
+
+    def _flat(self, node: Node) -> list[Node]:
+        """The items of a sequence, those of sequences directly inside included."""
+        if isinstance(node, Capture) or (isinstance(node, Terminal) and self._regular.shape(node) is None):
+            return self._flat(node.item)
+        if isinstance(node, Sequence):
+            return [inner for item in node.items for inner in self._flat(item)]
+        return [node]
+
+    def _regular_items(self, nodes: list[Node]) -> list[_Item]:
+        """Neighbours that are regular, as few terminals."""
+        items: list[_Item] = []
+        for group in self._groups(nodes, _JOINED_WEIGHT):
+            if all(isinstance(node, Bytes) for node in group):
+                text = b"".join(node.value for node in group if isinstance(node, Bytes))
+                items.append((Literal(letters(text)) if text else None, not text))
+                continue
+            symbols = self._pattern_symbols(self._regular.solid_sequence(group))
+            if symbols is None:
+                items.extend((self._symbol(node), self._nullable(node)) for node in group)
+            else:
+                items.append((symbols[0] if symbols else None, all(self._nullable(node) for node in group)))
+        return items
+
+    def _joined(self, items: list[tuple[Symbol, bool]]) -> list[Production]:
+        """Productions for the non-empty strings of the items in a row, where some may be left out."""
+        row: list[Symbol] = []
+        run: list[Symbol] = []
+        for symbol, nullable in items:
+            if nullable:
+                run.append(symbol)
+            elif run:
+                row.append(self._new([(self._run(run), symbol), (symbol,)]))
+                run = []
+            else:
+                row.append(symbol)
+        if run and row:
+            last = row.pop()
+            row.append(self._new([(last, self._run(run)), (last,)]))
+        elif run:
+            row.append(self._run(run))
+        return [tuple(row)] if row else []
+
+    def _run(self, symbols: Items[Symbol]) -> Symbol:
+        """At least one of the symbols, in their order."""
+        before = symbols[0]
+        for symbol in symbols[1:]:
+            before = self._new([(before, symbol), (before,), (symbol,)])
+        return before
+
+    # --- repeats -----------------------------------------------------------------------------------------------
+
+    def _repeat(self, node: Repeat) -> list[Production]:
+        item = self._symbol(node.item)
+        if item is None or node.maximum == 0:
+            return []
+        minimum = 1 if self._nullable(node.item) else max(node.minimum, 1)
+        powers: dict[int, Symbol] = {1: item}
+        if node.maximum is None:
+            nonterminal = self._new([(self._power(minimum, powers),)])
+            self._productions[nonterminal].append((nonterminal, item))
+            return [(nonterminal,)]
+        base = self._power(minimum - 1, powers) if minimum > 1 else None
+        more = self._up_to(node.maximum - minimum + 1, powers)
+        return [(more,)] if base is None else [(base, more)]
+
+    def _power(self, count: int, powers: dict[int, Symbol]) -> Symbol:
+        """The item exactly `count` times."""
+        if count not in powers:
+            half = self._power(count // 2, powers)
+            tail = (half,) if count % 2 == 0 else (half, powers[1])
+            powers[count] = self._new([(half, *tail)])
+        return powers[count]
+
+    def _up_to(self, count: int, powers: dict[int, Symbol]) -> Symbol:
+        """The item 1 to `count` times."""
+        digits = (count + 1).bit_length() - 1
+        below: Symbol = powers[1]  # 1 to 2**k - 1 times
+        for digit in range(1, digits):
+            power = self._power(2**digit, powers)
+            below = self._new([(below,), (power,), (power, below)])
+        rest = count - (2**digits - 1)
+        if rest == 0:
+            return below
+        power = self._power(2**digits, powers)
+        alternatives: list[Production] = [(below,), (power,)]
+        if rest > 1:
+            alternatives.append((power, self._up_to(rest - 1, powers)))
+        return self._new(alternatives)
+
+    # --- automata ----------------------------------------------------------------------------------------------
+
+    def _automaton_rules(self, node: Node) -> list[Production]:
+        """One nonterminal for each state, which derives the non-empty strings that lead there: left-linear rules."""
+        automaton = self._automaton(node)
+        if automaton.start == DEAD:
+            return []
+        count = automaton.explore(self._limits.states)
+        if count > _RULE_STATES:
+            raise UnsupportedByEngine(
+                f"its automaton has {count} states, and {_RULE_STATES} is what the package copes with",
+                engine=ENGINE,
+                node=f"a {type(node).__name__}",
+            )
+        reached = [self._new(()) for _ in range(count)]
+        ends: list[Production] = []
+        for state in range(count):
+            if state == DEAD:
+                continue
+            for ranges, target in automaton.transitions(state):
+                step = _one_byte(ranges)
+                productions: list[Production] = [(reached[state], step)]
+                if state == automaton.start:
+                    productions.append((step,))
+                self._productions[reached[target]].extend(productions)
+                self._work.add(len(productions))
+                if automaton.accepting(target):
+                    ends.extend(productions)
+        return ends
+
+
+def _one_byte(ranges: tuple[tuple[int, int], ...]) -> Symbol:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return Literal(letters(bytes([ranges[0][0]])))
+    return Regex(byte_class(ranges))

@@ -1,0 +1,180 @@
+"""The grammar engine on the kbnf package.
+
+Two of the package's engines serve one grammar. A *tracker* knows single bytes only; it is small and cheap to copy,
+is never changed once made, and so is both the state of a sequence and the history that it rolls back to. A *masker*
+knows the whole vocabulary and keeps each mask that it has computed; a few of them are shared by all sequences of the
+grammar, brought to the text of whoever asks by feeding it (0.2 µs a byte), and thrown away when their masks have
+grown past `Limits.cache_bytes`.
+
+What the package would get wrong is kept from it: see `_kbnf_regular` (bytes as letters), `_kbnf_lower` (no empty
+strings, no groups), `_kbnf_normal` (no cycles), `_kbnf_text` (sentinel and twins), `_kbnf_native` (configuration).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.engine import _kbnf_native as native
+from formatter_core.engine._kbnf_lower import Regex, Rules, lower
+from formatter_core.engine._kbnf_maskers import MaskerPool
+from formatter_core.engine._kbnf_normal import normalized
+from formatter_core.engine._kbnf_regular import SENTINEL, Work, letters
+from formatter_core.engine._kbnf_text import regex_text, written
+from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["KbnfEngine"]
+
+#: The memory that the patterns of one grammar may take in sum, and one of many at least.
+_PATTERNS_BYTES = 32 * 2**20
+_PATTERN_BYTES = 2**20
+#: How often patterns that turn out too large are broken up, each time into their parts.
+_ROUNDS = 12
+#: How many earlier trackers a state keeps.
+_MARKS = 64
+_SENTINEL = SENTINEL.encode()
+
+
+class KbnfEngine:
+    """Masks by the kbnf package (0.4.2), without its faults.
+
+    The package holds the interpreter's lock while it builds a grammar, and frees it while it computes a mask. The
+    first mask in a state costs tens of milliseconds with a large vocabulary, a repeated one microseconds.
+    """
+
+    name = "kbnf"
+
+    @staticmethod
+    def available() -> bool:
+        """Whether the package is installed in the version that is supported."""
+        return native.available()
+
+    def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
+        """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
+        work = Work(limits)
+        refused: frozenset[str] = frozenset()
+        memory = 0
+        for _ in range(_ROUNDS):
+            rules = normalized(lower(grammar, vocabulary, limits, work, refused), work)
+            if rules.start is None and not rules.nullable:
+                raise InvalidGrammar("the grammar derives no text at all; give its rules an alternative that ends")
+            text = written(rules)
+            patterns = _patterns(rules)
+            memory = memory or max(_PATTERN_BYTES, _PATTERNS_BYTES // max(len(patterns), 1))
+            try:
+                # The small vocabulary first: it shows at once whether the grammar can be built.
+                tracker = native.build(text, native.byte_vocabulary(), memory)
+                masker = native.build(text, native.token_vocabulary(vocabulary), memory)
+            except native.PatternError as error:
+                more = frozenset(pattern for pattern in patterns if not _buildable(pattern, memory))
+                if more <= refused:
+                    raise UnsupportedByEngine(str(error), engine=self.name, node="this grammar") from error
+                refused |= more
+                continue
+            return KbnfGrammar(vocabulary, tracker, MaskerPool(masker, len(vocabulary), limits.cache_bytes))
+        raise LimitExceeded("states", limits.states, "an automaton of the kbnf package")
+
+
+class KbnfGrammar:
+    """A grammar compiled for one vocabulary; shared between threads."""
+
+    def __init__(self, vocabulary: Vocabulary, tracker: Any, maskers: MaskerPool) -> None:
+        self.vocabulary = vocabulary
+        self.maskers = maskers
+        self._tracker = tracker
+
+    def start(self) -> KbnfState:
+        return KbnfState(self, self._tracker)
+
+
+class KbnfState:
+    """The state of one sequence: its text in letters, and the tracker that stands at its end."""
+
+    def __init__(self, grammar: KbnfGrammar, tracker: Any) -> None:
+        self._grammar = grammar
+        self._text = bytearray()
+        self._ends: list[int] = []  # where each step ends in the text
+        self._tracker = tracker
+        self._marks: list[tuple[int, Any]] = [(0, tracker)]  # steps taken, and the tracker after them
+
+    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+        self._grammar.maskers.fill(self._text, row)
+
+    def accept_token(self, token_id: int) -> bool:
+        spelling = native.token_spelling(self._grammar.vocabulary, token_id)
+        return spelling is not None and self._accept(spelling)
+
+    def accept_bytes(self, data: bytes) -> bool:
+        return self._accept(letters(data).encode())
+
+    def rollback(self, steps: int) -> None:
+        if steps == 0:
+            return
+        kept = len(self._ends) - steps
+        del self._ends[kept:]
+        del self._text[self._ends[-1] if self._ends else 0 :]
+        while self._marks[-1][0] > kept:
+            self._marks.pop()
+        at, tracker = self._marks[-1]
+        missing = bytes(self._text[self._ends[at - 1] if at else 0 :])
+        if missing:
+            tracker = native.fork(tracker)
+            native.accepts(tracker, missing)
+        self._tracker = tracker
+
+    def fork(self) -> KbnfState:
+        other = KbnfState(self._grammar, self._tracker)
+        other._text = self._text.copy()
+        other._ends = self._ends.copy()
+        other._marks = self._marks.copy()
+        return other
+
+    def can_stop(self) -> bool:
+        return native.accepts(native.fork(self._tracker), _SENTINEL)
+
+    def forced_bytes(self, limit: int) -> bytes:
+        forced = bytearray()
+        probe = native.fork(self._tracker)
+        while len(forced) < limit:
+            allowed = native.allowed_ids(probe)
+            if len(allowed) != 1 or allowed[0] >= native.BYTE_END:
+                break
+            forced.append(allowed[0])
+            native.accepts(probe, letters(bytes(forced[-1:])).encode())
+        return bytes(forced)
+
+    def _accept(self, spelling: bytes) -> bool:
+        if spelling:
+            tracker = native.fork(self._tracker)
+            if not native.accepts(tracker, spelling):
+                return False
+            self._tracker = tracker
+        self._text += spelling
+        self._ends.append(len(self._text))
+        self._remember()
+        return True
+
+    def _remember(self) -> None:
+        """Keep the tracker; of old ones keep fewer the older they are, so that memory is bounded."""
+        self._marks.append((len(self._ends), self._tracker))
+        if len(self._marks) > _MARKS:
+            recent = _MARKS // 2
+            self._marks = self._marks[:-recent:2] + self._marks[-recent:]
+
+
+def _patterns(rules: Rules) -> set[str]:
+    symbols = {symbol for alternatives in rules.productions for production in alternatives for symbol in production}
+    return {symbol.pattern for symbol in (*symbols, rules.start) if isinstance(symbol, Regex)}
+
+
+def _buildable(pattern: str, memory: int) -> bool:
+    try:
+        native.build(f'start ::= {regex_text(pattern)} "\\u{{0}}";', native.byte_vocabulary(), memory)
+    except native.PatternError:
+        return False
+    return True
