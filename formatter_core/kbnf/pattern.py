@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from formatter_core import regex
-from formatter_core.grammar import Bytes, Chars, Choice, Node, Repeat, Sequence, children
+from formatter_core.grammar import Bytes, Capture, Chars, Choice, Node, Repeat, Sequence, Terminal, children, walk
 
 __all__ = ["count_mark", "to_rust"]
 
@@ -18,10 +18,14 @@ _SHORT_MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
 def to_rust(node: Node) -> str | None:
-    """A pattern in Rust syntax with the language and the preferences of the node, or None where there is none.
+    """A pattern in Rust syntax with the language, captures and preferences of the node, or None where there is none.
 
-    There is one for `Bytes` that are UTF-8 text, `Chars`, and `Sequence`, `Choice` and `Repeat` of what has one.
+    There is one for `Bytes` that are UTF-8 text, `Chars`, and `Sequence`, `Choice`, `Repeat`, `Terminal` and, each
+    name once, `Capture` of what has one.
     """
+    names = [part.name for part in walk(node) if isinstance(part, Capture)]
+    if len(set(names)) < len(names) or not all(_is_group_name(name) for name in names):
+        return None
     written = _written(node)
     return None if written is None else written[0]
 
@@ -43,7 +47,7 @@ def _written(node: Node) -> tuple[str, int] | None:
         return _text(node.value)
     if isinstance(node, Chars):
         return _class(node), _PRIMARY
-    if not isinstance(node, (Sequence, Choice, Repeat)):
+    if not isinstance(node, (Sequence, Choice, Repeat, Terminal, Capture)):
         return None
     parts = []
     for child in children(node):
@@ -53,11 +57,17 @@ def _written(node: Node) -> tuple[str, int] | None:
         parts.append(part)
     if isinstance(node, Repeat):
         return _inside(parts[0], _PRIMARY) + count_mark(node), _REPEATED
+    if isinstance(node, Capture):
+        return f"(?P<{node.name}>{parts[0][0]})", _PRIMARY
     if len(parts) == 1:
         return parts[0]
     if isinstance(node, Sequence):
         return ("".join(_inside(part, _SEQUENCE) for part in parts), _SEQUENCE) if parts else ("(?:)", _PRIMARY)
     return ("|".join(text for text, _ in parts), _ALTERNATIVES) if parts else (_NO_CHARACTER, _PRIMARY)
+
+
+def _is_group_name(name: str) -> bool:
+    return (name[:1] == "_" or name[:1].isalpha()) and all(char.isalnum() or char in "_.[]" for char in name)
 
 
 def _inside(part: tuple[str, int], needed: int) -> str:

@@ -44,8 +44,8 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
 
     Raises:
         InvalidGrammar: the grammar is not well formed, or holds what KBNF cannot express: a `Token`, bytes that are
-            not whole characters, a capture whose name is not a name of KBNF, a `Complement`, or an `Intersection`
-            other than that of `#ex`.
+            not whole characters, a capture whose name neither KBNF nor a regex can spell, a `Complement`, or an
+            `Intersection` other than that of `#ex`.
         LimitExceeded: the grammar is not within `limits`.
     """
     grammar.check(limits)
@@ -90,7 +90,7 @@ class _RuleWriter:
         if isinstance(node, Reference):
             return self._names[node.name], _PRIMARY
         if isinstance(node, Capture):
-            return self._capture(node), _LABELLED
+            return self._capture(node)
         if isinstance(node, Repeat):
             return self._inside(node.item, _PRIMARY) + count_mark(node), _REPEATED
         if isinstance(node, Sequence):
@@ -128,10 +128,13 @@ class _RuleWriter:
         except UnicodeDecodeError as error:
             raise self._inexpressible(node) from error
 
-    def _capture(self, node: Capture) -> str:
-        if not _NAME.fullmatch(node.name):
+    def _capture(self, node: Capture) -> tuple[str, int]:
+        if _NAME.fullmatch(node.name):
+            return f"{node.name}:{self._inside(node.item, _REPEATED)}", _LABELLED
+        pattern = to_rust(node)  # the groups of a regex may have names that are no names of KBNF
+        if pattern is None:
             raise self._inexpressible(node)
-        return f"{node.name}:{self._inside(node.item, _REPEATED)}"
+        return "#" + _quoted(pattern), _PRIMARY
 
     def _inexpressible(self, node: Node) -> InvalidGrammar:
         shown = repr(node)

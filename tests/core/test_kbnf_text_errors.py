@@ -1,0 +1,245 @@
+"""Every fault of a KBNF text is reported with the place where it is, and hostile texts end within the limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
+from formatter_core.grammar import Choice
+from formatter_core.kbnf import parse_kbnf
+from formatter_core.limits import Limits
+from formatter_core.parse import parse
+
+FAULTS = [
+    # source, line, column, part of the message
+    ("", 1, 1, "no rule"),
+    ("  \n (* nothing *) ", 2, 16, "no rule"),
+    ('start ::= "a"', 1, 14, "never ends"),
+    ('start ::= "a"\n', 2, 1, "never ends"),
+    ('start ::= "a" b ::= "c";', 1, 15, "`start` has not ended before `b`"),
+    ('start "a";', 1, 7, "expected `::="),
+    ('start : "a";', 1, 7, "expected `::="),
+    ('start := "a";', 1, 7, "expected `::="),
+    ('"a" ::= "b";', 1, 1, "expected the name of a rule"),
+    ('start ::= "a"; 5 ::= "b";', 1, 16, "expected the name of a rule"),
+    ("start ::= ;", 1, 11, 'write ""'),
+    ('start ::= "a" | ;', 1, 17, 'write ""'),
+    ('start ::= | "a";', 1, 11, 'write ""'),
+    ('start ::= "a" || "b";', 1, 16, 'write ""'),
+    ('start ::= ("a" | );', 1, 18, 'write ""'),
+    ("start ::= ();", 1, 12, 'write ""'),
+    ("start ::= [];", 1, 12, 'write ""'),
+    ("start ::= {};", 1, 12, 'write ""'),
+    ('start ::= , "a";', 1, 11, "before `,`"),
+    ('start ::= "a",;', 1, 15, "after `,`"),
+    ('start ::= "a",,"b";', 1, 15, "before `,`"),
+    ('start ::= "a", | "b";', 1, 16, "after `,`"),
+    # undefined rules
+    ("start ::= missing;", 1, 11, "`missing` is not defined"),
+    ('start ::= "a";\nunused ::= "b"\n  missing;', 3, 3, "`missing` is not defined"),
+    ('start ::= valeu; value ::= "a";', 1, 11, "did you mean `value`"),
+    # groups
+    ('start ::= ("a";', 1, 11, "never closed"),
+    ('start ::= "x" ["a"', 1, 15, "never closed"),
+    ('start ::= {("a" | "b") "c";', 1, 11, "never closed"),
+    ('start ::= ("a" next ::= "b";', 1, 11, "never closed"),
+    ('start ::= ("a"];', 1, 15, "does not close the `(` of line 1, column 11"),
+    ('start ::= "a");', 1, 14, "closes nothing"),
+    ('start ::= "a"};', 1, 14, "closes nothing"),
+    # repeats
+    ("start ::= *;", 1, 11, "nothing before `*`"),
+    ('start ::= ("a" | ?);', 1, 18, "nothing before `?`"),
+    ("start ::= {2};", 1, 11, "nothing before `{`"),
+    ('start ::= "a", {2};', 1, 16, "nothing before `{`"),
+    ('start ::= "a"**;', 1, 15, "repeats a repeat"),
+    ('start ::= "a"+{2};', 1, 15, "repeats a repeat"),
+    ('start ::= "a"*??;', 1, 16, "repeats a repeat"),
+    ('start ::= "a"{2 "b"};', 1, 17, "expected the `}`"),
+    ('start ::= "a"{2,3,4};', 1, 18, "expected the `}`"),
+    ('start ::= "a"{2,b};', 1, 17, "expected the `}`"),
+    ('start ::= "a"{3,2};', 1, 14, "smaller number first"),
+    ('start ::= "a"{,2};', 1, 15, "before `,`"),
+    # captures
+    ("start ::= n:;", 1, 13, "after `n:`"),
+    ('start ::= n: | "a";', 1, 14, "after `n:`"),
+    ("start ::= n:*;", 1, 13, "nothing before `*`"),
+    ('start ::= n:m:"a";', 1, 13, "names this already"),
+    ('start ::= "n":"a";', 1, 14, "only a name"),
+    # literals
+    ('start ::= "a;', 1, 11, "never closed"),
+    ("start ::= 'a\";", 1, 11, "never closed"),
+    ('start ::= #"a;', 1, 11, "never closed"),
+    ('start ::= "a\\";', 1, 11, "never closed"),
+    ('start ::= "a\n\n";\nx ::= "\n', 4, 7, "never closed"),
+    (r'start ::= "ab\q";', 1, 14, r"no escape `\q`"),
+    (r'start ::= "\d";', 1, 12, r"no escape `\d`"),
+    ('start ::= "a\\\nb";', 1, 13, "no escape"),
+    (r'start ::= "\x4";', 1, 12, r"no escape `\x`"),
+    (r'start ::= "\u41";', 1, 12, r"no escape `\u`"),
+    (r'start ::= "\u{}";', 1, 12, r"no escape `\u`"),
+    (r'start ::= "\u{110000}";', 1, 12, "no character U+110000"),
+    (r'start ::= "a\ud83d";', 1, 13, "lone surrogate"),
+    (r'start ::= "\u{dfff}";', 1, 12, "lone surrogate"),
+    ('start ::= "a\ud83d";', 1, 13, "lone surrogate"),
+    ('start ::= #"a\udc00";', 1, 14, "lone surrogate"),
+    (r'start ::= #substrs"\d";', 1, 20, r"no escape `\d`"),
+    ('start ::= #substrings"a";', 1, 11, "no literal `#substrings"),
+    ('start ::= #E"a";', 1, 11, "no literal `#E"),
+    # regexes
+    ('start ::= #"a(b";', 1, 14, "in this regex"),
+    (r'start ::= #"é\\d[";', 1, 17, "in this regex"),
+    (r'start ::= #"(a)\1";', 1, 16, "in this regex"),
+    (r'start ::= #"(a)\\1";', 1, 16, "in this regex"),
+    (r'start ::= #"\bword";', 1, 13, "word boundary"),
+    (r'start ::= #"\\bword";', 1, 13, "in this regex"),
+    ('start ::= #"(?=a)";', 1, 13, "in this regex"),
+    ('start ::= #"\n\n(?=a)";', 3, 1, "in this regex"),
+    ('start ::= #e"(?P<n>a)";', 1, 11, "name all of it"),
+    ('start ::= #ex"(?P<n>a)";', 1, 11, "name all of it"),
+    # comments and what is taken for one
+    ('start ::= "a"; (* no end', 1, 16, "comment is never closed"),
+    ('start ::= "a" (* (* one *) ;', 1, 15, "comment is never closed"),
+    ('start ::= "a"; (*)', 1, 16, "comment is never closed"),
+    ('start ::= "a"; # comment', 1, 16, "(* … *)"),
+    ('// comment\nstart ::= "a";', 1, 1, "(* … *)"),
+    # strays
+    ('\ufeffstart ::= "a";', 1, 1, "byte order mark"),
+    ('start ::= "a";\0', 1, 15, "U+0000"),
+    ('start ::=\u00a0"a";', 1, 10, "plain spaces"),
+    ("start ::= “a”;", 1, 11, "straight quotes"),
+    ("start ::= 世;", 1, 11, "U+4E16"),
+    ("start ::= 🎉;", 1, 11, "U+1F389"),
+    ('start ::= <a>; a ::= "b";', 1, 11, "without < and >"),
+    ('my-rule ::= "a";', 1, 3, "ASCII letters"),
+    ("start ::= .;", 1, 11, '#"."'),
+    ('start ::= except!("a");', 1, 17, "#ex"),
+    ("start ::= 5;", 1, 11, "between quotes"),
+    ("start ::= ::= a;", 1, 11, "found `::=`"),
+    # lines and columns count characters, whatever the line break
+    ('start ::= "🎉é" §;', 1, 16, "§"),
+    ('start ::=\r\n  "a"\r\n  §;', 3, 3, "§"),
+    ('start ::=\r  "a"\r  §;', 3, 3, "§"),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "column", "part"), FAULTS, ids=[repr(case[0]) for case in FAULTS])
+def test_fault(source: str, line: int, column: int, part: str) -> None:
+    with pytest.raises(InvalidGrammar) as caught:
+        parse_kbnf(source)
+    assert part in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_the_first_fault_is_reported() -> None:
+    with pytest.raises(InvalidGrammar, match="smaller number") as caught:
+        parse_kbnf('start ::= "a"{3,2} | "unclosed;')
+    assert caught.value.column == 14
+
+
+def test_a_fault_is_shown_with_a_caret() -> None:
+    with pytest.raises(InvalidGrammar) as caught:
+        parse_kbnf('start ::= "a";\n\tx ::= "日本" @ "b";\ny ::= "c";')
+    shown, caret = str(caught.value).splitlines()[-2:]
+    assert shown == '     x ::= "日本" @ "b";'
+    assert caret.index("^") == shown.index("@") + 2  # two wide characters stand before it
+
+
+def test_the_shown_line_is_cut() -> None:
+    with pytest.raises(InvalidGrammar) as caught:
+        parse_kbnf("start ::= " + '"abc" ' * 10_000 + "§" + ' "abc"' * 10_000)
+    shown, caret = str(caught.value).splitlines()[-2:]
+    assert len(shown) < 100
+    assert shown[caret.index("^")] == "§"
+
+
+def test_a_fault_in_a_regex_has_the_regex_error_as_its_cause() -> None:
+    with pytest.raises(InvalidGrammar) as caught:
+        parse_kbnf(r'start ::= "x" #"\u0061\n(?=b)";')
+    assert isinstance(caught.value.__cause__, InvalidRegex)
+    assert caught.value.__cause__.pattern == "a\n(?=b)"
+    assert caught.value.__cause__.position == 2
+    assert (caught.value.line, caught.value.column) == (1, 25)
+
+
+@pytest.mark.parametrize("start", ["missing", "", 5, None, []])
+def test_undefined_start_rule(start: object) -> None:
+    with pytest.raises(InvalidGrammar, match="start rule"):
+        parse_kbnf('start ::= "a";', start=start)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [b'start ::= "a";', None, 5, ["start"]])
+def test_not_a_text(text: object) -> None:
+    with pytest.raises(InvalidGrammar, match="decode"):
+        parse_kbnf(text)  # type: ignore[arg-type]
+
+
+NESTED = [("(", ")"), ("[", "]"), ("{", "}")]
+
+
+@pytest.mark.parametrize(("opening", "closing"), NESTED)
+@pytest.mark.parametrize("closed", [True, False])
+def test_deep_groups_are_refused(opening: str, closing: str, closed: bool) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        parse_kbnf(f'start ::= {opening * 5000}"a"{closing * 5000 * closed};')
+    assert caught.value.limit == "depth"
+    assert "line 1" in str(caught.value)
+
+
+def test_deep_groups_are_read_where_the_limits_allow_them() -> None:
+    deep = Limits(depth=10_000)
+    flat = parse_kbnf('start ::= "a";')
+    assert parse_kbnf(f'start ::= {"(" * 5000}"a"{")" * 5000};', limits=deep) == flat
+    with pytest.raises(InvalidGrammar, match="never closed"):
+        parse_kbnf(f'start ::= {"(" * 5000}"a";', limits=deep)
+    parse_kbnf(f'start ::= {"[" * 3000}"a"{"]" * 3000};', limits=deep)
+
+
+def test_deep_comments() -> None:
+    parse_kbnf(f'{"(*" * 20_000}{"*)" * 20_000} start ::= "a";')
+    with pytest.raises(InvalidGrammar, match="comment is never closed"):
+        parse_kbnf("(*" * 20_000 + 'start ::= "a";')
+
+
+def test_many_literals() -> None:
+    grammar = parse_kbnf("start ::= " + " | ".join(f'"w{number}"' for number in range(20_000)) + ";")
+    assert isinstance(grammar.rules["start"], Choice)
+    assert len(grammar.rules["start"].items) == 20_000
+    assert parse(grammar, b"w19999") is not None
+    assert parse(grammar, b"w20000") is None
+
+
+def test_many_rules() -> None:
+    source = "".join(f'r{number} ::= "a" r{number + 1};\n' for number in range(20_000)) + "r20000 ::= r0;"
+    assert len(parse_kbnf(source, start="r0").rules) == 20_001
+
+
+def test_many_undefined_rules() -> None:
+    with pytest.raises(InvalidGrammar, match="`x0` is not defined"):
+        parse_kbnf("start ::= " + " ".join(f"x{number}" for number in range(20_000)) + ";")
+
+
+def test_one_long_literal() -> None:
+    text = "é\\n" * 200_000
+    parse_kbnf(f'start ::= "{text}";')
+    with pytest.raises(InvalidGrammar, match="never closed"):
+        parse_kbnf(f'start ::= "{text};')
+
+
+def test_large_repeats() -> None:
+    parse_kbnf('start ::= "a"{0,100000} "b"{00000000000000000000003};')
+    for source in ('start ::= "a"{0,100001};', f'start ::= "a"{{{"9" * 10_000}}};', 'start ::= "a"{100001,};'):
+        with pytest.raises(LimitExceeded) as caught:
+            parse_kbnf(source)
+        assert caught.value.limit == "repeat"
+        assert "line 1, column" in str(caught.value)
+
+
+def test_too_many_nodes() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        parse_kbnf("start ::= " + '"a" ' * 100 + ";", limits=Limits(nodes=50))
+    assert caught.value.limit == "nodes"
+
+
+@pytest.mark.parametrize("source", ["start ::= start;", 'start ::= "a" start;', "start ::= a; a ::= b; b ::= a;"])
+def test_rules_that_derive_nothing_are_no_fault_of_the_text(source: str) -> None:
+    parse_kbnf(source)
