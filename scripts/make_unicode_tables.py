@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from importlib.metadata import metadata
+from importlib.metadata import distribution
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import regex
-from regex import _regex
+import regex._regex
 
+PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
 TARGET = Path(__file__).parent.parent / "formatter_core" / "regex" / "_tables.py"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
-BINARY = """
-    alphabetic asciihexdigit bidicontrol bidimirrored cased caseignorable changeswhencasefolded changeswhencasemapped
-    changeswhenlowercased changeswhentitlecased changeswhenuppercased dash defaultignorablecodepoint deprecated
-    diacritic emoji emojicomponent emojimodifier emojimodifierbase emojipresentation extendedpictographic extender
-    graphemebase graphemeextend hexdigit idcontinue idstart ideographic idsbinaryoperator idstrinaryoperator
-    joincontrol logicalorderexception lowercase math noncharactercodepoint patternsyntax patternwhitespace
-    quotationmark radical regionalindicator sentenceterminal softdotted terminalpunctuation unifiedideograph uppercase
-    variationselector whitespace xidcontinue xidstart
-""".split()
+BINARY = [
+    "alphabetic", "asciihexdigit", "bidicontrol", "bidimirrored", "cased", "caseignorable", "changeswhencasefolded",
+    "changeswhencasemapped", "changeswhenlowercased", "changeswhentitlecased", "changeswhenuppercased", "dash",
+    "defaultignorablecodepoint", "deprecated", "diacritic", "emoji", "emojicomponent", "emojimodifier",
+    "emojimodifierbase", "emojipresentation", "extendedpictographic", "extender", "graphemebase", "graphemeextend",
+    "hexdigit", "idcontinue", "idstart", "ideographic", "idsbinaryoperator", "idstrinaryoperator", "joincontrol",
+    "logicalorderexception", "lowercase", "math", "noncharactercodepoint", "patternsyntax", "patternwhitespace",
+    "quotationmark", "radical", "regionalindicator", "sentenceterminal", "softdotted", "terminalpunctuation",
+    "unifiedideograph", "uppercase", "variationselector", "whitespace", "xidcontinue", "xidstart",
+]
 HEADER = '''"""Unicode properties. Made by scripts/make_unicode_tables.py; do not edit.
 
 Unicode {version}, read out of the package `regex` {package}.
@@ -74,28 +78,29 @@ def encode(pairs: Iterable[tuple[int, int]]) -> str:
 def aliases(property_name: str) -> dict[int, list[str]]:
     """The names of every value of a property, the shortest (a code of two or four letters) first."""
     names: dict[int, list[str]] = {}
-    for name, value in _regex.get_properties()[property_name.upper()][1].items():
+    for name, value in PROPERTIES[property_name.upper()][1].items():
         names.setdefault(value, []).append(name.lower())
     return {value: sorted(found, key=lambda name: (len(name), name)) for value, found in names.items()}
 
 
 def binary_aliases() -> dict[str, str]:
-    properties = {name.lower(): entry[0] for name, entry in _regex.get_properties().items()}
+    properties = {name.lower(): entry[0] for name, entry in PROPERTIES.items()}
     return {name: main for main in BINARY for name, value in properties.items() if value == properties[main]}
 
 
 def case_orbits() -> str:
     """The sets of code points that are equal under simple case folding, in order of their first."""
+    fold_case = vars(regex._regex)["fold_case"]
     flags = regex.UNICODE | regex.IGNORECASE
     orbits: dict[str, list[int]] = {}
     for character in SCALAR_VALUES:
         # The package leaves "I" alone, for Turkish; the Unicode data folds it to "i".
-        folded = "i" if character == "I" else _regex.fold_case(flags, character)
+        folded = "i" if character == "I" else fold_case(flags, character)
         orbits.setdefault(folded, []).append(ord(character))
     text, previous = "", 0
     for orbit in sorted(orbit for orbit in orbits.values() if len(orbit) > 1):
         text += number(orbit[0] - previous) + number(len(orbit) - 1)
-        text += "".join(number(high - low) for low, high in zip(orbit, orbit[1:]))
+        text += "".join(number(high - low) for low, high in pairwise(orbit))
         previous = orbit[0]
     return text
 
@@ -123,7 +128,7 @@ def main() -> None:
         code = names[0]
         if len(code) == 2 and code not in ("lc", "cs", "l&"):
             categories[code] = encode(ranges(rf"\p{{gc={code}}}"))
-            category_names.update({name: code for name in names[1:]})
+            category_names.update(dict.fromkeys(names[1:], code))
         else:
             category_names.update({name: code for name in names[1:] if not name.endswith("&")})
     scripts: dict[str, str] = {}
@@ -136,9 +141,8 @@ def main() -> None:
         scripts[names[0]] = encode(own)
         if own != extended:
             extensions[names[0]] = encode(extended)
-        script_names.update({name: names[0] for name in names[1:]})
-    summary = metadata("regex").get_payload()
-    version = re.search(r"supports Unicode ([\d.]+\d)", str(summary))
+        script_names.update(dict.fromkeys(names[1:], names[0]))
+    version = re.search(r"supports Unicode ([\d.]+\d)", str(distribution("regex").read_text("METADATA")))
     parts = [
         HEADER.format(version=version.group(1) if version else "of unknown version", package=regex.__version__),
         f'ALPHABET = "{ALPHABET}"\n\n',
@@ -155,7 +159,7 @@ def main() -> None:
         *table("BINARY", {name: encode(ranges(rf"\p{{{name}}}")) for name in BINARY}),
         "\n",
         *table("BINARY_NAMES", {name: main for name, main in binary_aliases().items() if name != main}),
-        "\n# Characters that differ in case only, a set at a time: gap from the first of the set before, count - 1, steps.\n",
+        "\n# Characters equal but for case, set by set: gap from the first of the one before, count - 1, steps.\n",
         "CASE_ORBITS = (\n",
         *lines(case_orbits()),
         ")\n",

@@ -50,7 +50,6 @@ from formatter_core.regex._tree import (
     Named,
     Tree,
     alternate,
-    concat,
     is_node,
     loop,
 )
@@ -275,26 +274,24 @@ def _grouped(items: Items[Tree]) -> list[Tree]:
 
 def _without_anchors(tree: Tree) -> Node | None:
     """The tree where no anchor holds; None if there is a look-around in it."""
-    if is_node(tree):
-        return tree
     if isinstance(tree, Anchor):
         return NOTHING
-    if isinstance(tree, Look):
-        return None
-    items = tree.items if isinstance(tree, (Concat, Alternate)) else (tree.item,)
-    inner = [_without_anchors(item) for item in items]
-    nodes = [node for node in inner if node is not None]
-    if len(nodes) < len(inner):
-        return None
-    if isinstance(tree, Concat):
-        return sequence(*nodes)
-    if isinstance(tree, Alternate):
-        return choice(nodes)
-    if isinstance(tree, Named):
-        return _captured(tree.name, nodes[0])
-    if nodes[0] == NOTHING:
-        return NOTHING if tree.minimum else EMPTY
-    return Repeat(nodes[0], tree.minimum, tree.maximum, tree.greedy)
+    if isinstance(tree, (Concat, Alternate)):
+        inner = [_without_anchors(item) for item in tree.items]
+        nodes = [node for node in inner if node is not None]
+        if len(nodes) < len(inner):
+            return None
+        return sequence(*nodes) if isinstance(tree, Concat) else choice(nodes)
+    if isinstance(tree, (Loop, Named)):
+        node = _without_anchors(tree.item)
+        if node is None:
+            return None
+        if isinstance(tree, Named):
+            return _captured(tree.name, node)
+        if node == NOTHING:
+            return NOTHING if tree.minimum else EMPTY
+        return Repeat(node, tree.minimum, tree.maximum, tree.greedy)
+    return None if isinstance(tree, Look) else tree
 
 
 def _demand(tree: Tree) -> _Demand | None:

@@ -109,7 +109,8 @@ def ending_in(node: Node, characters: Ranges) -> Node:
         earlier = Repeat(node.item, max(node.minimum - 1, 0), maximum, node.greedy)
         return sequence(EMPTY if maximum == 0 else earlier, ending_in(node.item, characters))
     if isinstance(node, Sequence):
-        found, after = [], EMPTY
+        found: list[Node] = []
+        after: Node = EMPTY
         for at in range(len(node.items) - 1, -1, -1):
             found.append(sequence(*node.items[:at], ending_in(node.items[at], characters), after))
             if not nullable(node.items[at]):

@@ -1088,7 +1088,7 @@ BINARY_NAMES: dict[str, str] = {
     "xids": "xidstart",
 }
 
-# Characters that differ in case only, a set at a time: gap from the first of the set before, count - 1, steps.
+# Characters equal but for case, set by set: gap from the first of the one before, count - 1, steps.
 CASE_ORBITS = (
         "X21W111W111W111W111W111W111W111W111W111W112W1_b811W111W111W111W111W111W111W112W1i811W111W111W111W111W111W111"
         "W1x22dNW1B1W111W111W111W111W112W1cY811W111W111W111W111W111W111W111W111W111W111W111W111W111W111W111W111W121W1"

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from formatter_core.grammar import Capture, Choice, Node, Reference, Repeat, Sequence, Terminal, Token, map_children, walk
+from formatter_core.grammar import (
+    Capture,
+    Choice,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Terminal,
+    Token,
+    map_children,
+    walk,
+)
 
 __all__ = ["as_terminal"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 from formatter_core.grammar import Chars
@@ -19,13 +19,12 @@ __all__ = [
     "NONE",
     "POSIX",
     "Ranges",
-    "category",
     "binary",
+    "category",
     "difference",
     "fold",
     "fold_ascii",
     "intersection",
-    "is_ascii",
     "negation",
     "normal_name",
     "perl_digit",
@@ -73,6 +72,7 @@ def single(code: int) -> Ranges:
 
 
 def union(*sets: Ranges) -> Ranges:
+    """What is in any of the sets."""
     full = [ranges for ranges in sets if ranges]
     if len(full) < 2:
         return full[0] if full else NONE
@@ -80,6 +80,7 @@ def union(*sets: Ranges) -> Ranges:
 
 
 def negation(ranges: Ranges) -> Ranges:
+    """What is not in the set."""
     gaps, start = [], 0
     for low, high in ranges:
         if low > start:
@@ -91,6 +92,7 @@ def negation(ranges: Ranges) -> Ranges:
 
 
 def intersection(left: Ranges, right: Ranges) -> Ranges:
+    """What is in both."""
     common, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
@@ -104,19 +106,17 @@ def intersection(left: Ranges, right: Ranges) -> Ranges:
 
 
 def difference(left: Ranges, right: Ranges) -> Ranges:
+    """What is in the left set only."""
     return intersection(left, negation(right))
 
 
 def symmetric_difference(left: Ranges, right: Ranges) -> Ranges:
+    """What is in one of the two only."""
     return union(difference(left, right), difference(right, left))
 
 
-def is_ascii(ranges: Ranges) -> bool:
-    return not ranges or ranges[-1][1] < 0x80
-
-
 def fold(ranges: Ranges) -> Ranges:
-    """The set, and every character that equals one of it under simple case folding (Unicode, CaseFolding.txt, C + S)."""
+    """The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S)."""
     orbits = _case_orbits()
     cased = _cased_characters()
     found: list[tuple[int, int]] = []
@@ -151,7 +151,7 @@ def category(name: str) -> Ranges | None:
     name = _tables.CATEGORY_NAMES.get(name, name)
     if name in _tables.CATEGORIES:
         return _decode(_tables.CATEGORIES[name])
-    parts = ("lu", "ll", "lt") if name == "lc" else [code for code in _tables.CATEGORIES if len(name) == 1 and code[0] == name]
+    parts = ["lu", "ll", "lt"] if name == "lc" else [code for code in _tables.CATEGORIES if code[0] == name]
     return union(*(_decode(_tables.CATEGORIES[part]) for part in parts)) if parts else None
 
 
@@ -179,19 +179,19 @@ def binary(name: str) -> Ranges | None:
     return _decode(_tables.BINARY[name]) if name in _tables.BINARY else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def perl_digit() -> Ranges:
     """Unicode `\\d`: decimal numbers."""
     return category("nd") or NONE
 
 
-@lru_cache(maxsize=None)
+@cache
 def perl_space() -> Ranges:
     """Unicode `\\s`: white space."""
     return binary("whitespace") or NONE
 
 
-@lru_cache(maxsize=None)
+@cache
 def perl_word() -> Ranges:
     """Unicode `\\w` (UTS #18, annex C): alphabetic characters, marks, decimal numbers, connectors, join controls."""
     named = [binary("alphabetic"), category("m"), category("nd"), category("pc"), binary("joincontrol")]
@@ -221,7 +221,7 @@ def _numbers(text: str) -> Iterator[int]:
             value = shift = 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def _case_orbits() -> dict[int, tuple[int, ...]]:
     from formatter_core.regex import _tables
 
@@ -237,6 +237,6 @@ def _case_orbits() -> dict[int, tuple[int, ...]]:
     return orbits
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cased_characters() -> list[int]:
     return sorted(_case_orbits())

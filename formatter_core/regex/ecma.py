@@ -35,7 +35,8 @@ _HYPHEN = classes.single(0x2D)
 _PLAIN_RUN = re.compile(r"[^\\.+*?()|\[{^$\ud800-\udfff]+")
 _COUNT = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
 _GROUP = re.compile(r"\?(?:<([\w$]+)>|([ims]*)(-[ims]*)?:|(<?[=!]))")
-_CODE_UNITS = re.compile(r"u(?:\{([0-9A-Fa-f]+)\}|([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})|([0-9A-Fa-f]{4}))")
+_PAIR = r"([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})"
+_CODE_UNITS = re.compile(r"u(?:\{([0-9A-Fa-f]+)\}|" + _PAIR + "|([0-9A-Fa-f]{4}))")
 
 
 def parse_ecma(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Node:
@@ -203,7 +204,7 @@ class _EcmaReader(Scanner):
             if code > 0x10FFFF:
                 raise self.error(f"U+{code:X} is not a Unicode character", start)
             return code
-        if kind.isascii() and kind.isdigit() or kind == "k":
+        if kind == "k" or (kind.isascii() and kind.isdigit()):
             raise self.error(f"the back-reference `\\{kind}` is not supported", start)
         if kind.isascii() and kind.isalpha():
             raise self.error(f"`\\{kind}` is not an escape of ECMA 262", start)

@@ -1,8 +1,8 @@
 """Rust syntax: the language of the crate `regex` (https://docs.rs/regex, section "Syntax"), for a whole text.
 
-Perl classes (`\\d`, `\\w`, `\\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII, and is
-refused where it would match bytes that are not UTF-8. Look-around, back-references and word boundaries are no part of
-the syntax. Anchors keep their meaning: `^` and `$` hold at the ends of the text only, and `(?m)^` is refused.
+Perl classes (`\\d`, `\\w`, `\\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII,
+and is refused where it would match bytes that are not UTF-8. Look-around and back-references are no part of the syntax;
+word boundaries and `(?m)^` are refused. Anchors keep their meaning: they hold at the ends of the text only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from formatter_core.grammar import NOTHING, Bytes, Node
+from formatter_core.grammar import Bytes, Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.regex import classes
 from formatter_core.regex._lower import lower
-from formatter_core.regex._scanner import Scanner
 from formatter_core.regex._tree import Anchor, Tree, capture, char
 from formatter_core.regex.classes import Ranges
 from formatter_core.regex.rust_class import IGNORE_CASE, UNICODE, VERBOSE, ClassReader
@@ -185,7 +184,7 @@ class _RustReader(ClassReader):
 
     def _read_flags(self, start: int) -> None:
         """`(?flags)` for the rest of the group, `(?flags:…)` for a group of its own."""
-        flags, seen, negated = self.flags, "", False
+        flags, seen, negated, last = self.flags, "", False, ""
         while (one := self.peek()) not in (")", ":"):
             position = self.at
             self.at += 1
@@ -200,7 +199,7 @@ class _RustReader(ClassReader):
             else:
                 raise self.error("a group is not closed", start)
             last = one
-        if seen == "" and (negated or one == ")") or negated and last == "-":
+        if last == "-" or (not seen and one == ")"):
             raise self.error("flags are missing; a group without a name and flags begins with `(?:`", self.at)
         self.at += 1
         if one == ":":

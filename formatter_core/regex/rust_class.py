@@ -203,7 +203,7 @@ class ClassReader(Scanner):
         code = int(text, 16)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.error(f"U+{code:04X} is not a Unicode character", start)
-        if self.pattern[start + 1] == "x" and code > 0x7F and not self.flags & UNICODE and "{" not in self.pattern[start : self.at]:
+        if digits == 2 and code > 0x7F and len(text) == 2 and not self.flags & UNICODE:
             raise self.error("a byte above 7F under (?-u) is not UTF-8; leave (?-u) out", start)
         return code
 
