@@ -1,0 +1,119 @@
+"""Keeping a formatter in step with the token ids that an inference engine has kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import bitmask
+from formatter_core.errors import FormatterError, TokenRejected
+from formatter_core.formatter import Formatter
+from formatter_core.result import Ended, Result
+
+__all__ = ["Cursor"]
+
+
+class Cursor:
+    """A formatter that follows a list of kept token ids, however the inference engine changes that list.
+
+    Tokens may be appended, several at once, taken back, cleared, or come back after a preemption; the list may hold
+    drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow is
+    never an exception here: it is kept as `error`, and the sequence is offered nothing but its end until the list no
+    longer holds that token.
+
+    Attributes:
+        formatter: the state after the tokens that were accepted.
+        error: why the sequence cannot go on; None while it can.
+    """
+
+    def __init__(self, formatter: Formatter) -> None:
+        self.formatter = formatter
+        self.error: FormatterError | None = None
+        self._kept: list[int] = list(formatter.tokens)
+
+    def follow(self, token_ids: Sequence[int]) -> None:
+        """Bring the formatter in step with the kept ids of the whole output so far.
+
+        Costs one comparison of the lists, and a step for each token that is new or was taken back.
+        """
+        kept = [int(token_id) for token_id in token_ids]
+        common = _common_prefix(self._kept, kept)
+        if common < len(self._kept):
+            accepted = len(self.formatter.tokens)
+            if common < accepted:
+                self.formatter.rollback(accepted - common)
+            if common <= accepted:
+                self.error = None
+        self._kept = kept
+        if self.error is None:
+            self._accept(kept[common:])
+
+    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+        """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
+        if self.error is None:
+            try:
+                self.formatter.fill_bitmask(row)
+                return
+            except FormatterError as error:
+                self.error = error
+        self._fill_end_only(row)
+
+    def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
+        """Masks for the token now and the one after each draft; returns how many drafts the format allows.
+
+        Args:
+            drafts: ids that were proposed but not kept.
+            rows: int32 (len(drafts) + 1, words). Row `i` is the mask after the first `i` drafts; past the first draft
+                that is not allowed the rows hold the end ids alone, for no kept token can follow there.
+        """
+        self.fill_bitmask(rows[0])
+        taken = 0
+        if self.error is None:
+            for draft in drafts:
+                if not self.formatter.accept_tokens([int(draft)]):
+                    break
+                taken += 1
+                try:
+                    self.formatter.fill_bitmask(rows[taken])
+                except FormatterError:  # found again, and kept, if the draft is
+                    self._fill_end_only(rows[taken])
+            self.formatter.rollback(taken)
+        for row in rows[taken + 1 : len(drafts) + 1]:
+            self._fill_end_only(row)
+        return taken
+
+    def fork(self) -> Cursor:
+        """An independent cursor at the same place."""
+        copy = Cursor.__new__(Cursor)
+        copy.formatter = self.formatter.fork()
+        copy.error = self.error
+        copy._kept = self._kept.copy()
+        return copy
+
+    def result(self, ended: Ended | None = None) -> Result:
+        """The outcome so far; a sequence that could not go on has ended with `"error"`."""
+        return self.formatter.result("error" if self.error is not None else ended)
+
+    def _accept(self, token_ids: list[int]) -> None:
+        taken = self.formatter.accept_tokens(token_ids)
+        if taken == len(token_ids):
+            return
+        rejected = token_ids[taken]
+        position = len(self.formatter.tokens)
+        reason = "its id is not known yet" if rejected < 0 else self.formatter.explain(rejected)
+        self.error = TokenRejected(rejected, position=position, reason=reason)
+
+    def _fill_end_only(self, row: NDArray[np.int32]) -> None:
+        bitmask.check_row(row)
+        row[:] = 0
+        bitmask.set_ids(row, self.formatter.end_ids)
+
+
+def _common_prefix(old: list[int], new: list[int]) -> int:
+    """How many elements both lists begin with; the usual case, one list going on from the other, is one comparison."""
+    shorter = min(len(old), len(new))
+    if old[:shorter] == new[:shorter]:
+        return shorter
+    return next(index for index in range(shorter) if old[index] != new[index])

@@ -1,0 +1,120 @@
+"""A cursor follows whatever an inference engine does to its list of kept tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formatter_core import Compiler, Vocabulary, bitmask, formats
+from formatter_core.cursor import Cursor
+from formatter_core.errors import DeadEnd, TokenRejected
+
+from .conftest import END, TOKENS
+
+A, B, C = ord("a"), ord("b"), ord("c")
+
+
+def allowed(cursor: Cursor) -> list[int]:
+    row = np.full(cursor.formatter.compiled.vocabulary.words + 2, -1, dtype=np.int32)
+    cursor.fill_bitmask(row)
+    return bitmask.allowed_ids(row)
+
+
+@pytest.fixture
+def cursor(compiler: Compiler) -> Cursor:
+    return Cursor(compiler.compile(formats.regex("a[bc]{2,4}")).formatter())
+
+
+def test_appended_one_by_one_and_several_at_once(cursor: Cursor) -> None:
+    cursor.follow([A])
+    cursor.follow([A, B, C])
+    assert cursor.formatter.text == "abc"
+    assert END in allowed(cursor)
+    cursor.follow([A, B, C, END])
+    assert cursor.formatter.is_finished
+    assert allowed(cursor) == [END]
+    cursor.follow([A, B, C, END, END])
+    assert cursor.result().is_complete
+
+
+def test_shrinking_and_cleared_lists(cursor: Cursor) -> None:
+    cursor.follow([A, B, C, END])
+    cursor.follow([A, B])
+    assert cursor.formatter.text == "ab"
+    cursor.follow([])
+    assert cursor.formatter.text == ""
+    assert A in allowed(cursor)
+
+
+def test_another_ending_replay_after_preemption(cursor: Cursor, compiler: Compiler) -> None:
+    cursor.follow([A, B, B])
+    cursor.follow([A, C, B])
+    assert cursor.formatter.text == "acb"
+    again = Cursor(cursor.formatter.compiled.formatter())
+    again.follow([A, C, B])
+    assert allowed(again) == allowed(cursor)
+
+
+def test_a_token_that_is_not_allowed_ends_the_sequence_until_it_is_gone(cursor: Cursor) -> None:
+    cursor.follow([A, ord("x"), B])
+    assert isinstance(cursor.error, TokenRejected)
+    assert cursor.error.position == 1
+    assert allowed(cursor) == [END]
+    cursor.follow([A, ord("x"), B, B])
+    assert cursor.error is not None
+    assert cursor.result().ended == "error"
+    assert not cursor.result().is_complete
+    cursor.follow([A, B])
+    assert cursor.error is None
+    assert B in allowed(cursor)
+
+
+def test_placeholders_hold_the_sequence_until_the_ids_are_known(cursor: Cursor) -> None:
+    cursor.follow([A, -1])
+    assert cursor.error is not None
+    assert allowed(cursor) == [END]
+    cursor.follow([A, B])
+    assert cursor.error is None
+    assert cursor.formatter.text == "ab"
+
+
+def test_drafts_are_masked_without_being_kept(cursor: Cursor, vocabulary: Vocabulary) -> None:
+    cursor.follow([A])
+    rows = bitmask.allocate(5, len(vocabulary))
+    assert cursor.fill_drafts([B, C, ord("x"), B], rows) == 2
+    assert [B in bitmask.allowed_ids(row) for row in rows] == [True, True, True, False, False]
+    assert bitmask.allowed_ids(rows[3]) == [END]
+    assert cursor.formatter.text == "a"
+    assert cursor.error is None
+
+
+def test_a_dead_end_is_kept_as_the_error() -> None:
+    cursor = Cursor(Compiler(Vocabulary([b"a", None], [1])).compile(formats.regex("ab")).formatter())
+    cursor.follow([0])
+    assert allowed(cursor) == [1]
+    assert isinstance(cursor.error, DeadEnd)
+
+
+def test_a_fork_is_independent(cursor: Cursor) -> None:
+    cursor.follow([A, B])
+    fork = cursor.fork()
+    fork.follow([A, C])
+    assert (cursor.formatter.text, fork.formatter.text) == ("ab", "ac")
+
+
+LISTS = st.lists(st.sampled_from([A, B, C, ord("x"), -1, END, TOKENS.index(b"ab"), TOKENS.index(b"bc")]), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(LISTS, min_size=2, max_size=5))
+def test_any_history_of_lists_ends_like_the_last_list_alone(histories: list[list[int]]) -> None:
+    compiled = Compiler(Vocabulary(TOKENS, [END])).compile(formats.regex("(a|b|bc)*c?"))
+    wandering, direct = Cursor(compiled.formatter()), Cursor(compiled.formatter())
+    for kept in histories:
+        wandering.follow(kept)
+    direct.follow(histories[-1])
+    assert wandering.formatter.tokens == direct.formatter.tokens
+    assert (wandering.error is None) == (direct.error is None)
+    assert allowed(wandering) == allowed(direct)
