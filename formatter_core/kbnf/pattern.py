@@ -1,11 +1,11 @@
-"""Regular nodes -> Rust patterns: the inverse of `regex.parse_rust`, for people to read."""
+"""Regular nodes -> Rust patterns: the inverse of `parse_rust`, for people to read."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from formatter_core import regex
 from formatter_core.grammar import Bytes, Capture, Chars, Choice, Node, Repeat, Sequence, Terminal, children, walk
+from formatter_core.regex import parse_rust
 
 __all__ = ["count_mark", "to_rust"]
 
@@ -13,7 +13,9 @@ __all__ = ["count_mark", "to_rust"]
 _ALTERNATIVES, _SEQUENCE, _REPEATED, _PRIMARY = range(4)
 
 _NO_CHARACTER = r"[^\s\S]"
+_MARKS = frozenset("\\.+*?()|[]{}^$")
 _CLASS_MARKS = frozenset("\\[]^-&~")
+_CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SHORT_MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
@@ -80,7 +82,8 @@ def _text(value: bytes) -> tuple[str, int] | None:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return (regex.escape(text), _PRIMARY if len(text) == 1 else _SEQUENCE) if text else ("(?:)", _PRIMARY)
+    escaped = "".join(_char(ord(char), _MARKS) for char in text)
+    return (escaped, _PRIMARY if len(text) == 1 else _SEQUENCE) if text else ("(?:)", _PRIMARY)
 
 
 def _class(node: Chars) -> str:
@@ -98,7 +101,7 @@ def _class(node: Chars) -> str:
 @lru_cache(maxsize=1)
 def _short_classes() -> dict[tuple[tuple[int, int], ...], str]:
     shorts = (r"\d", r"\D", r"\s", r"\S", r"\w", r"\W", ".", "(?s:.)")
-    parsed = ((regex.parse_rust(short), short) for short in shorts)
+    parsed = ((parse_rust(short), short) for short in shorts)
     return {node.ranges: short for node, short in parsed if isinstance(node, Chars)}
 
 
@@ -108,13 +111,12 @@ def _others(node: Chars) -> Chars:
 
 
 def _ranges(node: Chars) -> str:
-    return "".join(
-        _class_char(low) if low == high else f"{_class_char(low)}-{_class_char(high)}" for low, high in node.ranges
-    )
+    ends = ((_char(low, _CLASS_MARKS), _char(high, _CLASS_MARKS)) for low, high in node.ranges)
+    return "".join(low if low == high else f"{low}-{high}" for low, high in ends)
 
 
-def _class_char(code_point: int) -> str:
+def _char(code_point: int, marks: frozenset[str]) -> str:
     char = chr(code_point)
-    if char in _CLASS_MARKS:
+    if char in marks:
         return "\\" + char
-    return char if char.isprintable() else f"\\u{{{code_point:X}}}"
+    return char if char.isprintable() else _CONTROLS.get(char, f"\\u{{{code_point:X}}}")

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from formatter_core import regex
 from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -30,6 +29,7 @@ from formatter_core.grammar import (
 from formatter_core.kbnf.lexer import Lexer, Token, locate, unescape
 from formatter_core.kbnf.source import Source
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.regex import as_terminal, parse_rust
 
 __all__ = ["parse_kbnf", "without_match"]
 
@@ -228,12 +228,12 @@ class _Reader:
 
     def _pattern(self, token: Token, pattern: str) -> Node:
         try:
-            node = regex.parse_rust(pattern, self._limits)
+            node = parse_rust(pattern, self._limits)
         except InvalidRegex as error:
             offset = locate(self._source, token, error.position)
             raise self._source.fault(offset, f"in this regex: {error.reason}") from error
         if token.prefix == "#":
-            return regex.as_terminal(node)
+            return as_terminal(node)
         if any(isinstance(below, Capture) for below in walk(node)):
             kind = token.prefix
             raise self._fault(token, f'no named group can stand in {kind}"…"; name all of it: `name:{kind}"…"`')
