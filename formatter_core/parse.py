@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formatter_core.recognizer import Recognizer
-from formatter_core.shortest import min_bytes
+from formatter_core.earley.recognizer import Recognizer
+from formatter_core.earley.shortest import min_bytes
 
 __all__ = ["Recognizer", "min_bytes"]

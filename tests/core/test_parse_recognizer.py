@@ -82,7 +82,7 @@ TABLE: list[tuple[str, Grammar, list[bytes], list[bytes]]] = [
     ("dead terminal", grammar(alt(seq(A, Chars(())), seq(A, B))), [b"ab"], [b"a"]),
     ("useless rule", grammar(A, t=seq(T, B)), [b"a"], [b"b"]),
     ("captures", grammar(seq(Capture("x", alt(A, EMPTY)), Repeat(Capture("y", B)))), [b"", b"abb"], [b"ba"]),
-    ("characters", grammar(seq(Chars.of([(0xE0, 0xFF)]), ANY_CHAR)), ["é😀".encode(), "éa".encode()], [b"\xc3\xa9", b"\xc3\xa9\xff"]),
+    ("characters", grammar(seq(Chars.of([(0xE0, 0xFF)]), ANY_CHAR)), ["é😀".encode(), "éa".encode()], [b"\xc3\xa9"]),
     ("substring", grammar(seq(Substring("aéb"), B)), [b"b", "éb".encode(), "aébb".encode()], [b"\xc3b", b"abb"]),
     ("shortest", grammar(seq(Terminal(Shortest(Repeat(alt(A, seq(B, A))))), B)), [b"ab", b"bab"], [b"aab", b"b"]),
     (

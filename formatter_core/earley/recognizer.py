@@ -13,7 +13,7 @@ from formatter_core.automaton import DEAD, Automaton
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.remainders import Item, Symbol, Tables, tables_of
+from formatter_core.earley.remainders import Item, Symbol, Tables, tables_of
 
 __all__ = ["Recognizer", "StateSet"]
 

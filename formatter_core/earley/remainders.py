@@ -16,7 +16,7 @@ from formatter_core.automaton import Automaton
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, Token
 from formatter_core.limits import Limits
-from formatter_core.shortest import EMPTY_LANGUAGE, minimum_costs
+from formatter_core.earley.shortest import EMPTY_LANGUAGE, minimum_costs
 
 __all__ = ["Item", "Symbol", "Tables", "tables_of"]
 

@@ -1,0 +1,1 @@
+"""The plain parser behind `formatter_core.parse`: recognising, and the preferred parse."""
