@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from formatter_core.errors import InvalidGrammar
 from formatter_core.kbnf.source import Source
 
-__all__ = ["Lexer", "Token", "locate", "unescape"]
+__all__ = ["Lexer", "Token", "cut", "locate", "unescape"]
 
 _TOKEN = re.compile(
     r"""
@@ -25,6 +25,7 @@ _TOKEN = re.compile(
 )
 _COMMENT_MARK = re.compile(r"\(\*|\*\)")
 _OPENING = re.compile(r"(#[A-Za-z]*)?[\"']")
+_LONGEST_SHOWN = 60  # characters
 _PREFIXES = ("", "#", "#e", "#ex", "#substrs")
 
 _ESCAPE = re.compile(
@@ -68,7 +69,12 @@ class Token:
     def __str__(self) -> str:
         if self.kind == "end":
             return "the end of the text"
-        return f"the literal {self.prefix}…" if self.kind == "literal" else f"`{self.text}`"
+        return f"the literal {self.prefix}…" if self.kind == "literal" else f"`{cut(self.text)}`"
+
+
+def cut(text: str) -> str:
+    """A name or a number as messages show it: whole, unless somebody made it very long."""
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 class Lexer:
@@ -109,7 +115,7 @@ class Lexer:
         prefix = written[:quote]
         if prefix not in _PREFIXES:
             raise self._source.fault(
-                offset, f'there is no literal `{prefix}"…"`; write #"…", #e"…", #ex"…" or #substrs"…"'
+                offset, f'there is no literal `{cut(prefix)}"…"`; write #"…", #e"…", #ex"…" or #substrs"…"'
             )
         return Token("literal", written[quote + 1 : -1], offset, prefix, offset + quote + 1)
 

@@ -26,7 +26,7 @@ from formatter_core.grammar import (
     literal,
     walk,
 )
-from formatter_core.kbnf.lexer import Lexer, Token, locate, unescape
+from formatter_core.kbnf.lexer import Lexer, Token, cut, locate, unescape
 from formatter_core.kbnf.source import Source
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.regex import as_terminal, parse_rust
@@ -53,8 +53,8 @@ def parse_kbnf(text: str, start: str = "start", limits: Limits = DEFAULT_LIMITS)
         raise InvalidGrammar(f"KBNF text is a str, but this is a {type(text).__name__}; decode it first")
     rules = _Reader(Source(text), limits).read()
     if not isinstance(start, str) or start not in rules:
-        similar = _similar(start, rules)
-        raise InvalidGrammar(f"the start rule {start!r} is not defined{similar}; define it or name another")
+        similar = _similar(str(start), rules)
+        raise InvalidGrammar(f"the start rule {cut(repr(start))} is not defined{similar}; define it or name another")
     grammar = Grammar(rules, start)
     grammar.check(limits)
     return grammar
@@ -96,7 +96,7 @@ class _Reader:
             )
         for used, token in self._uses.items():
             if used not in alternatives:
-                raise self._fault(token, f"the rule `{used}` is not defined{_similar(used, alternatives)}; define it")
+                raise self._fault(token, f"the rule {token} is not defined{_similar(used, alternatives)}; define it")
         return {name: _choice(nodes) for name, nodes in alternatives.items()}
 
     def _rule_name(self) -> Token:
@@ -105,7 +105,7 @@ class _Reader:
             raise self._fault(name, f"expected the name of a rule, but found {name}; write `name ::= …;`")
         define = self._lexer.take()
         if define.kind != "define":
-            raise self._fault(define, f"expected `::=` after the rule name `{name.text}`, but found {define}")
+            raise self._fault(define, f"expected `::=` after the rule name {name}, but found {define}")
         return name
 
     def _right_hand_side(self, name: Token) -> list[Node]:
@@ -141,13 +141,12 @@ class _Reader:
         if following.kind == "define":
             if group.opening.kind != "name":
                 raise self._unclosed(group)
-            raise self._fault(
-                token, f"the rule `{group.opening.text}` has not ended before `{token.text}`; put `;` there"
-            )
+            raise self._fault(token, f"the rule {group.opening} has not ended before {token}; put `;` there")
         if following.kind == ":":
             if group.label:
-                first = group.label.text
-                raise self._fault(token, f"`{first}:` names this already; write `{first}:({token.text}:…)`")
+                raise self._fault(
+                    token, f"{group.label} names this already; put {token} and what it names into a group"
+                )
             self._lexer.take()
             group.label = token
             return
@@ -168,7 +167,7 @@ class _Reader:
 
     def _end_alternative(self, group: _Group, token: Token) -> None:
         if group.label:
-            raise self._fault(token, f"{_WHAT_FOLLOWS} after `{group.label.text}:`, but found {token}")
+            raise self._fault(token, f"{_WHAT_FOLLOWS} after {group.label} and `:`, but found {token}")
         if group.comma:
             raise self._fault(token, f"{_WHAT_FOLLOWS} after `,`, but found {token}")
         if not group.items:
@@ -241,7 +240,7 @@ class _Reader:
 
     def _misplaced(self, group: _Group, token: Token) -> InvalidGrammar:
         if token.kind == "end" and group.opening.kind == "name":
-            return self._fault(token, f"the rule `{group.opening.text}` never ends; put `;` after it")
+            return self._fault(token, f"the rule {group.opening} never ends; put `;` after it")
         if token.kind in ("end", ";"):
             return self._unclosed(group)
         if token.kind in _CLOSERS.values():
@@ -277,6 +276,6 @@ def _choice(alternatives: list[Node]) -> Node:
     return alternatives[0] if len(alternatives) == 1 else Choice(tuple(alternatives))
 
 
-def _similar(name: object, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(name), names, 1)
+def _similar(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1) if cut(name) == name else []
     return f" (did you mean `{close[0]}`?)" if close else ""

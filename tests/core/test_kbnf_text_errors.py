@@ -60,8 +60,8 @@ FAULTS = [
     ('start ::= "a"{3,2};', 1, 14, "smaller number first"),
     ('start ::= "a"{,2};', 1, 15, "before `,`"),
     # captures
-    ("start ::= n:;", 1, 13, "after `n:`"),
-    ('start ::= n: | "a";', 1, 14, "after `n:`"),
+    ("start ::= n:;", 1, 13, "after `n` and `:`"),
+    ('start ::= n: | "a";', 1, 14, "after `n` and `:`"),
     ("start ::= n:*;", 1, 13, "nothing before `*`"),
     ('start ::= n:m:"a";', 1, 13, "names this already"),
     ('start ::= "n":"a";', 1, 14, "only a name"),
@@ -223,6 +223,23 @@ def test_one_long_literal() -> None:
     parse_kbnf(f'start ::= "{text}";')
     with pytest.raises(InvalidGrammar, match="never closed"):
         parse_kbnf(f'start ::= "{text};')
+
+
+def test_long_names_are_cut_in_messages() -> None:
+    name = "n" * 1_000_000
+    for source in (
+        f"{name} ::=",
+        f"start ::= {name};",
+        f"start {name}",
+        f'start ::= #{name}"a";',
+        f"start ::= {name}:;",
+    ):
+        with pytest.raises(InvalidGrammar) as caught:
+            parse_kbnf(source)
+        assert len(str(caught.value)) < 500
+    with pytest.raises(InvalidGrammar) as caught:
+        parse_kbnf('start ::= "a";', start=name)
+    assert len(str(caught.value)) < 500
 
 
 def test_large_repeats() -> None:
