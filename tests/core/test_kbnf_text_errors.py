@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
 from formatter_core.grammar import Choice
@@ -260,3 +262,78 @@ def test_too_many_nodes() -> None:
 @pytest.mark.parametrize("source", ["start ::= start;", 'start ::= "a" start;', "start ::= a; a ::= b; b ::= a;"])
 def test_rules_that_derive_nothing_are_no_fault_of_the_text(source: str) -> None:
     parse_kbnf(source)
+
+
+PIECES = [
+    "start",
+    "x",
+    "::=",
+    "=",
+    ";",
+    "|",
+    ",",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "?",
+    "*",
+    "+",
+    "{2}",
+    "{1,",
+    ":",
+    '"a"',
+    "'b'",
+]
+PIECES += [
+    '#"a*"',
+    r'#"(?P<n>\d)"',
+    '#e"a"',
+    '#ex"b"',
+    '#substrs"ab"',
+    '"',
+    "'",
+    "#",
+    "\\",
+    "(*",
+    "*)",
+    "\n",
+    "\r\n",
+    "é",
+    "🎉",
+    "\0",
+    " ",
+]
+
+
+def fault_of(text: str) -> InvalidGrammar | None:
+    try:
+        parse_kbnf(text)
+    except InvalidGrammar as error:
+        return error
+    return None
+
+
+def assert_in_place(fault: InvalidGrammar | None, text: str) -> None:
+    if fault is not None and not fault.reason.startswith("the start rule"):
+        assert fault.line is not None
+        assert fault.column is not None
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        assert 1 <= fault.line <= len(lines)
+        assert 1 <= fault.column <= len(lines[fault.line - 1]) + 1
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", "start ::= "]), st.sampled_from(["", ";"]))
+def test_any_pieces_are_read_or_refused_in_their_place(pieces: list[str], before: str, after: str) -> None:
+    text = before + "".join(pieces) + after
+    assert_in_place(fault_of(text), text)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30))
+def test_any_characters_are_read_or_refused_in_their_place(characters: str) -> None:
+    for text in (characters, f'start ::= "{characters}";', f"start ::= #'{characters}';"):
+        assert_in_place(fault_of(text), text)
