@@ -1,0 +1,126 @@
+"""What a model writes on its own, and what it writes within a format: three formats, side by side.
+
+python examples/quickstart.py                          # the small model in this folder; no download
+python examples/quickstart.py --seeds 100              # how often is the text in the format, with and without?
+python examples/quickstart.py --model some/model       # any causal model that transformers can load
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from formatter_transformers import create_logits_processor, create_vocabulary
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from formatter_core import CompiledFormat, Compiler, FormatterBuilder, formats
+
+TINY_MODEL = Path(__file__).parent / "tiny_model"
+SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+    city: str
+    job: str
+
+
+def card() -> FormatterBuilder:
+    """Text with typed holes; each named hole is found in the captures."""
+    b = FormatterBuilder()
+    name, age = b.regex(r"\p{L}[\p{L} .]{0,30}", name="name"), b.integer(minimum=0, maximum=150, name="age")
+    job, city = b.regex(r"[a-z]{1,20}", name="job"), b.regex(r"\p{Lu}[\p{L} ]{0,30}", name="city")
+    return b.append(f"{name} ({age}), {job} from {city}")
+
+
+#: What is asked, the cue that asks for it, and the format of the answer: whatever `Compiler.compile` takes.
+TASKS: list[tuple[str, str, Any]] = [
+    ("a dataclass", "", Person),
+    ("text with holes", "card: ", card()),
+    ("a choice", "job: ", formats.choice(["admiral", "doctor", "engineer", "pilot", "teacher"])),
+]
+
+
+class Writer:
+    """A model with its tokenizer."""
+
+    def __init__(self, name: str, temperature: float) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(name)
+        self.model = AutoModelForCausalLM.from_pretrained(name).eval()
+        self.compiler = Compiler(create_vocabulary(self.tokenizer, model=self.model))
+        self.temperature = temperature
+
+    def write(self, prompt: str, seed: int, count: int = 1, processors: Sequence[Any] = ()) -> torch.Tensor:
+        torch.manual_seed(seed)
+        inputs = self.tokenizer(prompt, return_tensors="pt")
+        return self.model.generate(
+            **inputs,
+            do_sample=True,
+            temperature=self.temperature,
+            top_k=0,
+            num_return_sequences=count,
+            max_new_tokens=200,
+            logits_processor=list(processors),
+        )
+
+    def unconstrained(self, prompt: str, seed: int, count: int = 1) -> list[str]:
+        width = len(self.tokenizer(prompt)["input_ids"])
+        return self.tokenizer.batch_decode(self.write(prompt, seed, count)[:, width:], skip_special_tokens=True)
+
+    def constrained(self, prompt: str, seed: int, format: Any, count: int = 1) -> list[Any]:
+        processor = create_logits_processor(self.tokenizer, format, model=self.model)
+        return processor.results(self.write(prompt, seed, count, [processor]))
+
+
+def show(writer: Writer, title: str, prompt: str, format: Any) -> None:
+    compiled = writer.compiler.compile(format)
+    (free,) = writer.unconstrained(prompt, seed=1)
+    (result,) = writer.constrained(prompt, 1, format)
+    print(f"\n{title}, after {prompt!r}")
+    print(f"  unconstrained  {free!r}\n                 {verdict(compiled, free)}")
+    print(f"  constrained    {result.text!r}\n                 {verdict(compiled, result.text)}")
+    print(f"  value          {result.value!r}")
+
+
+def verdict(compiled: CompiledFormat, text: str) -> str:
+    """Judged by the format itself, without tokens."""
+    result = compiled.parse(text)
+    return "in the format" if result.is_complete else f"NOT in the format: {result.missing}"
+
+
+def table(writer: Writer, sentence: str, seeds: int) -> None:
+    print(f"\nin the format, of {seeds} samples at temperature {writer.temperature:g}:")
+    print(f"  {'':18}{'unconstrained':>15}{'constrained':>15}")
+    for title, cue, wanted in TASKS:
+        compiled = writer.compiler.compile(wanted)
+        prompt = f"{sentence}\n{cue}"
+        free = [compiled.parse(text).is_complete for text in writer.unconstrained(prompt, 2, seeds)]
+        kept = [result.is_complete for result in writer.constrained(prompt, 2, wanted, seeds)]
+        print(f"  {title:18}{sum(free) / seeds:15.1%}{sum(kept) / seeds:15.1%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default=str(TINY_MODEL), help="a folder or a name that transformers can load")
+    parser.add_argument("--sentence", default=SENTENCE)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=0, help="print a table over this many samples of each format")
+    options = parser.parse_args()
+
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    writer = Writer(options.model, options.temperature)
+    for title, cue, wanted in TASKS:
+        show(writer, title, f"{options.sentence}\n{cue}", wanted)
+    if options.seeds:
+        table(writer, options.sentence, options.seeds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,409 @@
+"""The transformers adapter under loops like those of `generate`: which row is in which state, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the transformers adapter needs torch")
+
+from tests.adapters.transformers_loops import Loops, provide_transformers  # noqa: E402
+
+provide_transformers()
+
+from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
+
+from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
+from formatter_core.errors import (  # noqa: E402
+    AllowedTokensForbidden,
+    DeadEnd,
+    IncompleteResult,
+    InvalidFormat,
+    LimitExceeded,
+    TokenRejected,
+)
+
+ENDS, PAD = (300, 302), 301
+PIECES = [b'{"', b'": ', b'", "', b'"}', b"ab", b"abc", b"true", b"10", b"200", "é".encode(), b"\xc3", b"ba", b", "]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *PIECES]
+TOKENS += [None] * (ENDS[-1] + 1 - len(TOKENS))
+WIDTH = len(TOKENS) + 64
+
+WORD, NUMBER, LIST = r"[ab]{3,9}", r"-?(0|[1-9][0-9]{0,6})", r"\[(true|[0-9]{1,3})(, (true|[0-9]{1,3})){0,4}\]"
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Compiler:
+    return Compiler(Vocabulary(TOKENS, ENDS))
+
+
+@pytest.fixture
+def loops() -> Loops:
+    return Loops(WIDTH, ENDS, PAD)
+
+
+def ids(text: str) -> list[int]:
+    return list(text.encode())
+
+
+def prompts_of(*texts: str):
+    """Left-padded prompts, as tokenizers make them for generation."""
+    longest = max(map(len, texts))
+    return torch.tensor([[PAD] * (longest - len(text)) + ids(text) for text in texts])
+
+
+def text_of(tokens: list[int]) -> str:
+    """What the tokens spell up to the first end, read from the table alone."""
+    ends = [index for index, token in enumerate(tokens) if token in ENDS]
+    assert ends, f"the row has no end: {tokens}"
+    return b"".join(TOKENS[token] for token in tokens[: ends[0]]).decode()
+
+
+def texts_of(rows, width: int) -> list[str]:
+    return [text_of(row[width:]) for row in rows.tolist()]
+
+
+class TestRows:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_one_format_serves_every_row(self, compiler, loops, seed) -> None:
+        loops.seed = seed
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        prompts = prompts_of("a", "a longer prompt")
+        for sample in (False, True):
+            for text in texts_of(loops.generate(processor, prompts, sample=sample), prompts.shape[1]):
+                assert re.fullmatch(WORD, text)
+
+    @pytest.mark.parametrize("returned", [1, 3])
+    def test_each_prompt_has_its_own_format(self, compiler, loops, returned) -> None:
+        patterns = [WORD, NUMBER, LIST]
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(pattern)) for pattern in patterns])
+        prompts = prompts_of("word", "a number", "x")
+        rows = loops.generate(processor, prompts, returned=returned, sample=True)
+        for row, text in enumerate(texts_of(rows, prompts.shape[1])):
+            assert re.fullmatch(patterns[row // returned], text)
+
+    def test_an_unconstrained_row_keeps_its_scores_and_the_tail_is_masked_elsewhere(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([None, compiler.compile(formats.regex(r"(?s).*"))])
+        prompts = prompts_of("p", "q")
+        scores = loops.logits(prompts)
+        masked = processor(prompts, scores)
+        assert torch.equal(masked[0], scores[0])
+        assert torch.isneginf(masked[1, len(TOKENS) :]).all()
+        assert torch.isneginf(masked[1, PAD])
+        assert torch.isfinite(masked[1, list(ENDS)]).all()
+
+    def test_allowed_tokens_keep_their_scores_exactly(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["abc", "b"]))])
+        prompts = prompts_of("p")
+        scores = loops.logits(prompts)
+        masked = processor(prompts, scores)
+        allowed = sorted([ord("a"), ord("b"), TOKENS.index(b"ab"), TOKENS.index(b"abc")])
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == allowed
+        assert torch.equal(masked[0, allowed], scores[0, allowed])
+
+    def test_scores_narrower_than_the_vocabulary(self, compiler) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("é|z"))])
+        masked = processor(prompts_of("p"), torch.zeros(1, 200))
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [ord("z"), 0xC3]
+
+    def test_finished_rows_are_offered_only_ends(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        prompts = prompts_of("p", "q")
+        processor(prompts, loops.logits(prompts))
+        rows = prompts
+        for tokens in ([97, 97], [97, 97], [97, 97], [ENDS[1], 97], [PAD, 97], [PAD, 97]):
+            rows = torch.cat([rows, torch.tensor(tokens)[:, None]], dim=1)
+            masked = processor(rows, loops.logits(rows))
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
+        assert torch.isfinite(masked[1, 97])
+        assert processor.errors == {}
+
+
+class TestBeams:
+    @pytest.mark.parametrize("groups", [1, 3])
+    @pytest.mark.parametrize("seed", range(4))
+    def test_rows_that_change_places(self, compiler, loops, seed, groups) -> None:
+        loops.seed = seed
+        patterns = [LIST, NUMBER]
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(pattern)) for pattern in patterns])
+        prompts = prompts_of("one", "three")
+        rows = loops.beams(processor, prompts, beams=4, groups=groups)
+        for pattern, text in zip(patterns, texts_of(rows, prompts.shape[1]), strict=True):
+            assert re.fullmatch(pattern, text)
+
+
+def repeats_itself(row: list[int]) -> list[int]:
+    return row[-3:]
+
+
+def offers_anything(row: list[int]) -> list[int]:
+    return [97, 98, 300, 44, 301][: len(row) % 6]
+
+
+def offers_nothing(row: list[int]) -> list[int]:
+    return []
+
+
+class TestDrafts:
+    @pytest.mark.parametrize("draft", [repeats_itself, offers_anything, offers_nothing])
+    @pytest.mark.parametrize("pattern", [WORD, NUMBER, LIST, r"(abc){2,30}"])
+    def test_drafts_change_nothing(self, compiler, loops, draft, pattern) -> None:
+        compiled = compiler.compile(formats.regex(pattern))
+        prompt = prompts_of("prompt")
+        plain = loops.generate(FormatterLogitsProcessor([compiled]), prompt)
+        drafted = loops.drafted(FormatterLogitsProcessor([compiled]), prompt, draft)
+        assert drafted.tolist() == plain.tolist()
+
+    def test_right_drafts_are_taken(self, compiler, loops) -> None:
+        compiled = compiler.compile(formats.regex(r"(ab|ba){5,20}"))
+        prompt = prompts_of("prompt")
+        plain = loops.generate(FormatterLogitsProcessor([compiled]), prompt)
+        known = plain[0].tolist()
+        drafted = loops.drafted(
+            FormatterLogitsProcessor([compiled]), prompt, lambda row: known[len(row) : len(row) + 4]
+        )
+        assert drafted.tolist() == plain.tolist()
+
+    def test_an_assistant_that_shares_the_processor(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(LIST))])
+        assistant = Loops(WIDTH, ENDS, PAD, max_new_tokens=4, seed=0)
+        prompt = prompts_of("prompt")
+
+        def draft(row: list[int]) -> list[int]:
+            return assistant.generate(processor, torch.tensor([row]))[0].tolist()[len(row) :]
+
+        plain = loops.generate(FormatterLogitsProcessor(processor._formats), prompt)
+        assert loops.drafted(processor, prompt, draft).tolist() == plain.tolist()
+
+    def test_an_illegal_draft_gives_a_row_that_sampling_can_read(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        prompt = prompts_of("p")
+        processor(prompt, loops.logits(prompt))
+        off = torch.cat([prompt, torch.tensor([[ord("z")]])], dim=1)
+        masked = processor(off, loops.logits(off))
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
+        assert processor.errors == {}
+
+    def test_several_tokens_at_once(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["abcabc", "abcaaa"]))])
+        prompt = prompts_of("p")
+        processor(prompt, loops.logits(prompt))
+        longer = torch.cat([prompt, torch.tensor([ids("abca")])], dim=1)
+        masked = processor(longer, loops.logits(longer))
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [ord("a"), ord("b")]
+
+
+class TestReuse:
+    def test_another_prompt_begins_anew(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        for texts in (("one",), ("two", "three"), ("one",), ("a much longer prompt",)):
+            prompts = prompts_of(*texts)
+            for text in texts_of(loops.generate(processor, prompts), prompts.shape[1]):
+                assert re.fullmatch(WORD, text)
+
+    def test_a_chat_that_goes_on(self, compiler, loops) -> None:
+        """The second prompt is the first one, its answer and more, without a reset."""
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        prompts = prompts_of("question: ")
+        for _ in range(4):
+            rows = loops.generate(processor, prompts, sample=True)
+            assert re.fullmatch(WORD, texts_of(rows, prompts.shape[1])[0])
+            prompts = torch.cat([rows, torch.tensor([ids("\nquestion: ")])], dim=1)
+
+    def test_after_results_or_reset_an_output_is_a_prompt(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"[ab]{1,50}"))])
+        loops.max_new_tokens = 2
+        prompts = prompts_of("p")
+        rows = loops.generate(processor, prompts)
+        assert processor.results(rows)[0].ended == "length"
+        again = torch.cat([rows, torch.tensor([ids("abab")])], dim=1)
+        masked = processor(again, loops.logits(again))
+        assert torch.isneginf(masked[0, list(ENDS)]).all()
+        processor.reset()
+        longer = torch.cat([again, torch.tensor([ids("ab")])], dim=1)
+        masked = processor(longer, loops.logits(longer))
+        assert torch.isneginf(masked[0, list(ENDS)]).all()
+
+    def test_an_output_that_was_cut_can_be_resumed(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"a{4}b{4}"))])
+        loops.max_new_tokens = 3
+        prompts = prompts_of("p")
+        rows = loops.generate(processor, prompts)
+        loops.max_new_tokens = 20
+        rows = loops.generate(processor, rows)
+        assert texts_of(rows, prompts.shape[1]) == ["aaaabbbb"]
+
+
+class TestResults:
+    def test_captures_and_values(self, compiler, loops) -> None:
+        builder = FormatterBuilder()
+        builder.append(
+            "n=", builder.integer(name="n", minimum=0, maximum=99), " ", builder.choice(["ab", "ba"], name="c")
+        )
+        processor = FormatterLogitsProcessor([None, compiler.compile(builder)])
+        prompts = prompts_of("p", "long")
+        rows = loops.generate(processor, prompts, returned=2, sample=True)
+        results = processor.results(rows)
+        assert results[:2] == [None, None]
+        for row, result in zip(rows.tolist()[2:], results[2:], strict=True):
+            found = re.fullmatch(r"n=([0-9]+) (ab|ba)", text_of(row[prompts.shape[1] :]))
+            assert result.ended == "end"
+            assert result.is_complete
+            assert dict(result.captures) == {"n": (int(found[1]),), "c": (found[2],)}
+
+    def test_a_schema_gives_its_value(self, compiler, loops) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+        processor = FormatterLogitsProcessor([compiler.compile(schema)])
+        rows = loops.generate(processor, prompts_of("p"), sample=True)
+        result = processor.results(rows)[0]
+        assert result.value == json.loads(result.text)
+
+    def test_a_cut_output(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
+        loops.max_new_tokens = 5
+        result = processor.results(loops.generate(processor, prompts_of("p")))[0]
+        assert result.ended == "length"
+        with pytest.raises(IncompleteResult):
+            _ = result.value
+
+    def test_an_output_that_a_stop_string_cut(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
+        prompt = prompts_of("p")
+        processor(prompt, loops.logits(prompt))
+        rows = torch.cat([prompt, torch.tensor([[97, 97, PAD, PAD]])], dim=1)
+        result = processor.results(rows)[0]
+        assert (result.ended, result.text) == ("stop_string", "aa")
+
+    def test_a_sequence_off_the_format_says_where(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
+        prompt = prompts_of("p")
+        processor(prompt, loops.logits(prompt))
+        result = processor.results(torch.cat([prompt, torch.tensor([[97, 98, 97]])], dim=1))[0]
+        assert result.ended == "error"
+        assert isinstance(processor.errors[0], TokenRejected)
+        assert processor.errors[0].position == 1
+
+    def test_foreign_sequences(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+        with pytest.raises(InvalidFormat, match="prompts"):
+            processor.results(prompts_of("never seen"))
+
+    def test_the_output_object_of_generate(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+        output = type("Output", (), {"sequences": loops.generate(processor, prompts_of("p"))})
+        assert processor.results(output)[0].text == "a"
+
+
+class Failing:
+    """A compiled format whose third step fails."""
+
+    def __init__(self, compiled, error: Exception) -> None:
+        self._compiled, self._error = compiled, error
+
+    def __getattr__(self, name: str):
+        return getattr(self._compiled, name)
+
+    def formatter(self):
+        formatter, error = self._compiled.formatter(), self._error
+
+        class State(type(formatter)):
+            def fill_bitmask(self, row) -> None:
+                if len(self.tokens) == 2:
+                    raise error
+                super().fill_bitmask(row)
+
+        formatter.__class__ = State
+        return formatter
+
+
+class TestFailing:
+    @pytest.mark.parametrize("error", [LimitExceeded("work", 1, "a step"), RuntimeError("broken")])
+    def test_one_sequence_ends_and_the_others_go_on(self, compiler, loops, error, caplog) -> None:
+        compiled = compiler.compile(formats.regex(r"[a-f]{5}"))
+        processor = FormatterLogitsProcessor([compiled, Failing(compiled, error), compiled])
+        prompts = prompts_of("p", "q", "r")
+        with caplog.at_level(logging.WARNING):
+            rows = loops.generate(processor, prompts)
+        assert processor.errors == {1: error}
+        assert len(caplog.records) == 1
+        results = processor.results(rows)
+        assert [result.ended for result in results] == ["end", "error", "end"]
+        assert processor.errors == {1: error}
+        assert len(results[1].bytes) == 2 or len(results[1].tokens) == 2
+        for row in (0, 2):
+            assert re.fullmatch("[a-f]{5}", results[row].text)
+
+    def test_a_vocabulary_with_holes(self, loops) -> None:
+        compiler = Compiler(Vocabulary([*TOKENS[:98], None, *TOKENS[99:]], ENDS))
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("ac|b?d")), None])
+        prompts = prompts_of("p", "q")
+        rows = torch.cat([prompts, torch.tensor([[97], [97]])], dim=1)
+        compiler = Compiler(Vocabulary([token if token not in (b"c",) else None for token in TOKENS], ENDS))
+        processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["ac"])), None])
+        processor(prompts, loops.logits(prompts))
+        masked = processor(rows, loops.logits(rows))
+        assert isinstance(processor.errors[0], DeadEnd)
+        assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
+        assert torch.isfinite(masked[1]).all()
+
+
+def forbid(*token_ids: int, until: int = 10**9):
+    def processor(input_ids, scores):
+        scores = scores.clone()
+        if input_ids.shape[1] < until:
+            scores[:, list(token_ids)] = -torch.inf
+        return scores
+
+    return processor
+
+
+class TestOtherRules:
+    def test_min_new_tokens_gives_way_to_a_format_that_must_end(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor(
+            [compiler.compile(formats.regex("aa")), compiler.compile(formats.regex("a{2,40}"))]
+        )
+        prompts = prompts_of("p", "q")
+        loops.before = [forbid(*ENDS, until=prompts.shape[1] + 20)]
+        rows = loops.generate(processor, prompts)
+        first, second = texts_of(rows, prompts.shape[1])
+        assert first == "aa"
+        assert re.fullmatch("a{20,40}", second)
+        assert processor.errors == {}
+
+    def test_a_ban_on_all_that_is_allowed_ends_the_sequence(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor(
+            [compiler.compile(formats.regex("ax")), compiler.compile(formats.regex("ay"))]
+        )
+        loops.before = [forbid(ord("x"))]
+        prompts = prompts_of("p", "q")
+        rows = loops.generate(processor, prompts)
+        results = processor.results(rows)
+        assert [result.ended for result in results] == ["error", "end"]
+        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+        assert processor.errors[0].text == b"a"
+        assert results[1].text == "ay"
+
+
+class TestMisuse:
+    def test_no_formats(self) -> None:
+        with pytest.raises(InvalidFormat, match="empty"):
+            FormatterLogitsProcessor([])
+
+    def test_rows_that_cannot_be_shared_out(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))] * 2)
+        prompts = prompts_of("p", "q", "r")
+        with pytest.raises(InvalidFormat, match="2 formats were given for 3 rows"):
+            processor(prompts, loops.logits(prompts))
+
+    def test_flat_input_ids_as_continuous_batching_gives_them(self, compiler) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+        with pytest.raises(InvalidFormat, match="whole sequences"):
+            processor(torch.tensor([1, 2, 3]), torch.zeros(3, WIDTH))

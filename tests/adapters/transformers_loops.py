@@ -1,0 +1,129 @@
+"""The loops of transformers' `generate`, as far as a logits processor can tell, on a model that is a hash.
+
+Where transformers itself is absent, `provide_transformers` puts the two names that the adapter imports in its place.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+Processor = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def provide_transformers() -> None:
+    if importlib.util.find_spec("transformers") is None and "transformers" not in sys.modules:
+        module = types.ModuleType("transformers")
+        module.__version__ = "4.46.0"
+        module.LogitsProcessor = type("LogitsProcessor", (), {})
+        module.GenerationConfig = type("GenerationConfig", (), {"stop_strings": None})
+        sys.modules["transformers"] = module
+
+
+@dataclass
+class Loops:
+    """A model whose logits depend on a row's tokens alone, so that every loop can be compared with every other."""
+
+    width: int
+    end_ids: Sequence[int]
+    pad_id: int
+    max_new_tokens: int = 200
+    seed: int = 0
+    temperature: float = 1.0
+    before: Sequence[Processor] = field(default_factory=tuple)  # what generate puts in front of the user's processors
+
+    def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
+        def of_row(row: list[int]) -> torch.Tensor:
+            generator = torch.Generator().manual_seed(hash((self.seed, *row)) % 2**31)
+            return torch.randn(self.width, generator=generator) * 3
+
+        return torch.stack([of_row(row) for row in input_ids.tolist()])
+
+    def scores(self, processor: Processor, input_ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        for step in (*self.before, processor):
+            given = logits.clone()
+            processed = step(input_ids, logits)
+            assert torch.equal(logits, given), "the scores were edited in place; generate returns them as its logits"
+            logits = processed
+        return logits
+
+    def generate(
+        self, processor: Processor, prompts: torch.Tensor, *, returned: int = 1, sample: bool = False
+    ) -> torch.Tensor:
+        """Greedy search or sampling; finished rows are padded."""
+        generator = torch.Generator().manual_seed(self.seed)
+        rows = prompts.repeat_interleave(returned, dim=0)
+        unfinished = torch.ones(len(rows), dtype=torch.bool)
+        for _ in range(self.max_new_tokens):
+            scores = self.scores(processor, rows, self.logits(rows))
+            if sample:
+                chosen = torch.multinomial((scores / self.temperature).softmax(-1), 1, generator=generator).squeeze(1)
+            else:
+                chosen = scores.argmax(-1)
+            chosen = torch.where(unfinished, chosen, self.pad_id)
+            rows = torch.cat([rows, chosen[:, None]], dim=1)
+            unfinished &= ~torch.isin(chosen, torch.tensor(self.end_ids))
+            if not unfinished.any():
+                break
+        return rows
+
+    def beams(self, processor: Processor, prompts: torch.Tensor, *, beams: int, groups: int = 1) -> torch.Tensor:
+        """The best beam of each prompt. Rows change places; with several groups, each group has calls of its own."""
+        rows = prompts.repeat_interleave(beams, dim=0)
+        states = [rows[:, :].view(len(prompts), beams, -1) for _ in range(groups)]
+        totals = [torch.full((len(prompts), beams), -1e9) for _ in range(groups)]
+        for total in totals:
+            total[:, 0] = 0
+        best: list[tuple[float, torch.Tensor]] = [(float("-inf"), prompts[0])] * len(prompts)
+        for _ in range(self.max_new_tokens):
+            for group in range(groups):
+                flat = states[group].flatten(0, 1)
+                scores = self.scores(processor, flat, self.logits(flat).log_softmax(-1))
+                summed = totals[group][:, :, None] + scores.view(len(prompts), beams, -1)
+                top, index = summed.flatten(1).topk((1 + len(self.end_ids)) * beams)
+                states[group], totals[group] = self._next(states[group], top, index, beams, best)
+            if all(bool((total < -1e8).all()) for total in totals):
+                break
+        width = max(len(sequence) for _, sequence in best)
+        return torch.stack([torch.nn.functional.pad(row, (0, width - len(row)), value=self.pad_id) for _, row in best])
+
+    def _next(self, state, top, index, beams, best):
+        rows, totals = [], []
+        for prompt in range(len(state)):
+            going = []
+            for total, place in zip(top[prompt].tolist(), index[prompt].tolist(), strict=True):
+                beam, token = divmod(place, self.width)
+                sequence = torch.cat([state[prompt, beam], torch.tensor([token])])
+                if token not in self.end_ids:
+                    going.append((total, sequence))
+                elif total / len(sequence) > best[prompt][0] and total > -1e8:
+                    best[prompt] = (total / len(sequence), sequence)
+            rows.append(torch.stack([sequence for _, sequence in going[:beams]]))
+            totals.append([total for total, _ in going[:beams]])
+        return torch.stack(rows), torch.tensor(totals)
+
+    def drafted(
+        self, processor: Processor, prompt: torch.Tensor, draft: Callable[[list[int]], list[int]]
+    ) -> torch.Tensor:
+        """Greedy search of one row in which drafted tokens are checked; equals `generate` whatever the drafts are."""
+        row = prompt
+        while row.shape[1] - prompt.shape[1] < self.max_new_tokens:
+            candidates = torch.tensor([draft(row[0].tolist())], dtype=torch.int64)
+            longer = torch.cat([row, candidates], dim=1)
+            chosen = [
+                int(self.scores(processor, longer[:, :end], self.logits(longer[:, :end])).argmax(-1))
+                for end in range(row.shape[1], longer.shape[1] + 1)
+            ]
+            matching = 0
+            while matching < candidates.shape[1] and chosen[matching] == int(candidates[0, matching]):
+                matching += 1
+            for token in chosen[: matching + 1]:
+                row = torch.cat([row, torch.tensor([[token]])], dim=1)
+                if token in self.end_ids:
+                    return row
+        return row

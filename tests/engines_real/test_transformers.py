@@ -1,0 +1,315 @@
+"""`generate` of transformers itself, in every mode: each row's text is judged by something else than this project."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers")
+jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
+
+from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
+from tests.engines_real.transformers_models import TAIL, random_model, trained_tokenizer  # noqa: E402
+
+PROMPTS = ["été", "a much longer prompt, abc", "日本 {", "x"]
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "tags": {"type": "array", "items": {"enum": ["abc", "été", 1, None]}, "maxItems": 3},
+        "ok": {"type": "boolean"},
+    },
+    "required": ["name", "ok"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    format: Any
+    judge: Callable[[str], object]
+
+
+def matches(pattern: str) -> Callable[[str], object]:
+    return lambda text: re.fullmatch(pattern, text)
+
+
+def is_valid(text: str) -> bool:
+    jsonschema.validate(json.loads(text), SCHEMA)
+    return True
+
+
+def card() -> FormatterBuilder:
+    b = FormatterBuilder()
+    return b.append("n=", b.integer(minimum=-5, maximum=120, name="n"), "; ", b.regex("[a-j]{1,6}", name="w"), ".")
+
+
+CASES = [
+    Case(formats.regex(r"[a-j]{2,12}(é|日本)?"), matches(r"[a-j]{2,12}(é|日本)?")),
+    Case(formats.json_schema(SCHEMA, whitespace="compact"), is_valid),
+    Case(card(), matches(r"n=(-[1-5]|[0-9]|[1-9][0-9]|1[01][0-9]|120); [a-j]{1,6}\.")),
+    Case(
+        formats.choice(["abc", "abcabc", "été 日本", "😀!"]), lambda text: text in ("abc", "abcabc", "été 日本", "😀!")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return trained_tokenizer()
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def model(request, tokenizer):
+    return random_model(request.param, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def llama(tokenizer):
+    return random_model("llama", tokenizer)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(1)
+
+
+def inputs_of(tokenizer, prompts: list[str] = PROMPTS):
+    return tokenizer(prompts, return_tensors="pt", padding=True)
+
+
+def text_of(tokenizer, model, tokens: list[int]) -> str:
+    """The text up to the first end id, decoded by the tokenizer."""
+    ends = model.generation_config.eos_token_id
+    first = next(index for index, token in enumerate(tokens) if token in ends)
+    assert max(tokens) < len(tokenizer), "a token beyond the tokenizer's was generated"
+    return tokenizer.decode(tokens[:first], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def check(tokenizer, model, output, width: int, cases: list[Case | None]) -> list[str]:
+    """Judge every row; the rows of one prompt stand side by side."""
+    rows = output[:, width:].tolist()
+    texts = []
+    for index, row in enumerate(rows):
+        case = cases[index * len(cases) // len(rows)]
+        if case is not None:
+            texts.append(text_of(tokenizer, model, row))
+            assert case.judge(texts[-1]), texts[-1]
+    return texts
+
+
+MODES = {
+    "greedy": {},
+    "sampling": {"do_sample": True},
+    "hot sampling": {"do_sample": True, "temperature": 3.0, "top_k": 0},
+    "several outputs": {"do_sample": True, "num_return_sequences": 4},
+    "beams": {"num_beams": 3},
+    "several beams": {"num_beams": 4, "num_return_sequences": 2, "early_stopping": True},
+    "static cache": {"cache_implementation": "static"},
+    "warpers": {"do_sample": True, "top_p": 0.5, "repetition_penalty": 1.3},
+    "renormalized": {"do_sample": True, "renormalize_logits": True},
+}
+
+
+class TestModes:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_every_row_is_in_the_format_of_its_prompt(self, tokenizer, model, mode) -> None:
+        processor = create_logits_processor(tokenizer, [case.format for case in CASES], model=model)
+        inputs = inputs_of(tokenizer)
+        output = model.generate(**inputs, **MODES[mode], max_new_tokens=300, logits_processor=[processor])
+        texts = check(tokenizer, model, output, inputs["input_ids"].shape[1], CASES)
+        results = processor.results(output)
+        assert [result.text for result in results] == texts
+        assert all(result.ended == "end" and result.is_complete for result in results)
+        assert processor.errors == {}
+
+    def test_one_format_for_all_prompts(self, tokenizer, model) -> None:
+        processor = create_logits_processor(tokenizer, CASES[1].format, model=model)
+        inputs = inputs_of(tokenizer)
+        output = model.generate(**inputs, do_sample=True, max_new_tokens=300, logits_processor=[processor])
+        texts = check(tokenizer, model, output, inputs["input_ids"].shape[1], [CASES[1]])
+        assert [result.value for result in processor.results(output)] == [json.loads(text) for text in texts]
+
+    def test_an_unconstrained_prompt_writes_what_it_would_write_alone(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, [CASES[0].format, None], model=llama)
+        inputs = inputs_of(tokenizer, ["ab", "ab"])
+        output = llama.generate(**inputs, max_new_tokens=20, logits_processor=[processor])
+        free = llama.generate(**inputs, max_new_tokens=20)
+        length = min(output.shape[1], free.shape[1])
+        assert output[1, :length].tolist() == free[1, :length].tolist()
+        assert processor.results(output)[1] is None
+
+    def test_beam_sampling(self, tokenizer, llama) -> None:
+        wide = Case(formats.regex(r"[a-j ]{20,40}"), matches(r"[a-j ]{20,40}"))
+        processor = create_logits_processor(tokenizer, wide.format, model=llama)
+        inputs = inputs_of(tokenizer)
+        output = llama.generate(**inputs, do_sample=True, num_beams=3, max_new_tokens=60, logits_processor=[processor])
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [wide])
+
+    def test_groups_of_beams(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, [case.format for case in CASES[:2]], model=llama)
+        inputs = inputs_of(tokenizer, PROMPTS[:2])
+        options = {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}
+        try:
+            output = llama.generate(**inputs, **options, max_new_tokens=300, logits_processor=[processor])
+        except ValueError as error:
+            pytest.skip(f"this transformers has no groups of beams: {str(error)[:80]}")
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], CASES[:2])
+
+    def test_scores_are_masked_and_logits_are_left_alone(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[3].format, model=llama)
+        inputs = inputs_of(tokenizer, ["x"])
+        output = llama.generate(
+            **inputs,
+            max_new_tokens=20,
+            logits_processor=[processor],
+            return_dict_in_generate=True,
+            output_scores=True,
+            output_logits=True,
+        )
+        assert all(torch.isfinite(logits).all() for logits in output.logits)
+        assert all(torch.isneginf(scores[:, -TAIL:]).all() for scores in output.scores)
+        assert processor.results(output)[0].is_complete
+
+
+class TestDrafts:
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("sample", [False, True])
+    def test_prompt_lookup(self, tokenizer, llama, case, sample) -> None:
+        """The prompt repeats what the format asks for, so that there are drafts, right ones and wrong ones."""
+        inputs = inputs_of(
+            tokenizer, ['{"name":"abc","ok":true} n=1; abc. été 日本 abcabc {"name":"abc","ok":true} n=1; abc.']
+        )
+        processor = create_logits_processor(tokenizer, case.format, model=llama)
+        options = {"do_sample": sample, "max_new_tokens": 300, "logits_processor": [processor]}
+        output = llama.generate(**inputs, **options, prompt_lookup_num_tokens=6)
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
+        assert processor.results(output)[0].is_complete
+        if not sample:
+            assert output.tolist() == llama.generate(**inputs, **options).tolist()
+
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("sample", [False, True])
+    def test_an_assistant(self, tokenizer, llama, case, sample) -> None:
+        assistant = random_model("llama", tokenizer)
+        with torch.no_grad():
+            for weight in assistant.parameters():
+                weight.add_(torch.randn_like(weight) * 0.02)
+        inputs = inputs_of(tokenizer, ["a prompt"])
+        processor = create_logits_processor(tokenizer, case.format, model=llama)
+        options = {"do_sample": sample, "max_new_tokens": 300, "logits_processor": [processor]}
+        output = llama.generate(**inputs, **options, assistant_model=assistant)
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
+        if not sample:
+            assert output.tolist() == llama.generate(**inputs, **options).tolist()
+
+
+class TestEnds:
+    def test_several_end_ids(self, tokenizer, llama) -> None:
+        vocabulary = create_vocabulary(tokenizer, model=llama)
+        assert vocabulary.end_ids == tuple(llama.generation_config.eos_token_id)
+        assert len(vocabulary) == len(tokenizer) + TAIL
+        processor = create_logits_processor(tokenizer, formats.regex("[a-j]{1,3}"), model=llama)
+        inputs = inputs_of(tokenizer, ["x"])
+        output = llama.generate(
+            **inputs,
+            do_sample=True,
+            num_return_sequences=60,
+            temperature=2.0,
+            max_new_tokens=20,
+            logits_processor=[processor],
+        )
+        used = set(output[:, inputs["input_ids"].shape[1] :].flatten().tolist())
+        assert set(vocabulary.end_ids) <= used
+
+    def test_min_new_tokens(self, tokenizer, llama) -> None:
+        either = [formats.choice(["abc"]), formats.regex("[a-j]{1,60}")]
+        processor = create_logits_processor(tokenizer, either, model=llama)
+        inputs = inputs_of(tokenizer, ["x", "y"])
+        width = inputs["input_ids"].shape[1]
+        output = llama.generate(**inputs, min_new_tokens=15, max_new_tokens=80, logits_processor=[processor])
+        results = processor.results(output)
+        assert results[0].value == "abc"
+        assert len(results[1].tokens) > 15
+        assert re.fullmatch("[a-j]{1,60}", text_of(tokenizer, llama, output[1, width:].tolist()))
+        assert processor.errors == {}
+
+    def test_stop_strings(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, formats.regex(r"ab; [a-j]{30}"), model=llama)
+        inputs = inputs_of(tokenizer, ["x"])
+        output = llama.generate(
+            **inputs, stop_strings=["; "], tokenizer=tokenizer, max_new_tokens=80, logits_processor=[processor]
+        )
+        (result,) = processor.results(output)
+        assert not result.is_complete
+        assert result.text.startswith("ab;")
+        assert len(result.text) < 20
+
+    def test_banned_words_end_the_sequence_with_the_cause(self, tokenizer, llama) -> None:
+        banned = [[token] for token in range(len(tokenizer)) if "b" in tokenizer.decode([token])]
+        processor = create_logits_processor(tokenizer, [formats.choice(["abc"]), formats.choice(["acd"])], model=llama)
+        inputs = inputs_of(tokenizer, ["x", "y"])
+        output = llama.generate(**inputs, bad_words_ids=banned, max_new_tokens=20, logits_processor=[processor])
+        results = processor.results(output)
+        assert [result.ended for result in results] == ["error", "end"]
+        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+        assert results[1].text == "acd"
+
+    def test_a_length_that_is_too_short(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, formats.regex("[a-j]{50}"), model=llama)
+        output = llama.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=3, logits_processor=[processor])
+        assert processor.results(output)[0].ended == "length"
+
+
+class TestReuse:
+    def test_one_processor_for_many_calls(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[1].format, model=llama)
+        for prompts in (["x"], ["x"], ["xy", "a longer one"], PROMPTS, ["x"]):
+            inputs = inputs_of(tokenizer, prompts)
+            output = llama.generate(**inputs, do_sample=True, max_new_tokens=300, logits_processor=[processor])
+            check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[1]])
+
+    def test_a_chat(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
+        prompt = inputs_of(tokenizer, ["question"])["input_ids"]
+        for _ in range(3):
+            output = llama.generate(prompt, do_sample=True, max_new_tokens=300, logits_processor=[processor])
+            check(tokenizer, llama, output, prompt.shape[1], [CASES[2]])
+            prompt = torch.cat([output, inputs_of(tokenizer, [" and then?"])["input_ids"]], dim=1)
+
+    def test_a_second_processor_is_cheap(self, tokenizer, llama) -> None:
+        first = create_vocabulary(tokenizer, model=llama)
+        assert create_vocabulary(tokenizer, model=llama) is first
+        assert create_vocabulary(tokenizer, end_ids=[5]) is not first
+
+    def test_prompts_as_embeddings(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
+        embedded = llama.get_input_embeddings()(inputs_of(tokenizer, ["x"])["input_ids"])
+        for _ in range(2):
+            output = llama.generate(
+                inputs_embeds=embedded, do_sample=True, max_new_tokens=300, logits_processor=[processor]
+            )
+            check(tokenizer, llama, output, 0, [CASES[2]])
+
+
+class TestMisuse:
+    def test_formats_that_do_not_fit_the_prompts(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, [CASES[0].format, CASES[1].format], model=llama)
+        with pytest.raises(InvalidFormat, match="2 formats were given for 3 rows"):
+            llama.generate(**inputs_of(tokenizer, PROMPTS[:3]), max_new_tokens=5, logits_processor=[processor])
+
+    def test_continuous_batching_is_refused(self, tokenizer, llama) -> None:
+        """It gives processors the current tokens only, without their rows."""
+        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
+        with pytest.raises(InvalidFormat, match="whole sequences"):
+            processor(torch.tensor([3, 4]), torch.zeros(2, len(tokenizer) + TAIL))

@@ -1,0 +1,64 @@
+"""Small random models and a tokenizer trained on the spot, for tests on transformers itself."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+#: Logits that no token of the tokenizer has.
+TAIL = 64
+
+
+def trained_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level BPE with every byte, two end ids and a padding id."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(300)]
+    pairs = [(rng.choice(words), rng.choice(words), rng.randint(0, 9999)) for _ in range(500)]
+    lines = [f'{{"{first}": {number}, "{second}": true}} {second} été 日本 😀' for first, second, number in pairs]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=["<|end|>", "<|turn|>", "<|pad|>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|end|>",
+        pad_token="<|pad|>",
+        padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Any:
+    """A model of random weights whose logits are `TAIL` wider than the tokenizer, and that ends at two ids."""
+    torch.manual_seed(seed)
+    width = len(tokenizer) + TAIL
+    if kind == "llama":
+        config = LlamaConfig(
+            vocab_size=width,
+            hidden_size=64,
+            intermediate_size=96,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=1024,
+            initializer_range=0.2,
+        )
+        model = LlamaForCausalLM(config)
+    else:
+        config = GPT2Config(
+            vocab_size=width, n_embd=64, n_layer=2, n_head=4, n_positions=1024, initializer_range=0.2, bos_token_id=0
+        )
+        model = GPT2LMHeadModel(config)
+    ends = tokenizer.convert_tokens_to_ids(["<|end|>", "<|turn|>"])
+    model.generation_config.eos_token_id = ends
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model.eval()
