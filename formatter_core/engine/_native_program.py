@@ -1,0 +1,130 @@
+"""Grammars as bytes, for the native engine.
+
+The format, version 1: the bytes ``FCG1``, the number of rules, the number of the start rule, and one program for each
+rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128.
+"""
+
+from __future__ import annotations
+
+from formatter_core.grammar import (
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Grammar,
+    Intersection,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    Substring,
+    Terminal,
+    Token,
+)
+
+__all__ = ["encode"]
+
+_MAGIC = b"FCG1"
+_RULE_END = 0
+_BYTES = 1
+_CHARS = 2
+_SEQUENCE = 3
+_CHOICE = 4
+_REPEAT = 5
+_INTERSECTION = 6
+_COMPLEMENT = 7
+_SHORTEST = 8
+_SUBSTRING = 9
+_TERMINAL_BEGIN = 10
+_TERMINAL_END = 11
+_TERMINAL_AGAIN = 12
+_REFERENCE = 13
+_TOKEN = 14
+
+_LISTS: dict[type, int] = {Sequence: _SEQUENCE, Choice: _CHOICE, Intersection: _INTERSECTION}
+_WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST, Terminal: _TERMINAL_END}
+
+
+def encode(grammar: Grammar) -> bytes:
+    """The grammar as bytes. Captures are left out: they do not change what is matched."""
+    writer = _Writer({name: number for number, name in enumerate(grammar.rules)})
+    writer.number(len(grammar.rules))
+    writer.number(writer.rules[grammar.start])
+    for body in grammar.rules.values():
+        writer.program(body)
+    return bytes(writer.out)
+
+
+class _Writer:
+    def __init__(self, rules: dict[str, int]) -> None:
+        self.rules = rules
+        self.out = bytearray(_MAGIC)
+        self._terminals: dict[int, int] = {}
+
+    def number(self, value: int) -> None:
+        while value >= 0x80:
+            self.out.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.out.append(value)
+
+    def program(self, body: Node) -> None:
+        """Write a rule's body: what holds others stands on the stack twice, to be opened and to be closed."""
+        stack: list[tuple[Node, bool]] = [(body, False)]
+        while stack:
+            node, opened = stack.pop()
+            if opened:
+                self._close(node)
+            elif isinstance(node, Terminal) and id(node) in self._terminals:
+                self.out.append(_TERMINAL_AGAIN)
+                self.number(self._terminals[id(node)])
+            elif isinstance(node, (Sequence, Choice, Intersection)):
+                stack.append((node, True))
+                stack += [(item, False) for item in reversed(node.items)]
+            elif isinstance(node, (Repeat, Complement, Shortest, Terminal)):
+                if isinstance(node, Terminal):
+                    self.out.append(_TERMINAL_BEGIN)
+                stack += ((node, True), (node.item, False))
+            elif isinstance(node, Capture):
+                stack.append((node.item, False))
+            else:
+                self._leaf(node)
+        self.out.append(_RULE_END)
+
+    def _close(self, node: Node) -> None:
+        if isinstance(node, (Sequence, Choice, Intersection)):
+            self.out.append(_LISTS[type(node)])
+            self.number(len(node.items))
+        elif isinstance(node, Repeat):
+            self.out.append(_REPEAT)
+            self.number(node.minimum)
+            self.number(0 if node.maximum is None else node.maximum + 1)
+        else:
+            self.out.append(_WRAPPERS[type(node)])
+            if isinstance(node, Terminal):
+                self._terminals[id(node)] = len(self._terminals)
+
+    def _leaf(self, node: Node) -> None:
+        if isinstance(node, Bytes):
+            self.out.append(_BYTES)
+            self._counted(node.value)
+        elif isinstance(node, Chars):
+            self.out.append(_CHARS)
+            self.number(len(node.ranges))
+            for low, high in node.ranges:
+                self.number(low)
+                self.number(high)
+        elif isinstance(node, Substring):
+            self.out.append(_SUBSTRING)
+            self._counted(node.text.encode("utf-8", "surrogatepass"))
+        elif isinstance(node, Reference):
+            self.out.append(_REFERENCE)
+            self.number(self.rules[node.name])
+        elif isinstance(node, Token):
+            self.out.append(_TOKEN)
+            self.number(node.token_id)
+
+    def _counted(self, data: bytes) -> None:
+        self.number(len(data))
+        self.out += data

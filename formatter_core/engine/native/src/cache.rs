@@ -1,0 +1,134 @@
+//! What the sequences of one grammar share: frames and states that exist once, moves between states, masks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::hash::FastMap;
+use crate::limits::{Fault, Limit, Outcome};
+use crate::mask::Mask;
+use crate::stack::{Edge, Group, Key, State, Thread, TokenThread, ROOT};
+
+/// How many times the cache's bytes the frames of all sequences together may take.
+const FRAMES_TO_CACHE: usize = 8;
+
+pub struct Cache {
+    groups: FastMap<Key, Arc<Group>>,
+    states: FastMap<Key, Arc<State>>,
+    moves: FastMap<(u64, u32), Arc<State>>,
+    masks: FastMap<u64, Arc<Mask>>,
+    bytes: usize,
+    maximum: usize,
+    next_group: u64,
+    next_state: u64,
+    live_bytes: Arc<AtomicUsize>,
+}
+
+impl Cache {
+    /// A cache that keeps about `maximum` bytes.
+    pub fn new(maximum: usize) -> Self {
+        Cache {
+            groups: FastMap::default(),
+            states: FastMap::default(),
+            moves: FastMap::default(),
+            masks: FastMap::default(),
+            bytes: 0,
+            maximum,
+            next_group: ROOT + 1,
+            next_state: 0,
+            live_bytes: Arc::new(AtomicUsize::new(0)),
+        }
+    }
+
+    /// The frame that the whole text returns to.
+    pub fn root(&self) -> Arc<Group> {
+        Group::new(ROOT, vec![Box::default()], &self.live_bytes)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The group with this key.
+    pub fn group(&mut self, key: Key, members: Vec<Box<[Edge]>>) -> Outcome<Arc<Group>> {
+        if let Some(group) = self.groups.get(&key) {
+            return Ok(group.clone());
+        }
+        if self.live_bytes.load(Ordering::Relaxed) > FRAMES_TO_CACHE.saturating_mul(self.maximum.max(1 << 20)) {
+            return Err(Fault::Limit(Limit::CacheBytes));
+        }
+        let group = Group::new(self.next_group, members, &self.live_bytes);
+        self.next_group += 1;
+        self.bytes += group.bytes() + 8 * key.0.len() + 48;
+        self.groups.insert(key, group.clone());
+        Ok(group)
+    }
+
+    /// The state with these threads, which are sorted.
+    pub fn state(&mut self, threads: Vec<Thread>, tokens: Vec<TokenThread>, can_stop: bool) -> Arc<State> {
+        let mut key = Vec::with_capacity(3 * (threads.len() + tokens.len()) + 1);
+        key.push((threads.len() as u64) << 1 | u64::from(can_stop));
+        for thread in &threads {
+            let (group, member) = thread.frame.key();
+            key.extend([
+                u64::from(thread.state) << 32 | u64::from(thread.next),
+                group,
+                u64::from(member),
+            ]);
+        }
+        for thread in &tokens {
+            let (group, member) = thread.frame.key();
+            key.extend([
+                u64::from(thread.token) << 32 | u64::from(thread.next),
+                group,
+                u64::from(member),
+            ]);
+        }
+        let key = Key(key.into());
+        if let Some(state) = self.states.get(&key) {
+            return state.clone();
+        }
+        let state = Arc::new(State {
+            id: self.next_state,
+            threads: threads.into(),
+            tokens: tokens.into(),
+            can_stop,
+        });
+        self.next_state += 1;
+        self.bytes += state.bytes() + 8 * key.0.len() + 48;
+        self.states.insert(key, state.clone());
+        state
+    }
+
+    pub fn after(&self, state: &State, token: u32) -> Option<Arc<State>> {
+        self.moves.get(&(state.id, token)).cloned()
+    }
+
+    pub fn keep_move(&mut self, state: &State, token: u32, next: &Arc<State>) {
+        self.moves.insert((state.id, token), next.clone());
+        self.bytes += 48;
+        self.trim();
+    }
+
+    pub fn mask(&self, state: &State) -> Option<Arc<Mask>> {
+        self.masks.get(&state.id).cloned()
+    }
+
+    pub fn keep_mask(&mut self, state: &State, mask: &Arc<Mask>) {
+        if self.masks.insert(state.id, mask.clone()).is_none() {
+            self.bytes += mask.bytes() + 48;
+        }
+        self.trim();
+    }
+
+    /// Let go of everything when there is too much of it: sequences keep what they need, and equal values made later
+    /// differ from those only in being worked out again.
+    fn trim(&mut self) {
+        if self.bytes > self.maximum {
+            self.groups = FastMap::default();
+            self.states = FastMap::default();
+            self.moves = FastMap::default();
+            self.masks = FastMap::default();
+            self.bytes = 0;
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The parser: Earley's algorithm (1970) over bytes, with calls on a graph-structured stack.
+//!
+//! A column is the situation after a byte: the terminals under way. It needs no items of earlier columns, because what
+//! a call goes back to hangs on its frame: a fresh one where the call was made in this chart, a frozen one where it was
+//! made before the chart began. Rules that may be empty are passed over at once (Aycock & Horspool 2002), so that a
+//! frame is never left in the column that it was made in.
+
+use std::sync::Arc;
+
+use crate::hash::{FastMap, FastSet};
+use crate::lexicon::Lexicon;
+use crate::limits::{Meter, Outcome};
+use crate::network::{Network, Position};
+use crate::stack::{Group, State, ROOT};
+use crate::term::{Term, EMPTY, NOTHING};
+
+/// A frame, seen from a chart.
+#[derive(Clone, Copy)]
+pub enum FrameRef<'a> {
+    Frozen(&'a Arc<Group>, u32),
+    /// The number of a frame of this chart.
+    Fresh(u32),
+}
+
+impl FrameRef<'_> {
+    #[inline]
+    pub fn key(self) -> (u64, u32) {
+        match self {
+            FrameRef::Frozen(group, member) => (group.id, member),
+            FrameRef::Fresh(number) => (u64::MAX, number),
+        }
+    }
+}
+
+/// A terminal under way.
+#[derive(Clone, Copy)]
+pub struct Active<'a> {
+    pub state: Term,
+    pub next: u32,
+    pub frame: FrameRef<'a>,
+}
+
+/// A token that may come by its id.
+#[derive(Clone, Copy)]
+pub struct ActiveToken<'a> {
+    pub token: u32,
+    pub next: u32,
+    pub frame: FrameRef<'a>,
+}
+
+/// An edge of a fresh frame; `previous` is the number of the edge before it, plus one.
+struct FreshEdge<'a> {
+    position: u32,
+    frame: FrameRef<'a>,
+    previous: u32,
+}
+
+/// A call made in this chart.
+struct Fresh {
+    rule: u32,
+    last_edge: u32,
+}
+
+/// Where a column's parts begin; they end where the next column's begin.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    actives: usize,
+    tokens: usize,
+    frames: usize,
+    edges: usize,
+    can_stop: bool,
+}
+
+pub struct Chart<'a> {
+    network: &'a Network,
+    lexicon: &'a Lexicon,
+    columns: Vec<Column>,
+    actives: Vec<Active<'a>>,
+    tokens: Vec<ActiveToken<'a>>,
+    frames: Vec<Fresh>,
+    edges: Vec<FreshEdge<'a>>,
+    /// Places still to be looked at in the current column.
+    agenda: Vec<(u32, FrameRef<'a>)>,
+    seen: Seen,
+    seen_active: Seen,
+    /// The frames of the current column by rule, where they are many.
+    calls: FastMap<u32, u32>,
+}
+
+impl<'a> Chart<'a> {
+    /// A chart without columns.
+    pub fn new(network: &'a Network, lexicon: &'a Lexicon) -> Self {
+        Chart {
+            network,
+            lexicon,
+            columns: Vec::new(),
+            actives: Vec::new(),
+            tokens: Vec::new(),
+            frames: Vec::new(),
+            edges: Vec::new(),
+            agenda: Vec::new(),
+            seen: Seen::default(),
+            seen_active: Seen::default(),
+            calls: FastMap::default(),
+        }
+    }
+
+    /// A first column that is a state.
+    pub fn push_state(&mut self, state: &'a State) {
+        self.open_column();
+        let actives = state.threads.iter().map(|thread| Active {
+            state: thread.state,
+            next: thread.next,
+            frame: FrameRef::Frozen(&thread.frame.group, thread.frame.member),
+        });
+        self.actives.extend(actives);
+        let tokens = state.tokens.iter().map(|thread| ActiveToken {
+            token: thread.token,
+            next: thread.next,
+            frame: FrameRef::Frozen(&thread.frame.group, thread.frame.member),
+        });
+        self.tokens.extend(tokens);
+        self.current().can_stop = state.can_stop;
+    }
+
+    /// A column of what may come at these places.
+    pub fn push_places(
+        &mut self,
+        places: impl Iterator<Item = (u32, FrameRef<'a>)>,
+        meter: &mut Meter,
+    ) -> Outcome<bool> {
+        self.open_column();
+        self.agenda.extend(places);
+        self.close(meter)?;
+        Ok(self.is_alive())
+    }
+
+    /// A column after one more byte; false if nothing goes on with it.
+    pub fn push_byte(&mut self, byte: u8, meter: &mut Meter) -> Outcome<bool> {
+        let range = self.column_actives();
+        self.open_column();
+        meter.work(range.len() + 1)?;
+        for index in range {
+            let active = self.actives[index];
+            let step = self.lexicon.step(active.state, byte, meter)?;
+            if step.state == NOTHING {
+                continue;
+            }
+            if step.state != EMPTY {
+                self.add_active(Active {
+                    state: step.state,
+                    ..active
+                });
+            }
+            if step.accepts {
+                self.agenda.push((active.next, active.frame));
+            }
+        }
+        self.close(meter)?;
+        Ok(self.is_alive())
+    }
+
+    /// Add to the last column what may come at these places.
+    pub fn extend_places(
+        &mut self,
+        places: impl Iterator<Item = (u32, FrameRef<'a>)>,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
+        self.agenda.extend(places);
+        self.close(meter)
+    }
+
+    /// Go back to the first `columns` columns.
+    pub fn truncate(&mut self, columns: usize) {
+        if let Some(first) = self.columns.get(columns) {
+            self.actives.truncate(first.actives);
+            self.tokens.truncate(first.tokens);
+            self.frames.truncate(first.frames);
+            self.edges.truncate(first.edges);
+            self.columns.truncate(columns);
+        }
+    }
+
+    /// Whether anything may follow, or nothing need to.
+    pub fn is_alive(&self) -> bool {
+        self.can_stop() || !self.column_actives().is_empty() || !self.column_tokens().is_empty()
+    }
+
+    pub fn can_stop(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.can_stop)
+    }
+
+    /// The terminals under way in the last column.
+    pub fn actives(&self) -> &[Active<'a>] {
+        &self.actives[self.column_actives()]
+    }
+
+    /// The tokens that may come by their ids after the last column.
+    pub fn active_tokens(&self) -> &[ActiveToken<'a>] {
+        &self.tokens[self.column_tokens()]
+    }
+
+    pub fn rule_of(&self, fresh: u32) -> u32 {
+        self.frames[fresh as usize].rule
+    }
+
+    /// The edges of a fresh frame.
+    pub fn edges_of(&self, fresh: u32) -> impl Iterator<Item = (u32, FrameRef<'a>)> + '_ {
+        let mut next = self.frames[fresh as usize].last_edge;
+        std::iter::from_fn(move || {
+            let edge = self.edges.get(next.checked_sub(1)? as usize)?;
+            next = edge.previous;
+            Some((edge.position, edge.frame))
+        })
+    }
+
+    /// The frames made in each column, first column first.
+    pub fn frames_by_column(&self) -> impl Iterator<Item = std::ops::Range<u32>> + '_ {
+        let ends = self
+            .columns
+            .iter()
+            .skip(1)
+            .map(|column| column.frames)
+            .chain([self.frames.len()]);
+        self.columns
+            .iter()
+            .zip(ends)
+            .map(|(column, end)| column.frames as u32..end as u32)
+    }
+
+    fn column_actives(&self) -> std::ops::Range<usize> {
+        self.columns.last().map_or(0, |column| column.actives)..self.actives.len()
+    }
+
+    fn column_tokens(&self) -> std::ops::Range<usize> {
+        self.columns.last().map_or(0, |column| column.tokens)..self.tokens.len()
+    }
+
+    fn open_column(&mut self) {
+        self.columns.push(Column {
+            actives: self.actives.len(),
+            tokens: self.tokens.len(),
+            frames: self.frames.len(),
+            edges: self.edges.len(),
+            can_stop: false,
+        });
+        self.agenda.clear();
+        self.seen.clear();
+        self.seen_active.clear();
+        if !self.calls.is_empty() {
+            self.calls = FastMap::default();
+        }
+    }
+
+    fn current(&mut self) -> &mut Column {
+        if self.columns.is_empty() {
+            self.columns.push(Column::default());
+        }
+        let last = self.columns.len() - 1;
+        &mut self.columns[last]
+    }
+
+    fn add_active(&mut self, active: Active<'a>) {
+        let (group, member) = active.frame.key();
+        if self.seen_active.insert([
+            u64::from(active.state) << 32 | u64::from(active.next),
+            group,
+            u64::from(member),
+        ]) {
+            self.actives.push(active);
+        }
+    }
+
+    /// Follow everything that takes no byte.
+    fn close(&mut self, meter: &mut Meter) -> Outcome<()> {
+        while let Some((position, frame)) = self.agenda.pop() {
+            let (group, member) = frame.key();
+            if !self.seen.insert([u64::from(position), group, u64::from(member)]) {
+                continue;
+            }
+            meter.work(1)?;
+            match *self.network.position(position) {
+                Position::End => self.leave(frame, meter)?,
+                Position::Terminal { term, nullable, next } => {
+                    self.add_active(Active {
+                        state: term,
+                        next,
+                        frame,
+                    });
+                    if nullable {
+                        self.agenda.push((next, frame));
+                    }
+                }
+                Position::Token { token, next } => self.tokens.push(ActiveToken { token, next, frame }),
+                Position::Split(ref places) => {
+                    meter.work(places.len())?;
+                    self.agenda.extend(places.iter().map(|place| (*place, frame)));
+                }
+                Position::Call { rule, next } => self.call(rule, next, frame),
+            }
+        }
+        Ok(())
+    }
+
+    /// Go on after a rule that is complete.
+    fn leave(&mut self, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        match frame {
+            FrameRef::Frozen(group, _) if group.id == ROOT => self.current().can_stop = true,
+            FrameRef::Frozen(group, member) => {
+                let edges = group.edges(member);
+                meter.work(edges.len())?;
+                let place = |edge: &'a crate::stack::Edge| {
+                    let group = edge.group.as_ref().unwrap_or(group);
+                    (edge.position, FrameRef::Frozen(group, edge.member))
+                };
+                self.agenda.extend(edges.iter().map(place));
+            }
+            // A frame of this very column: the rule was empty, which its callers have passed over already.
+            FrameRef::Fresh(number) if number as usize >= self.current().frames => {}
+            FrameRef::Fresh(number) => {
+                let mut next = self.frames[number as usize].last_edge;
+                while let Some(edge) = next.checked_sub(1).map(|index| &self.edges[index as usize]) {
+                    meter.work(1)?;
+                    self.agenda.push((edge.position, edge.frame));
+                    next = edge.previous;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, rule: u32, next: u32, frame: FrameRef<'a>) {
+        let entry = &self.network.rules[rule as usize];
+        let number = match self.called(rule) {
+            Some(number) => number,
+            None => {
+                let number = self.frames.len();
+                self.frames.push(Fresh { rule, last_edge: 0 });
+                self.agenda.push((entry.start, FrameRef::Fresh(number as u32)));
+                number
+            }
+        };
+        self.edges.push(FreshEdge {
+            position: next,
+            frame,
+            previous: self.frames[number].last_edge,
+        });
+        self.frames[number].last_edge = self.edges.len() as u32;
+        if entry.nullable {
+            self.agenda.push((next, frame));
+        }
+    }
+
+    /// The frame of the call of `rule` in the current column, if there is one.
+    fn called(&mut self, rule: u32) -> Option<usize> {
+        let first = self.current().frames;
+        let frames = &self.frames[first..];
+        if frames.len() < SHORT {
+            return frames
+                .iter()
+                .position(|fresh| fresh.rule == rule)
+                .map(|index| first + index);
+        }
+        // The map lags behind the frames: those that are not in it yet are put in now.
+        for number in first + self.calls.len()..self.frames.len() {
+            self.calls.insert(self.frames[number].rule, number as u32);
+        }
+        self.calls.get(&rule).map(|number| *number as usize)
+    }
+}
+
+/// What has been met: a list while it is short, a hash set beyond.
+#[derive(Default)]
+struct Seen {
+    list: Vec<[u64; 3]>,
+    set: FastSet<[u64; 3]>,
+}
+
+const SHORT: usize = 16;
+
+impl Seen {
+    fn clear(&mut self) {
+        self.list.clear();
+        if !self.set.is_empty() {
+            self.set = FastSet::default();
+        }
+    }
+
+    /// Whether the key is new.
+    fn insert(&mut self, key: [u64; 3]) -> bool {
+        if !self.set.is_empty() {
+            return self.set.insert(key);
+        }
+        if self.list.contains(&key) {
+            return false;
+        }
+        self.list.push(key);
+        if self.list.len() > SHORT {
+            self.set.extend(self.list.drain(..));
+        }
+        true
+    }
+}

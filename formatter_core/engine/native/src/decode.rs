@@ -1,0 +1,377 @@
+//! The serialised grammar, read into items whose regular parts are terms.
+//!
+//! The format, version 1: the bytes `FCG1`, the number of rules, the number of the start rule, and one program for each
+//! rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128.
+
+use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
+
+const MAGIC: &[u8] = b"FCG1";
+
+mod operation {
+    pub const RULE_END: u8 = 0;
+    pub const BYTES: u8 = 1;
+    pub const CHARS: u8 = 2;
+    pub const SEQUENCE: u8 = 3;
+    pub const CHOICE: u8 = 4;
+    pub const REPEAT: u8 = 5;
+    pub const INTERSECTION: u8 = 6;
+    pub const COMPLEMENT: u8 = 7;
+    pub const SHORTEST: u8 = 8;
+    pub const SUBSTRING: u8 = 9;
+    pub const TERMINAL_BEGIN: u8 = 10;
+    pub const TERMINAL_END: u8 = 11;
+    pub const TERMINAL_AGAIN: u8 = 12;
+    pub const REFERENCE: u8 = 13;
+    pub const TOKEN: u8 = 14;
+}
+
+/// A node outside of terminals.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// `plain`: made of leaves only, so that it may grow together with its neighbours.
+    Terminal {
+        term: Term,
+        plain: bool,
+    },
+    Sequence(Box<[u32]>),
+    Choice(Box<[u32]>),
+    Repeat {
+        item: u32,
+        minimum: u32,
+        maximum: u32,
+    },
+    Reference(u32),
+    Token(u32),
+}
+
+/// The items of all rules, children before parents.
+pub struct Source {
+    pub items: Vec<Item>,
+    /// The item of each rule's body.
+    pub bodies: Vec<u32>,
+    pub start: u32,
+}
+
+/// Read a serialised grammar; terms are made in `terms`.
+pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Source> {
+    let mut reader = Reader { data };
+    if reader.take(MAGIC.len())? != MAGIC {
+        return Err(Fault::Malformed);
+    }
+    let rules = reader.number()?;
+    let start = reader.number()?;
+    if start >= rules {
+        return Err(Fault::Malformed);
+    }
+    let mut decoder = Decoder {
+        terms,
+        limits,
+        meter,
+        rules,
+        items: Vec::new(),
+        stack: Vec::new(),
+        regular: Vec::new(),
+        in_terminal: false,
+        finished: Vec::new(),
+        nodes: 0,
+    };
+    let mut bodies = Vec::new();
+    for _ in 0..rules {
+        bodies.push(decoder.rule(&mut reader)?);
+    }
+    if !reader.data.is_empty() {
+        return Err(Fault::Malformed);
+    }
+    Ok(Source {
+        items: decoder.items,
+        bodies,
+        start,
+    })
+}
+
+struct Reader<'a> {
+    data: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Outcome<&'a [u8]> {
+        if length > self.data.len() {
+            return Err(Fault::Malformed);
+        }
+        let (head, rest) = self.data.split_at(length);
+        self.data = rest;
+        Ok(head)
+    }
+
+    fn byte(&mut self) -> Outcome<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn number(&mut self) -> Outcome<u32> {
+        let mut value = 0u64;
+        for shift in (0..35).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return u32::try_from(value).map_err(|_| Fault::Malformed);
+            }
+        }
+        Err(Fault::Malformed)
+    }
+
+    fn counted_bytes(&mut self) -> Outcome<&'a [u8]> {
+        let length = self.number()?;
+        self.take(length as usize)
+    }
+}
+
+struct Decoder<'a, 'm> {
+    terms: &'a mut Terms,
+    limits: &'a Limits,
+    meter: &'a mut Meter<'m>,
+    rules: u32,
+    items: Vec<Item>,
+    /// Items that wait for their parent.
+    stack: Vec<u32>,
+    /// The same inside a terminal.
+    regular: Vec<Term>,
+    in_terminal: bool,
+    /// The terminals so far, for `TERMINAL_AGAIN`.
+    finished: Vec<Term>,
+    nodes: u64,
+}
+
+impl Decoder<'_, '_> {
+    fn rule(&mut self, reader: &mut Reader) -> Outcome<u32> {
+        loop {
+            self.nodes += 1;
+            if self.nodes > self.limits.nodes.saturating_mul(2) {
+                return Err(Fault::Limit(Limit::Nodes));
+            }
+            self.meter.work(1)?;
+            let operation = reader.byte()?;
+            if operation == operation::RULE_END {
+                break;
+            }
+            self.apply(operation, reader)?;
+        }
+        match (self.in_terminal, self.stack.pop()) {
+            (false, Some(body)) if self.stack.is_empty() => Ok(body),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    fn apply(&mut self, operation: u8, reader: &mut Reader) -> Outcome<()> {
+        match operation {
+            operation::BYTES => {
+                let bytes = reader.counted_bytes()?;
+                self.meter.work(bytes.len())?;
+                let term = self.terms.literal(bytes);
+                self.leaf(term);
+            }
+            operation::CHARS => {
+                let ranges = read_ranges(reader)?;
+                self.meter.work(4 * ranges.len())?;
+                let term = self.terms.characters(&ranges);
+                self.leaf(term);
+            }
+            operation::SUBSTRING => {
+                let text = std::str::from_utf8(reader.counted_bytes()?).map_err(|_| Fault::Malformed)?;
+                let text: Vec<char> = text.chars().collect();
+                self.meter.work(8 * text.len())?;
+                if 2 * text.len() as u64 > self.limits.states {
+                    return Err(Fault::Limit(Limit::States));
+                }
+                let term = self.terms.substring(&text);
+                self.leaf(term);
+            }
+            operation::SEQUENCE | operation::CHOICE | operation::INTERSECTION => {
+                let count = reader.number()? as usize;
+                self.meter.work(count)?;
+                if self.in_terminal {
+                    let items = pop_many(&mut self.regular, count)?;
+                    let term = self.combine(operation, items)?;
+                    self.regular.push(term);
+                } else {
+                    let items = pop_many(&mut self.stack, count)?;
+                    let item = self.combine_items(operation, &items)?;
+                    self.push(item);
+                }
+            }
+            operation::REPEAT => {
+                let minimum = reader.number()?;
+                let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
+                if minimum > maximum {
+                    return Err(Fault::Malformed);
+                }
+                self.repeat(minimum, maximum)?;
+            }
+            operation::COMPLEMENT | operation::SHORTEST if self.in_terminal => {
+                let item = self.regular.pop().ok_or(Fault::Malformed)?;
+                let term = match operation {
+                    operation::COMPLEMENT => self.terms.complement(item),
+                    _ => self.terms.shortest(item),
+                };
+                self.regular.push(term);
+            }
+            operation::TERMINAL_BEGIN if !self.in_terminal => self.in_terminal = true,
+            operation::TERMINAL_END if self.in_terminal && self.regular.len() == 1 => {
+                self.in_terminal = false;
+                let term = self.regular.pop().ok_or(Fault::Malformed)?;
+                self.finished.push(term);
+                self.push(Item::Terminal { term, plain: false });
+            }
+            operation::TERMINAL_AGAIN if !self.in_terminal => {
+                let number = reader.number()? as usize;
+                let term = *self.finished.get(number).ok_or(Fault::Malformed)?;
+                self.push(Item::Terminal { term, plain: false });
+            }
+            operation::REFERENCE if !self.in_terminal => {
+                let rule = reader.number()?;
+                if rule >= self.rules {
+                    return Err(Fault::Malformed);
+                }
+                self.push(Item::Reference(rule));
+            }
+            operation::TOKEN if !self.in_terminal => {
+                let token = reader.number()?;
+                self.push(Item::Token(token));
+            }
+            _ => return Err(Fault::Malformed),
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, term: Term) {
+        if self.in_terminal {
+            self.regular.push(term);
+        } else {
+            self.push(Item::Terminal { term, plain: true });
+        }
+    }
+
+    fn push(&mut self, item: Item) {
+        self.stack.push(self.items.len() as u32);
+        self.items.push(item);
+    }
+
+    fn combine(&mut self, operation: u8, items: Vec<Term>) -> Outcome<Term> {
+        match operation {
+            operation::SEQUENCE => {
+                let mut whole = EMPTY;
+                for item in items.into_iter().rev() {
+                    let before = self.terms.len();
+                    whole = self.terms.concatenation(item, whole);
+                    self.meter.work(1 + self.terms.len() - before)?;
+                }
+                Ok(whole)
+            }
+            operation::CHOICE => Ok(self.terms.alternation(items)),
+            _ => Ok(self.terms.intersection(items)),
+        }
+    }
+
+    fn combine_items(&mut self, operation: u8, items: &[u32]) -> Outcome<Item> {
+        match operation {
+            operation::SEQUENCE => self.sequence(items),
+            operation::CHOICE => self.choice(items),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// Neighbouring plain terminals become one.
+    fn sequence(&mut self, items: &[u32]) -> Outcome<Item> {
+        let mut joined: Vec<u32> = Vec::with_capacity(items.len());
+        let mut run: Vec<Term> = Vec::new();
+        for index in 0..=items.len() {
+            let item = items.get(index).map(|item| self.items[*item as usize].clone());
+            if let Some(Item::Terminal { term, plain: true }) = item {
+                run.push(term);
+                continue;
+            }
+            if !run.is_empty() {
+                let term = self.combine(operation::SEQUENCE, std::mem::take(&mut run))?;
+                joined.push(self.items.len() as u32);
+                self.items.push(Item::Terminal { term, plain: true });
+            }
+            joined.extend(items.get(index));
+        }
+        Ok(match joined[..] {
+            [] => Item::Terminal {
+                term: EMPTY,
+                plain: true,
+            },
+            [only] => self.items[only as usize].clone(),
+            _ => Item::Sequence(joined.into()),
+        })
+    }
+
+    /// Terminals among the alternatives become one: which of them is taken does not matter to a mask.
+    fn choice(&mut self, items: &[u32]) -> Outcome<Item> {
+        let mut terms: Vec<Term> = Vec::new();
+        let mut all_plain = true;
+        let mut others: Vec<u32> = Vec::new();
+        for &item in items {
+            match self.items[item as usize] {
+                Item::Terminal { term, plain } => {
+                    all_plain &= plain;
+                    terms.push(term);
+                }
+                _ => others.push(item),
+            }
+        }
+        let merged = Item::Terminal {
+            term: self.terms.alternation(terms.clone()),
+            plain: all_plain,
+        };
+        if others.is_empty() {
+            return Ok(merged);
+        }
+        if !terms.is_empty() {
+            others.push(self.items.len() as u32);
+            self.items.push(merged);
+        }
+        Ok(match others[..] {
+            [only] => self.items[only as usize].clone(),
+            _ => Item::Choice(others.into()),
+        })
+    }
+
+    fn repeat(&mut self, minimum: u32, maximum: u32) -> Outcome<()> {
+        if self.in_terminal {
+            let item = self.regular.pop().ok_or(Fault::Malformed)?;
+            let term = self.terms.repeat(item, minimum, maximum);
+            self.regular.push(term);
+            return Ok(());
+        }
+        let item = self.stack.pop().ok_or(Fault::Malformed)?;
+        let repeated = match self.items[item as usize] {
+            Item::Terminal { term, plain } => Item::Terminal {
+                term: self.terms.repeat(term, minimum, maximum),
+                plain,
+            },
+            _ => Item::Repeat { item, minimum, maximum },
+        };
+        self.push(repeated);
+        Ok(())
+    }
+}
+
+fn pop_many<T>(stack: &mut Vec<T>, count: usize) -> Outcome<Vec<T>> {
+    let rest = stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
+    Ok(stack.split_off(rest))
+}
+
+fn read_ranges(reader: &mut Reader) -> Outcome<Vec<(u32, u32)>> {
+    let count = reader.number()?;
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        let (low, high) = (reader.number()?, reader.number()?);
+        if low > high || high > 0x10_ffff {
+            return Err(Fault::Malformed);
+        }
+        ranges.push((low, high));
+    }
+    Ok(ranges)
+}

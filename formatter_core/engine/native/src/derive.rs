@@ -1,0 +1,447 @@
+//! Derivatives of terms (Brzozowski 1964), all bytes at once, and exact emptiness.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::byteset::ByteSet;
+use crate::hash::FastMap;
+use crate::limits::{Meter, Outcome};
+use crate::term::{Kind, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
+
+/// The bytes `low..=high` lead to `target`. Moves of one term are sorted and disjoint; what is missing leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub low: u8,
+    pub high: u8,
+    pub target: Term,
+}
+
+type Moves = Arc<[Move]>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Unknown,
+    Live,
+    Dead,
+}
+
+/// Terms with what has been worked out about them.
+pub struct Derivatives {
+    pub terms: Terms,
+    moves: Vec<Option<Moves>>,
+    life: Vec<Life>,
+    bytes: usize,
+}
+
+impl Derivatives {
+    pub fn new() -> Self {
+        Derivatives {
+            terms: Terms::new(),
+            moves: Vec::new(),
+            life: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// An estimate of the bytes that terms and moves take.
+    pub fn bytes(&self) -> usize {
+        self.terms.bytes() + self.bytes
+    }
+
+    /// The moves of `term`; targets may be dead.
+    pub fn moves(&mut self, term: Term, meter: &mut Meter) -> Outcome<Moves> {
+        if let Some(moves) = self.known(term) {
+            return Ok(moves);
+        }
+        // What a term's moves are made of is worked out first, on a stack of our own: terms can be deep.
+        let mut stack = vec![term];
+        while let Some(&current) = stack.last() {
+            if self.known(current).is_some() {
+                stack.pop();
+                continue;
+            }
+            let before = stack.len();
+            self.push_missing(current, &mut stack, meter)?;
+            if stack.len() > before {
+                continue;
+            }
+            let moves: Moves = self.derive(current, meter)?.into();
+            self.bytes += 40 + 8 * moves.len();
+            let index = current as usize;
+            if self.moves.len() <= index {
+                self.moves.resize(index + 1, None);
+            }
+            self.moves[index] = Some(moves);
+            stack.pop();
+        }
+        Ok(self.known(term).unwrap_or_default())
+    }
+
+    /// Whether some string is matched.
+    pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
+        if !self.terms.uncertain(term) {
+            return Ok(term != NOTHING);
+        }
+        if let Some(known) = self.known_life(term) {
+            return Ok(known);
+        }
+        let mut came_from: FastMap<Term, Term> = FastMap::default();
+        let mut queue = VecDeque::from([term]);
+        came_from.insert(term, term);
+        while let Some(current) = queue.pop_front() {
+            let alive = self.terms.nullable(current) || self.known_life(current) == Some(true);
+            if alive {
+                let mut step = current;
+                loop {
+                    self.set_life(step, Life::Live);
+                    if step == term {
+                        return Ok(true);
+                    }
+                    step = came_from[&step];
+                }
+            }
+            if self.known_life(current) == Some(false) {
+                continue;
+            }
+            let moves = self.moves(current, meter)?;
+            meter.work(moves.len() + 1)?;
+            for step in moves.iter() {
+                came_from.entry(step.target).or_insert_with(|| {
+                    queue.push_back(step.target);
+                    current
+                });
+            }
+        }
+        for dead in came_from.into_keys() {
+            self.set_life(dead, Life::Dead);
+        }
+        Ok(false)
+    }
+
+    fn known_life(&self, term: Term) -> Option<bool> {
+        if !self.terms.uncertain(term) {
+            return Some(term != NOTHING);
+        }
+        match self.life.get(term as usize) {
+            None | Some(Life::Unknown) => None,
+            Some(life) => Some(*life == Life::Live),
+        }
+    }
+
+    fn set_life(&mut self, term: Term, life: Life) {
+        let index = term as usize;
+        if self.life.len() <= index {
+            self.life.resize(self.terms.len().max(index + 1), Life::Unknown);
+        }
+        self.life[index] = life;
+    }
+
+    fn known(&self, term: Term) -> Option<Moves> {
+        self.moves.get(term as usize).cloned().flatten()
+    }
+
+    fn push_missing(&self, term: Term, stack: &mut Vec<Term>, meter: &mut Meter) -> Outcome<()> {
+        let mut need = |item: Term| {
+            if self.known(item).is_none() {
+                stack.push(item);
+            }
+        };
+        match self.terms.kind(term) {
+            Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
+            Kind::Concatenation(first, second) => {
+                need(*first);
+                if self.terms.nullable(*first) {
+                    need(*second);
+                }
+            }
+            Kind::Alternation(items) | Kind::Intersection(items) => {
+                meter.work(items.len())?;
+                items.iter().copied().for_each(need);
+            }
+            Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) => need(*item),
+            Kind::Repeat { item, .. } => need(*item),
+        }
+        meter.work(1)
+    }
+
+    fn derive(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<Move>> {
+        match self.terms.kind(term).clone() {
+            Kind::Nothing | Kind::Empty => Ok(Vec::new()),
+            Kind::Set(set) => {
+                let to_move = |(low, high)| Move {
+                    low,
+                    high,
+                    target: EMPTY,
+                };
+                Ok(self.terms.byte_set(set).ranges().into_iter().map(to_move).collect())
+            }
+            Kind::Substring { text, state } => self.derive_substring(text, state, meter),
+            Kind::Concatenation(first, second) => {
+                let through = self.map(first, meter, |terms, target| terms.concatenation(target, second))?;
+                if !self.terms.nullable(first) {
+                    return Ok(through);
+                }
+                let beyond = self.moves(second, meter)?;
+                self.merge(&[&through, &beyond], 1, Terms::alternation, meter)
+            }
+            Kind::Alternation(items) => self.merge_items(&items, 1, Terms::alternation, meter),
+            Kind::Intersection(items) => self.merge_items(&items, items.len(), Terms::intersection, meter),
+            Kind::Complement(item) => {
+                let moves = self.map(item, meter, Terms::complement)?;
+                Ok(fill_gaps(&moves))
+            }
+            Kind::Repeat { item, minimum, maximum } => {
+                let fewer = if maximum == UNBOUNDED { UNBOUNDED } else { maximum - 1 };
+                let rest = self.terms.repeat(item, minimum.saturating_sub(1), fewer);
+                self.map(item, meter, |terms, target| terms.concatenation(target, rest))
+            }
+            Kind::First(item) | Kind::Shortest(item) => self.map(item, meter, Terms::first),
+        }
+    }
+
+    fn derive_substring(&mut self, text: u32, state: u32, meter: &mut Meter) -> Outcome<Vec<Move>> {
+        let steps = self.terms.automaton(text).moves(state).to_vec();
+        meter.work(4 * steps.len())?;
+        let mut moves: Vec<Move> = Vec::new();
+        let mut targets = Vec::new();
+        for (index, (character, next)) in steps.iter().enumerate() {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).as_bytes();
+            let rest = self.terms.substring_state(text, *next);
+            targets.push(self.terms.literal_then(&bytes[1..], rest));
+            // Characters ascend, and so do their first bytes: those with the same one stand together.
+            let mut next_first = [0; 4];
+            let following = steps
+                .get(index + 1)
+                .map(|(other, _)| other.encode_utf8(&mut next_first).as_bytes()[0]);
+            if following != Some(bytes[0]) {
+                moves.push(Move {
+                    low: bytes[0],
+                    high: bytes[0],
+                    target: self.terms.alternation(std::mem::take(&mut targets)),
+                });
+            }
+        }
+        Ok(moves)
+    }
+
+    fn map(
+        &mut self,
+        item: Term,
+        meter: &mut Meter,
+        mut change: impl FnMut(&mut Terms, Term) -> Term,
+    ) -> Outcome<Vec<Move>> {
+        let moves = self.moves(item, meter)?;
+        let mut changed = Vec::with_capacity(moves.len());
+        for step in moves.iter() {
+            let before = self.terms.len();
+            push_move(&mut changed, step.low, step.high, change(&mut self.terms, step.target));
+            meter.work(1 + self.terms.len() - before)?;
+        }
+        Ok(changed)
+    }
+
+    fn merge_items(
+        &mut self,
+        items: &[Term],
+        at_least: usize,
+        combine: fn(&mut Terms, Vec<Term>) -> Term,
+        meter: &mut Meter,
+    ) -> Outcome<Vec<Move>> {
+        let mut rows = Vec::with_capacity(items.len());
+        for &item in items {
+            rows.push(self.moves(item, meter)?);
+        }
+        let rows: Vec<&[Move]> = rows.iter().map(|row| &**row).collect();
+        self.merge(&rows, at_least, combine, meter)
+    }
+
+    /// Cut the bytes where any row's target changes, and combine the targets wherever `at_least` rows have one.
+    fn merge(
+        &mut self,
+        rows: &[&[Move]],
+        at_least: usize,
+        combine: fn(&mut Terms, Vec<Term>) -> Term,
+        meter: &mut Meter,
+    ) -> Outcome<Vec<Move>> {
+        let mut cuts = ByteSet::single(0);
+        for step in rows.iter().copied().flatten() {
+            cuts.insert_range(step.low, step.low);
+            if let Some(after) = step.high.checked_add(1) {
+                cuts.insert_range(after, after);
+            }
+        }
+        let starts: Vec<u8> = cuts.iter().collect();
+        let mut segment_of = [0usize; 256];
+        for (index, &start) in starts.iter().enumerate() {
+            segment_of[usize::from(start)..].fill(index);
+        }
+        let mut targets: Vec<Vec<Term>> = vec![Vec::new(); starts.len()];
+        for step in rows.iter().copied().flatten() {
+            let segments = segment_of[usize::from(step.low)]..=segment_of[usize::from(step.high)];
+            meter.work(segments.end() - segments.start() + 1)?;
+            for segment in segments {
+                targets[segment].push(step.target);
+            }
+        }
+        let mut merged = Vec::new();
+        for (index, list) in targets.into_iter().enumerate() {
+            if list.len() >= at_least {
+                let high = starts.get(index + 1).map_or(255, |next| next - 1);
+                let target = combine(&mut self.terms, list);
+                push_move(&mut merged, starts[index], high, target);
+            }
+        }
+        Ok(merged)
+    }
+
+    /// A term that no string of at most `length` bytes can tell from `term`: counts beyond `length` become unbounded.
+    ///
+    /// Only counts near the front are changed, and none under an intersection or a complement, where a count can
+    /// decide whether anything is matched at all.
+    pub fn capped(&mut self, term: Term, length: u32) -> Term {
+        self.capped_to(term, length, 3)
+    }
+
+    fn capped_to(&mut self, term: Term, length: u32, depth: u32) -> Term {
+        if depth == 0 || self.terms.uncertain(term) {
+            return term;
+        }
+        match *self.terms.kind(term) {
+            Kind::Repeat { item, minimum, maximum } => {
+                let maximum = if maximum > length { UNBOUNDED } else { maximum };
+                self.terms.repeat(item, minimum.min(length + 1), maximum)
+            }
+            Kind::Concatenation(first, second) => {
+                let first = self.capped_to(first, length, depth - 1);
+                let second = self.capped_to(second, length, depth - 1);
+                self.terms.concatenation(first, second)
+            }
+            Kind::Alternation(ref items) if items.len() <= 16 => {
+                let items = items.to_vec();
+                let items = items
+                    .into_iter()
+                    .map(|item| self.capped_to(item, length, depth - 1))
+                    .collect();
+                self.terms.alternation(items)
+            }
+            _ => term,
+        }
+    }
+
+    /// Whether `text` is matched, step by step.
+    #[cfg(test)]
+    fn matches(&mut self, term: Term, text: &[u8], meter: &mut Meter) -> bool {
+        let mut state = term;
+        for byte in text {
+            let moves = self.moves(state, meter).unwrap();
+            let step = moves.iter().find(|step| step.low <= *byte && *byte <= step.high);
+            state = step.map_or(NOTHING, |step| step.target);
+        }
+        self.terms.nullable(state)
+    }
+}
+
+fn push_move(moves: &mut Vec<Move>, low: u8, high: u8, target: Term) {
+    if target == NOTHING {
+        return;
+    }
+    match moves.last_mut() {
+        Some(last) if last.target == target && last.high.checked_add(1) == Some(low) => last.high = high,
+        _ => moves.push(Move { low, high, target }),
+    }
+}
+
+fn fill_gaps(moves: &[Move]) -> Vec<Move> {
+    let mut filled = Vec::with_capacity(2 * moves.len() + 1);
+    let mut next = 0u16;
+    for step in moves {
+        if next < u16::from(step.low) {
+            push_move(&mut filled, next as u8, step.low - 1, EVERYTHING);
+        }
+        push_move(&mut filled, step.low, step.high, step.target);
+        next = u16::from(step.high) + 1;
+    }
+    if next < 256 {
+        push_move(&mut filled, next as u8, 255, EVERYTHING);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    fn check(build: impl Fn(&mut Terms) -> Term, yes: &[&str], no: &[&str]) {
+        let states = AtomicU64::new(0);
+        let mut meter = Meter::new(1_000_000, &states, 1_000_000);
+        let mut derivatives = Derivatives::new();
+        let term = build(&mut derivatives.terms);
+        for text in yes {
+            assert!(derivatives.matches(term, text.as_bytes(), &mut meter), "{text:?}");
+        }
+        for text in no {
+            assert!(!derivatives.matches(term, text.as_bytes(), &mut meter), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn repeats_are_counted() {
+        let build = |terms: &mut Terms| {
+            let ab = terms.literal(b"ab");
+            terms.repeat(ab, 2, 3)
+        };
+        check(build, &["abab", "ababab"], &["", "ab", "aba", "abababab"]);
+    }
+
+    #[test]
+    fn intersection_and_complement() {
+        let build = |terms: &mut Terms| {
+            let any = terms.characters(&[(0, 0x10_ffff)]);
+            let some = terms.repeat(any, 1, UNBOUNDED);
+            let all = terms.repeat(any, 0, UNBOUNDED);
+            let x = terms.literal(b"xx");
+            let tail = terms.concatenation(x, all);
+            let within = terms.concatenation(all, tail);
+            let without = terms.complement(within);
+            terms.intersection(vec![some, without])
+        };
+        check(build, &["x", "axbx", "é"], &["", "xx", "axxb"]);
+    }
+
+    #[test]
+    fn shortest_matches_end_early() {
+        let build = |terms: &mut Terms| {
+            let a = terms.literal(b"a");
+            let many = terms.repeat(a, 0, UNBOUNDED);
+            terms.shortest(many)
+        };
+        check(build, &["a"], &["", "aa"]);
+    }
+
+    #[test]
+    fn substrings_are_whole_characters() {
+        let build = |terms: &mut Terms| terms.substring(&['a', 'é', 'è']);
+        check(build, &["", "a", "é", "éè", "aéè"], &["aè", "èé"]);
+    }
+
+    #[test]
+    fn emptiness_is_exact() {
+        let states = AtomicU64::new(0);
+        let mut meter = Meter::new(1_000_000, &states, 1_000_000);
+        let mut derivatives = Derivatives::new();
+        let terms = &mut derivatives.terms;
+        let a = terms.literal(b"a");
+        let (twos, threes) = (terms.literal(b"aa"), terms.literal(b"aaa"));
+        let even = terms.repeat(twos, 1, 2);
+        let thirds = terms.repeat(threes, 1, UNBOUNDED);
+        let none = terms.intersection(vec![even, thirds]);
+        let long = terms.repeat(a, 6, 6);
+        let some = terms.alternation(vec![even, long]);
+        let some = terms.intersection(vec![some, thirds]);
+        assert!(!derivatives.live(none, &mut meter).unwrap());
+        assert!(derivatives.live(some, &mut meter).unwrap());
+    }
+}

@@ -1,0 +1,268 @@
+//! From the last column of a chart to a state: frames become shared and unique, calls in last place vanish.
+
+use std::sync::Arc;
+
+use crate::cache::Cache;
+use crate::chart::{Chart, FrameRef};
+use crate::hash::FastSet;
+use crate::limits::{Meter, Outcome};
+use crate::network::END;
+use crate::stack::{Edge, Frame, Key, State, Thread, TokenThread, ROOT};
+
+/// Where an edge of a frame leads that is being frozen.
+#[derive(Clone)]
+enum Target {
+    Frame(Frame),
+    /// A frame of the same column, by its number.
+    Local(u32),
+}
+
+type Edges = Vec<(u32, Target)>;
+
+/// Make a state of the chart's last column.
+pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Arc<State>> {
+    let mut freezer = Freezer {
+        chart,
+        frozen: Vec::new(),
+        needed: Vec::new(),
+    };
+    freezer.find_needed(meter)?;
+    for column in chart.frames_by_column() {
+        freezer.freeze_column(column, cache, meter)?;
+    }
+    let mut threads: Vec<Thread> = chart
+        .actives()
+        .iter()
+        .map(|active| Thread {
+            state: active.state,
+            next: active.next,
+            frame: freezer.frame(active.frame),
+        })
+        .collect();
+    let mut tokens: Vec<TokenThread> = chart
+        .active_tokens()
+        .iter()
+        .map(|active| TokenThread {
+            token: active.token,
+            next: active.next,
+            frame: freezer.frame(active.frame),
+        })
+        .collect();
+    threads.sort_unstable_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
+    threads.dedup_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
+    tokens.sort_unstable_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
+    tokens.dedup_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
+    meter.work(threads.len() + tokens.len())?;
+    Ok(cache.state(threads, tokens, chart.can_stop()))
+}
+
+struct Freezer<'c, 'a> {
+    chart: &'c Chart<'a>,
+    /// What each fresh frame has become.
+    frozen: Vec<Option<Frame>>,
+    /// Whether each fresh frame can be reached from the last column.
+    needed: Vec<bool>,
+}
+
+impl Freezer<'_, '_> {
+    fn frame(&self, frame: FrameRef) -> Frame {
+        match frame {
+            FrameRef::Frozen(group, member) => Frame {
+                group: group.clone(),
+                member,
+            },
+            FrameRef::Fresh(number) => match &self.frozen[number as usize] {
+                Some(frame) => frame.clone(),
+                None => unreachable!("columns are frozen from the first to the last"),
+            },
+        }
+    }
+
+    fn find_needed(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let count = self
+            .chart
+            .frames_by_column()
+            .last()
+            .map_or(0, |column| column.end as usize);
+        self.frozen.resize(count, None);
+        self.needed.resize(count, false);
+        let actives = self.chart.actives().iter().map(|active| active.frame);
+        let tokens = self.chart.active_tokens().iter().map(|active| active.frame);
+        let mut waiting: Vec<FrameRef> = actives.chain(tokens).collect();
+        while let Some(frame) = waiting.pop() {
+            let FrameRef::Fresh(number) = frame else {
+                continue;
+            };
+            if std::mem::replace(&mut self.needed[number as usize], true) {
+                continue;
+            }
+            let before = waiting.len();
+            waiting.extend(self.chart.edges_of(number).map(|(_, frame)| frame));
+            meter.work(waiting.len() - before + 1)?;
+        }
+        Ok(())
+    }
+
+    fn freeze_column(&mut self, column: std::ops::Range<u32>, cache: &mut Cache, meter: &mut Meter) -> Outcome<()> {
+        let mut open: Vec<(u32, Edges)> = Vec::new();
+        for number in column.clone() {
+            if self.needed[number as usize] {
+                open.push((number, self.edges(number, &column, meter)?));
+            }
+        }
+        // Frames that refer to finished ones alone stand by themselves; callers mostly come before the called.
+        loop {
+            let before = open.len();
+            let mut waiting = Vec::new();
+            for (number, edges) in open {
+                meter.work(edges.len() + 1)?;
+                let edges: Edges = edges
+                    .into_iter()
+                    .map(|(position, target)| (position, self.settled(target)))
+                    .collect();
+                if edges.iter().all(|(_, target)| matches!(target, Target::Frame(_))) {
+                    let frame = self.single(number, edges, cache)?;
+                    self.frozen[number as usize] = Some(frame);
+                } else {
+                    waiting.push((number, edges));
+                }
+            }
+            open = waiting;
+            if open.is_empty() {
+                return Ok(());
+            }
+            if open.len() == before {
+                return self.circle(open, cache);
+            }
+        }
+    }
+
+    fn settled(&self, target: Target) -> Target {
+        match target {
+            Target::Local(number) => match &self.frozen[number as usize] {
+                Some(frame) => Target::Frame(frame.clone()),
+                None => target,
+            },
+            Target::Frame(_) => target,
+        }
+    }
+
+    /// The edges of a fresh frame, calls in last place replaced by the edges of what they would return to.
+    fn edges(&self, number: u32, column: &std::ops::Range<u32>, meter: &mut Meter) -> Outcome<Edges> {
+        let mut edges = Edges::new();
+        let mut waiting = vec![FrameRef::Fresh(number)];
+        let mut seen: FastSet<(u64, u32)> = FastSet::default();
+        while let Some(frame) = waiting.pop() {
+            if !seen.insert(frame.key()) {
+                continue;
+            }
+            meter.work(1)?;
+            match frame {
+                FrameRef::Fresh(number) if column.contains(&number) => {
+                    for (position, frame) in self.chart.edges_of(number) {
+                        meter.work(1)?;
+                        if position == END {
+                            waiting.push(frame);
+                            continue;
+                        }
+                        let target = match frame {
+                            FrameRef::Fresh(number) if column.contains(&number) => Target::Local(number),
+                            _ => Target::Frame(self.frame(frame)),
+                        };
+                        edges.push((position, target));
+                    }
+                }
+                _ => {
+                    let frame = self.frame(frame);
+                    add_edges_of(&frame, &mut edges, meter)?;
+                }
+            }
+        }
+        Ok(edges)
+    }
+
+    /// A frame whose edges are settled. One that returns to a single frame's callers is that frame.
+    fn single(&self, number: u32, edges: Edges, cache: &mut Cache) -> Outcome<Frame> {
+        let mut raw = self.chart.edges_of(number);
+        if let (Some((END, frame)), None) = (raw.next(), raw.next()) {
+            let target = match frame {
+                FrameRef::Fresh(number) => self.frozen[number as usize].clone(),
+                FrameRef::Frozen(..) => Some(self.frame(frame)),
+            };
+            if let Some(frame) = target {
+                return Ok(frame);
+            }
+        }
+        let mut key = vec![1, 0];
+        let edges = sorted(edges, &|_| 0, &mut key);
+        let group = cache.group(Key(key.into()), vec![edges])?;
+        Ok(Frame { group, member: 0 })
+    }
+
+    /// Frames that refer to each other, or to such frames, become one group.
+    fn circle(&mut self, mut open: Vec<(u32, Edges)>, cache: &mut Cache) -> Outcome<()> {
+        open.sort_unstable_by_key(|(number, _)| self.chart.rule_of(*number));
+        let numbers: Vec<u32> = open.iter().map(|(number, _)| *number).collect();
+        let member_of = |number: u32| {
+            let rule = self.chart.rule_of(number);
+            numbers.partition_point(|other| self.chart.rule_of(*other) < rule) as u32
+        };
+        let mut key = vec![open.len() as u64];
+        let mut members = Vec::with_capacity(open.len());
+        for (number, edges) in open {
+            key.push(u64::from(self.chart.rule_of(number)));
+            members.push(sorted(edges, &member_of, &mut key));
+        }
+        let group = cache.group(Key(key.into()), members)?;
+        for (member, number) in (0..).zip(numbers) {
+            let group = group.clone();
+            self.frozen[number as usize] = Some(Frame { group, member });
+        }
+        Ok(())
+    }
+}
+
+fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<()> {
+    if frame.group.id == ROOT {
+        edges.push((END, Target::Frame(frame.clone())));
+        return Ok(());
+    }
+    let theirs = frame.group.edges(frame.member);
+    meter.work(theirs.len())?;
+    edges.extend(theirs.iter().map(|edge| {
+        let group = edge.group.as_ref().unwrap_or(&frame.group).clone();
+        let member = edge.member;
+        (edge.position, Target::Frame(Frame { group, member }))
+    }));
+    Ok(())
+}
+
+/// The edges in an order of their own, each once; what makes them equal to others is added to `key`.
+fn sorted(mut edges: Edges, member_of: &impl Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
+    let key_of = |(position, target): &(u32, Target)| match target {
+        Target::Frame(frame) => (*position, frame.group.id, frame.member),
+        Target::Local(number) => (*position, u64::MAX, member_of(*number)),
+    };
+    edges.sort_unstable_by_key(key_of);
+    edges.dedup_by_key(|edge| key_of(edge));
+    key.push(edges.len() as u64);
+    for edge in &edges {
+        let (position, group, member) = key_of(edge);
+        key.extend([u64::from(position) << 32 | u64::from(member), group]);
+    }
+    edges
+        .into_iter()
+        .map(|(position, target)| match target {
+            Target::Frame(frame) => Edge {
+                position,
+                member: frame.member,
+                group: Some(frame.group),
+            },
+            Target::Local(number) => Edge {
+                position,
+                member: member_of(number),
+                group: None,
+            },
+        })
+        .collect()
+}

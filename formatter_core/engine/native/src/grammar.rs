@@ -1,0 +1,185 @@
+//! A compiled grammar: what all of its sequences share.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cache::Cache;
+use crate::chart::{Chart, FrameRef};
+use crate::decode::decode;
+use crate::freeze::freeze;
+use crate::lexicon::Lexicon;
+use crate::limits::{Limits, Meter, Outcome};
+use crate::mask::Mask;
+use crate::network::Network;
+use crate::stack::{Group, State};
+use crate::trie::Vocabulary;
+
+/// A vocabulary and the automata that its grammars share.
+pub struct Engine {
+    pub vocabulary: Arc<Vocabulary>,
+    lexicon: Mutex<Arc<Lexicon>>,
+}
+
+impl Engine {
+    pub fn new(vocabulary: Vocabulary) -> Self {
+        let vocabulary = Arc::new(vocabulary);
+        Engine {
+            lexicon: Mutex::new(Arc::new(Lexicon::new(vocabulary.clone()))),
+            vocabulary,
+        }
+    }
+
+    /// The automata for a new grammar: the ones in use, unless they take too many bytes.
+    pub fn lexicon(&self) -> Arc<Lexicon> {
+        let mut current = self.lexicon.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_full() {
+            *current = Arc::new(Lexicon::new(self.vocabulary.clone()));
+        }
+        current.clone()
+    }
+}
+
+pub struct Grammar {
+    network: Network,
+    lexicon: Arc<Lexicon>,
+    limits: Limits,
+    /// Automaton states that this grammar has caused.
+    states: AtomicU64,
+    maximum_states: u64,
+    cache: Mutex<Cache>,
+    /// The situation before any text.
+    pub start: Arc<State>,
+}
+
+impl Grammar {
+    /// Compile a serialised grammar.
+    pub fn new(data: &[u8], engine: &Engine, limits: Limits) -> Outcome<Self> {
+        let lexicon = engine.lexicon();
+        let states = AtomicU64::new(0);
+        let mut meter = Meter::new(limits.work, &states, limits.states);
+        let network = {
+            let mut derivatives = lexicon.derivatives();
+            let source = decode(data, &mut derivatives.terms, &limits, &mut meter)?;
+            Network::new(source, &mut derivatives, &limits, &mut meter)?
+        };
+        let maximum_states = limits.states.saturating_mul(network.terminals().max(1) as u64);
+        let mut cache = Cache::new(usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX));
+        let root: Arc<Group> = cache.root();
+        let mut chart = Chart::new(&network, &lexicon);
+        chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), &mut meter)?;
+        let start = freeze(&chart, &mut cache, &mut meter)?;
+        Ok(Grammar {
+            start,
+            network,
+            lexicon,
+            limits,
+            states,
+            maximum_states,
+            cache: Mutex::new(cache),
+        })
+    }
+
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.lexicon.vocabulary
+    }
+
+    /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
+    pub fn bytes(&self) -> usize {
+        self.network.bytes() + self.cache().bytes()
+    }
+
+    /// The state after one more token; None if the token is not allowed.
+    pub fn after_token(&self, state: &State, token: u32) -> Outcome<Option<Arc<State>>> {
+        if let Some(next) = self.cache().after(state, token) {
+            return Ok(Some(next));
+        }
+        let mut meter = self.meter();
+        let mut chart = Chart::new(&self.network, &self.lexicon);
+        chart.push_state(state);
+        let text = self.vocabulary().token(token);
+        let is_text = !text.is_empty() && push_bytes(&mut chart, text, &mut meter)?;
+        let by_id = state.tokens.iter().filter(|thread| thread.token == token);
+        let places: Vec<_> = by_id
+            .map(|thread| (thread.next, FrameRef::Frozen(&thread.frame.group, thread.frame.member)))
+            .collect();
+        match (is_text, places.is_empty()) {
+            (false, true) => return Ok(None),
+            (true, true) => {}
+            (true, false) => chart.extend_places(places.into_iter(), &mut meter)?,
+            (false, false) => {
+                chart.truncate(1);
+                chart.push_places(places.into_iter(), &mut meter)?;
+            }
+        }
+        let mut cache = self.cache();
+        let next = freeze(&chart, &mut cache, &mut meter)?;
+        cache.keep_move(state, token, &next);
+        Ok(Some(next))
+    }
+
+    /// The state after some bytes; None if they are not allowed.
+    pub fn after_bytes(&self, state: &Arc<State>, bytes: &[u8]) -> Outcome<Option<Arc<State>>> {
+        let mut current = state.clone();
+        // Long texts go in pieces: only the frames that are still needed are carried from one to the next.
+        for piece in bytes.chunks(64) {
+            let mut meter = self.meter();
+            let mut chart = Chart::new(&self.network, &self.lexicon);
+            chart.push_state(&current);
+            if !push_bytes(&mut chart, piece, &mut meter)? {
+                return Ok(None);
+            }
+            let next = freeze(&chart, &mut self.cache(), &mut meter)?;
+            drop(chart);
+            current = next;
+        }
+        Ok(Some(current))
+    }
+
+    /// The mask of a state.
+    pub fn mask(&self, state: &State) -> Outcome<Arc<Mask>> {
+        if let Some(mask) = self.cache().mask(state) {
+            return Ok(mask);
+        }
+        let mask = Arc::new(Mask::new(state, &self.network, &self.lexicon, &mut self.meter())?);
+        self.cache().keep_mask(state, &mask);
+        Ok(mask)
+    }
+
+    /// The longest byte string that begins every completion from `state`, at most `limit` bytes.
+    pub fn forced_bytes(&self, state: &State, limit: usize) -> Outcome<Vec<u8>> {
+        let mut meter = self.meter();
+        let mut chart = Chart::new(&self.network, &self.lexicon);
+        chart.push_state(state);
+        let mut forced = Vec::new();
+        while forced.len() < limit && !chart.can_stop() && chart.active_tokens().is_empty() {
+            let states = chart.actives().iter().map(|active| active.state);
+            let first = self.lexicon.first_bytes(states, &mut meter)?;
+            let mut bytes = first.iter();
+            let (Some(byte), None) = (bytes.next(), bytes.next()) else {
+                break;
+            };
+            if !chart.push_byte(byte, &mut meter)? {
+                break;
+            }
+            forced.push(byte);
+        }
+        Ok(forced)
+    }
+
+    fn meter(&self) -> Meter<'_> {
+        Meter::new(self.limits.work, &self.states, self.maximum_states)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn push_bytes(chart: &mut Chart, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {
+    for &byte in bytes {
+        if !chart.push_byte(byte, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,231 @@
+//! The automata of all terminals that meet one vocabulary: states are terms, shared by every grammar and thread.
+//!
+//! Moves of a state are worked out once, under a lock, and then read without one.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::byteset::ByteSet;
+use crate::class::{Class, Classes};
+use crate::derive::Derivatives;
+use crate::limits::{Fault, Limit, Meter, Outcome};
+use crate::term::{Term, NOTHING};
+use crate::trie::Vocabulary;
+
+/// Bytes that the automata of one lexicon may take. A lexicon that is half full serves no new grammar.
+const MAXIMUM_BYTES: usize = 512 << 20;
+
+/// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
+#[derive(Clone, Copy)]
+pub struct Step {
+    pub state: Term,
+    pub accepts: bool,
+}
+
+const ACCEPTS: u64 = 1 << 31;
+
+/// The moves of one state: runs of bytes by their first byte, all 256 bytes covered.
+pub struct Row(Box<[u64]>);
+
+impl Row {
+    #[inline]
+    pub fn step(&self, byte: u8) -> Step {
+        // Sorted by first byte, which stands in the upper half: the last entry that does not begin after `byte`.
+        let probe = (u64::from(byte) + 1) << 32;
+        let entries = &self.0;
+        let index = if entries.len() <= 6 {
+            entries.iter().take_while(|entry| **entry < probe).count()
+        } else {
+            entries.partition_point(|entry| *entry < probe)
+        };
+        unpack(entries[index - 1])
+    }
+
+    /// Runs of bytes that lead to a live state, with that state.
+    pub fn live(&self) -> impl Iterator<Item = (u8, u8, Step)> + '_ {
+        self.0.iter().enumerate().filter_map(|(index, entry)| {
+            let step = unpack(*entry);
+            let high = self.0.get(index + 1).map_or(255, |next| (next >> 32) as u8 - 1);
+            (step.state != NOTHING).then_some(((entry >> 32) as u8, high, step))
+        })
+    }
+}
+
+#[inline]
+fn unpack(entry: u64) -> Step {
+    Step {
+        state: (entry & (ACCEPTS - 1)) as Term,
+        accepts: entry & ACCEPTS != 0,
+    }
+}
+
+const FIRST_CHUNK_BITS: u32 = 8;
+type Chunk = OnceLock<Box<[OnceLock<Row>]>>;
+
+/// Automata for one vocabulary, and what their states mean for its tokens.
+pub struct Lexicon {
+    pub vocabulary: Arc<Vocabulary>,
+    derivatives: Mutex<Derivatives>,
+    chunks: [Chunk; 24],
+    classes: Mutex<Classes>,
+}
+
+impl Lexicon {
+    pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Lexicon {
+            vocabulary,
+            derivatives: Mutex::new(Derivatives::new()),
+            chunks: std::array::from_fn(|_| OnceLock::new()),
+            classes: Mutex::new(Classes::default()),
+        }
+    }
+
+    /// The terms, locked, to build terminals in.
+    pub fn derivatives(&self) -> MutexGuard<'_, Derivatives> {
+        self.derivatives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether new grammars should start on a fresh lexicon.
+    pub fn is_full(&self) -> bool {
+        self.bytes() > MAXIMUM_BYTES / 2
+    }
+
+    /// An estimate of the bytes that automata and token classes take.
+    pub fn bytes(&self) -> usize {
+        self.derivatives().bytes() + self.classes().bytes()
+    }
+
+    #[inline]
+    pub fn step(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
+        Ok(self.row(state, meter)?.step(byte))
+    }
+
+    /// The moves of a live state.
+    #[inline]
+    pub fn row(&self, state: Term, meter: &mut Meter) -> Outcome<&Row> {
+        let slot = self.slot(state);
+        match slot.get() {
+            Some(row) => Ok(row),
+            None => self.build_row(state, slot, meter),
+        }
+    }
+
+    /// The bytes that can come next in any of `states`.
+    pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
+        let mut bytes = ByteSet::default();
+        for state in states {
+            for (low, high, _) in self.row(state, meter)?.live() {
+                bytes.insert_range(low, high);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// What `state` means for the tokens of the vocabulary.
+    pub fn class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        if let Some(class) = self.classes().get(state) {
+            return Ok(class);
+        }
+        let like = self.derivatives().capped(state, self.vocabulary.longest);
+        let class = match self.classes().get(like) {
+            Some(class) => class,
+            None => Arc::new(Class::new(self, like, meter)?),
+        };
+        let mut classes = self.classes();
+        classes.insert(like, &class);
+        classes.insert(state, &class);
+        Ok(class)
+    }
+
+    fn classes(&self) -> MutexGuard<'_, Classes> {
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, state: Term) -> &OnceLock<Row> {
+        // Chunk k begins at (2^k - 1) * 2^FIRST_CHUNK_BITS and is twice as long as the one before.
+        let shifted = state + (1 << FIRST_CHUNK_BITS);
+        let chunk = 31 - FIRST_CHUNK_BITS - shifted.leading_zeros();
+        let length = 1usize << (FIRST_CHUNK_BITS + chunk);
+        let slots = self.chunks[chunk as usize].get_or_init(|| (0..length).map(|_| OnceLock::new()).collect());
+        &slots[shifted as usize - length]
+    }
+
+    #[cold]
+    fn build_row<'a>(&'a self, state: Term, slot: &'a OnceLock<Row>, meter: &mut Meter) -> Outcome<&'a Row> {
+        let mut derivatives = self.derivatives();
+        if let Some(row) = slot.get() {
+            return Ok(row);
+        }
+        meter.state()?;
+        if derivatives.bytes() > MAXIMUM_BYTES {
+            return Err(Fault::Limit(Limit::States));
+        }
+        let moves = derivatives.moves(state, meter)?;
+        let mut entries: Vec<u64> = Vec::with_capacity(2 * moves.len() + 1);
+        let mut next = 0u16;
+        for step in moves.iter() {
+            if !derivatives.live(step.target, meter)? {
+                continue;
+            }
+            if next < u16::from(step.low) {
+                entries.push(u64::from(next) << 32);
+            }
+            let accepts = if derivatives.terms.nullable(step.target) {
+                ACCEPTS
+            } else {
+                0
+            };
+            entries.push(u64::from(step.low) << 32 | accepts | u64::from(step.target));
+            next = u16::from(step.high) + 1;
+        }
+        if next < 256 {
+            entries.push(u64::from(next) << 32);
+        }
+        Ok(slot.get_or_init(|| Row(entries.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::term::UNBOUNDED;
+
+    #[test]
+    fn dead_states_are_told_exactly() {
+        let states = AtomicU64::new(0);
+        let mut meter = Meter::new(1_000_000, &states, 1_000);
+        let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
+        let term = {
+            let mut derivatives = lexicon.derivatives();
+            let terms = &mut derivatives.terms;
+            let letters = terms.characters(&[(97, 122)]);
+            let many = terms.repeat(letters, 0, UNBOUNDED);
+            let word = terms.literal(b"ab");
+            let not_word = terms.complement(word);
+            let two = terms.repeat(letters, 2, 2);
+            terms.intersection(vec![many, not_word, two])
+        };
+        let after_a = lexicon.step(term, b'a', &mut meter).unwrap();
+        assert!(after_a.state != NOTHING && !after_a.accepts);
+        assert_eq!(lexicon.step(after_a.state, b'b', &mut meter).unwrap().state, NOTHING);
+        assert!(lexicon.step(after_a.state, b'c', &mut meter).unwrap().accepts);
+        assert_eq!(lexicon.step(term, b'A', &mut meter).unwrap().state, NOTHING);
+    }
+
+    #[test]
+    fn too_many_states_are_refused() {
+        let states = AtomicU64::new(0);
+        let mut meter = Meter::new(1_000_000, &states, 2);
+        let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
+        let mut state = lexicon.derivatives().terms.literal(b"abcd");
+        let mut outcome = Ok(());
+        for byte in b"abcd" {
+            match lexicon.step(state, *byte, &mut meter) {
+                Ok(step) => state = step.state,
+                Err(fault) => outcome = Err(fault),
+            }
+        }
+        assert_eq!(outcome, Err(Fault::Limit(Limit::States)));
+    }
+}

@@ -1,0 +1,27 @@
+//! The native grammar engine of formatter-core.
+//!
+//! `interface` is the C interface; the other modules, from the bottom up: `limits`, `hash`, `byteset`, `utf8`,
+//! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`) and automata (`lexicon`); grammars
+//! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`); and what is served (`mask`, `cache`, `grammar`,
+//! `sequence`).
+
+mod byteset;
+mod cache;
+mod chart;
+mod class;
+mod decode;
+mod derive;
+mod freeze;
+mod grammar;
+mod hash;
+mod interface;
+mod lexicon;
+mod limits;
+mod mask;
+mod network;
+mod sequence;
+mod stack;
+mod substring;
+mod term;
+mod trie;
+mod utf8;

@@ -1,0 +1,83 @@
+//! What can go wrong, and the meter that keeps every operation finite.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why an operation ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No byte string is derived at all.
+    EmptyLanguage,
+    /// The serialised grammar, or an argument, is malformed.
+    Malformed,
+    /// One of the limits is used up.
+    Limit(Limit),
+}
+
+/// The limits that the engine counts against; the order is part of the C interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Nodes = 0,
+    States = 1,
+    CacheBytes = 2,
+    Work = 3,
+}
+
+pub type Outcome<T> = Result<T, Fault>;
+
+/// The bounds that one grammar was compiled under.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub nodes: u64,
+    pub states: u64,
+    pub cache_bytes: u64,
+    pub work: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nodes: 1_000_000,
+            states: 200_000,
+            cache_bytes: 64 << 20,
+            work: 20_000_000,
+        }
+    }
+}
+
+/// Counts the elementary steps of one call, and the automaton states that one grammar has caused.
+pub struct Meter<'a> {
+    work: u64,
+    states: &'a AtomicU64,
+    max_states: u64,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(work: u64, states: &'a AtomicU64, max_states: u64) -> Self {
+        Meter {
+            work,
+            states,
+            max_states,
+        }
+    }
+
+    /// Take `amount` elementary steps from what is left of this call.
+    #[inline]
+    pub fn work(&mut self, amount: usize) -> Outcome<()> {
+        match self.work.checked_sub(amount as u64) {
+            Some(left) => {
+                self.work = left;
+                Ok(())
+            }
+            None => Err(Fault::Limit(Limit::Work)),
+        }
+    }
+
+    /// Count one new automaton state.
+    pub fn state(&mut self) -> Outcome<()> {
+        if self.states.fetch_add(1, Ordering::Relaxed) >= self.max_states {
+            self.states.fetch_sub(1, Ordering::Relaxed);
+            return Err(Fault::Limit(Limit::States));
+        }
+        Ok(())
+    }
+}

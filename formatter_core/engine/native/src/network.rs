@@ -1,0 +1,383 @@
+//! A grammar as a network of positions: what may come at a place, and which place is next.
+//!
+//! Choices and repeats are edges of the network, so that only calls of rules need a frame on the stack.
+
+use crate::decode::{Item, Source};
+use crate::derive::Derivatives;
+use crate::hash::FastMap;
+use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::term::{Term, EMPTY, UNBOUNDED};
+
+/// A place in a rule's body.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// The rule is complete.
+    End,
+    /// A terminal; `nullable` says whether it may be empty.
+    Terminal {
+        term: Term,
+        nullable: bool,
+        next: u32,
+    },
+    Token {
+        token: u32,
+        next: u32,
+    },
+    Call {
+        rule: u32,
+        next: u32,
+    },
+    /// Any of these places.
+    Split(Box<[u32]>),
+}
+
+/// The position at which every rule ends.
+pub const END: u32 = 0;
+
+pub struct Rule {
+    pub start: u32,
+    pub nullable: bool,
+}
+
+pub struct Network {
+    positions: Vec<Position>,
+    pub rules: Vec<Rule>,
+    pub start: u32,
+}
+
+impl Network {
+    /// Lower a grammar; what can never be completed is left out.
+    pub fn new(source: Source, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
+        let start = source.start as usize;
+        let mut builder = Builder {
+            items: source.items,
+            bodies: source.bodies,
+            limits,
+            meter,
+            derivatives,
+            positions: vec![Position::End],
+            known: FastMap::default(),
+            helpers: FastMap::default(),
+        };
+        let mut starts = Vec::new();
+        while let Some(&body) = builder.bodies.get(starts.len()) {
+            starts.push(builder.body(body)?);
+        }
+        let (mut positions, meter) = (builder.positions, builder.meter);
+        meter.work(4 * positions.len())?;
+        let (productive, _) = solve(&positions, &starts, |position| match position {
+            Position::End => Some(0),
+            Position::Call { .. } => Some(2),
+            Position::Terminal { .. } | Position::Token { .. } | Position::Split(_) => Some(1),
+        });
+        if !productive[starts[start] as usize] {
+            return Err(Fault::EmptyLanguage);
+        }
+        for position in &mut positions {
+            if let Position::Split(next) = position {
+                *next = next
+                    .iter()
+                    .copied()
+                    .filter(|place| productive[*place as usize])
+                    .collect();
+            }
+        }
+        let (_, nullable_rules) = solve(&positions, &starts, |position| match position {
+            Position::End => Some(0),
+            Position::Call { .. } => Some(2),
+            Position::Terminal { nullable: true, .. } | Position::Split(_) => Some(1),
+            Position::Terminal { .. } | Position::Token { .. } => None,
+        });
+        let rule = |(start, nullable)| Rule { start, nullable };
+        Ok(Network {
+            start: starts[start],
+            rules: starts.into_iter().zip(nullable_rules).map(rule).collect(),
+            positions,
+        })
+    }
+
+    #[inline]
+    pub fn position(&self, position: u32) -> &Position {
+        &self.positions[position as usize]
+    }
+
+    /// How many different terminals there are, at least.
+    pub fn terminals(&self) -> usize {
+        let is_terminal = |position: &&Position| matches!(position, Position::Terminal { .. });
+        self.positions.iter().filter(is_terminal).count()
+    }
+
+    /// An estimate of the bytes that the network takes.
+    pub fn bytes(&self) -> usize {
+        let list = |position: &Position| match position {
+            Position::Split(next) => 4 * next.len(),
+            _ => 0,
+        };
+        let positions = self
+            .positions
+            .iter()
+            .map(|position| std::mem::size_of::<Position>() + list(position));
+        positions.sum::<usize>() + std::mem::size_of::<Rule>() * self.rules.len()
+    }
+}
+
+/// The positions and rules of which something holds that spreads from what follows: `needs` says how many conditions a
+/// position has (None: it never holds) out of: one of its next places holds; the rule that it calls holds. A rule
+/// holds with its start.
+fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Option<u8>) -> (Vec<bool>, Vec<bool>) {
+    let mut before: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
+    let mut callers: Vec<Vec<u32>> = vec![Vec::new(); starts.len()];
+    let mut rules_at: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
+    let mut missing: Vec<u8> = Vec::with_capacity(positions.len());
+    let mut holds = vec![false; positions.len()];
+    let mut rule_holds = vec![false; starts.len()];
+    let mut queue: Vec<u32> = Vec::new();
+    for (index, position) in positions.iter().enumerate() {
+        let index = index as u32;
+        match position {
+            Position::End => {}
+            Position::Terminal { next, .. } | Position::Token { next, .. } => before[*next as usize].push(index),
+            Position::Call { rule, next } => {
+                before[*next as usize].push(index);
+                callers[*rule as usize].push(index);
+            }
+            Position::Split(next) => next.iter().for_each(|place| before[*place as usize].push(index)),
+        }
+        let need = needs(position);
+        missing.push(need.unwrap_or(u8::MAX));
+        if need == Some(0) {
+            queue.push(index);
+        }
+    }
+    for (rule, start) in starts.iter().enumerate() {
+        rules_at[*start as usize].push(rule as u32);
+    }
+    while let Some(index) = queue.pop() {
+        if std::mem::replace(&mut holds[index as usize], true) {
+            continue;
+        }
+        let mut satisfied: Vec<u32> = before[index as usize].clone();
+        for &rule in &rules_at[index as usize] {
+            rule_holds[rule as usize] = true;
+            satisfied.extend_from_slice(&callers[rule as usize]);
+        }
+        for place in satisfied {
+            let left = &mut missing[place as usize];
+            if *left != u8::MAX {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    queue.push(place);
+                }
+            }
+        }
+    }
+    (holds, rule_holds)
+}
+
+struct Builder<'a, 'm> {
+    items: Vec<Item>,
+    /// The items of the rules' bodies, and of helper rules that stand for the items of counted repeats.
+    bodies: Vec<u32>,
+    limits: &'a Limits,
+    meter: &'a mut Meter<'m>,
+    derivatives: &'a mut Derivatives,
+    positions: Vec<Position>,
+    known: FastMap<Position, u32>,
+    helpers: FastMap<u32, u32>,
+}
+
+/// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
+enum Task {
+    Item(u32),
+    /// Alternatives: those from `index` on are to be built in front of `next`.
+    Choice {
+        item: u32,
+        index: usize,
+        next: u32,
+        built: Vec<u32>,
+    },
+    /// The body of an unbounded repeat is built: close the circle at `start`.
+    Loop {
+        start: u32,
+        next: u32,
+        minimum: u32,
+    },
+    /// What follows round number `rounds` of a bounded repeat is built, but for the way out of it.
+    Rounds {
+        item: u32,
+        rounds: u32,
+        minimum: u32,
+        next: u32,
+    },
+}
+
+impl Builder<'_, '_> {
+    fn body(&mut self, body: u32) -> Outcome<u32> {
+        let mut tasks = vec![Task::Item(body)];
+        let mut place = END;
+        while let Some(task) = tasks.pop() {
+            self.meter.work(1)?;
+            place = self.perform(task, place, &mut tasks)?;
+        }
+        Ok(place)
+    }
+
+    fn perform(&mut self, task: Task, place: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        match task {
+            Task::Item(item) => self.item(item, place, tasks),
+            Task::Choice {
+                item,
+                index,
+                next,
+                mut built,
+            } => {
+                if index > 0 {
+                    built.push(place);
+                }
+                let alternative = match &self.items[item as usize] {
+                    Item::Choice(items) => items.get(index).copied(),
+                    _ => None,
+                };
+                let Some(alternative) = alternative else {
+                    return self.split(built);
+                };
+                tasks.push(Task::Choice {
+                    item,
+                    index: index + 1,
+                    next,
+                    built,
+                });
+                tasks.push(Task::Item(alternative));
+                Ok(next)
+            }
+            Task::Loop { start, next, minimum } => {
+                self.positions[start as usize] = Position::Split([place, next].into());
+                Ok(if minimum == 0 { start } else { place })
+            }
+            Task::Rounds {
+                item,
+                rounds,
+                minimum,
+                next,
+            } => {
+                let after = if rounds >= minimum {
+                    self.split(vec![place, next])?
+                } else {
+                    place
+                };
+                if rounds > 0 {
+                    tasks.push(Task::Rounds {
+                        item,
+                        rounds: rounds - 1,
+                        minimum,
+                        next,
+                    });
+                    tasks.push(Task::Item(item));
+                }
+                Ok(after)
+            }
+        }
+    }
+
+    fn item(&mut self, item: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        match self.items[item as usize] {
+            Item::Terminal { term, .. } => return self.terminal(term, next),
+            Item::Token(token) => return self.place(Position::Token { token, next }),
+            Item::Reference(rule) => return self.call(rule, next),
+            Item::Sequence(ref items) => tasks.extend(items.iter().map(|item| Task::Item(*item))),
+            Item::Choice(_) => tasks.push(Task::Choice {
+                item,
+                index: 0,
+                next,
+                built: Vec::new(),
+            }),
+            Item::Repeat {
+                item,
+                minimum,
+                maximum: UNBOUNDED,
+            } => {
+                let item = if minimum > 1 { self.helper(item) } else { item };
+                let start = self.new_place(Position::Split(Box::default()))?;
+                self.meter.work(minimum as usize)?;
+                tasks.extend((1..minimum).map(|_| Task::Item(item)));
+                tasks.push(Task::Loop { start, next, minimum });
+                tasks.push(Task::Item(item));
+                return Ok(start);
+            }
+            Item::Repeat { item, minimum, maximum } => {
+                let item = if maximum > 1 { self.helper(item) } else { item };
+                tasks.push(Task::Rounds {
+                    item,
+                    rounds: maximum,
+                    minimum,
+                    next,
+                });
+            }
+        }
+        Ok(next)
+    }
+
+    /// An item that stands for `item` and takes one position wherever it is repeated.
+    fn helper(&mut self, item: u32) -> u32 {
+        if matches!(
+            self.items[item as usize],
+            Item::Terminal { .. } | Item::Token(_) | Item::Reference(_)
+        ) {
+            return item;
+        }
+        if let Some(&helper) = self.helpers.get(&item) {
+            return helper;
+        }
+        let helper = self.items.len() as u32;
+        self.items.push(Item::Reference(self.bodies.len() as u32));
+        self.bodies.push(item);
+        self.helpers.insert(item, helper);
+        helper
+    }
+
+    fn terminal(&mut self, term: Term, next: u32) -> Outcome<u32> {
+        if term == EMPTY {
+            return Ok(next);
+        }
+        if !self.derivatives.live(term, self.meter)? {
+            return self.split(Vec::new());
+        }
+        let nullable = self.derivatives.terms.nullable(term);
+        self.place(Position::Terminal { term, nullable, next })
+    }
+
+    /// A rule that is one terminal is put in place of its calls.
+    fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
+        match self.items[self.bodies[rule as usize] as usize] {
+            Item::Terminal { term, .. } => self.terminal(term, next),
+            _ => self.place(Position::Call { rule, next }),
+        }
+    }
+
+    fn split(&mut self, mut places: Vec<u32>) -> Outcome<u32> {
+        self.meter.work(places.len())?;
+        places.sort_unstable();
+        places.dedup();
+        match places[..] {
+            [only] => Ok(only),
+            _ => self.place(Position::Split(places.into())),
+        }
+    }
+
+    fn place(&mut self, position: Position) -> Outcome<u32> {
+        if let Some(&place) = self.known.get(&position) {
+            return Ok(place);
+        }
+        let place = self.new_place(position.clone())?;
+        self.known.insert(position, place);
+        Ok(place)
+    }
+
+    fn new_place(&mut self, position: Position) -> Outcome<u32> {
+        if self.positions.len() as u64 > self.limits.nodes {
+            return Err(Fault::Limit(Limit::Nodes));
+        }
+        self.positions.push(position);
+        Ok(self.positions.len() as u32 - 1)
+    }
+}

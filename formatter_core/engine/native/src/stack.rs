@@ -1,0 +1,147 @@
+//! Stacks of calls, shared and immutable: what the parser has to come back to.
+//!
+//! A frame is one call of a rule: the places where parsing goes on after it, each with the frame that holds there.
+//! Frames exist once (equal ones are one), so that two texts that leave the parser in the same situation leave it in
+//! the same state. Frames that refer to each other in a circle, which left recursion makes, stand in one group.
+
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::term::Term;
+
+/// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
+pub struct Edge {
+    pub position: u32,
+    pub member: u32,
+    pub group: Option<Arc<Group>>,
+}
+
+/// Frames that stand together.
+pub struct Group {
+    /// Unique within a grammar, and never used again.
+    pub id: u64,
+    members: Vec<Box<[Edge]>>,
+    bytes: usize,
+    live_bytes: Arc<AtomicUsize>,
+}
+
+/// The id of the group whose one frame is the end of the whole text.
+pub const ROOT: u64 = 0;
+
+impl Group {
+    /// `live_bytes` counts the bytes of all groups that exist.
+    pub fn new(id: u64, members: Vec<Box<[Edge]>>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
+        let edges: usize = members.iter().map(|edges| edges.len()).sum();
+        let bytes = 96 + 32 * members.len() + std::mem::size_of::<Edge>() * edges;
+        live_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Arc::new(Group {
+            id,
+            members,
+            bytes,
+            live_bytes: live_bytes.clone(),
+        })
+    }
+
+    pub fn edges(&self, member: u32) -> &[Edge] {
+        &self.members[member as usize]
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Group {
+    /// Frames form chains as long as the text nests deep, so that they are let go in a loop and not by recursion.
+    fn drop(&mut self) {
+        self.live_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let mut members = std::mem::take(&mut self.members);
+        let mut waiting: Vec<Arc<Group>> = Vec::new();
+        loop {
+            let edges = members.into_iter().flat_map(Vec::from);
+            waiting.extend(edges.filter_map(|edge| edge.group));
+            members = loop {
+                match waiting.pop().map(Arc::into_inner) {
+                    None => return,
+                    Some(None) => {}
+                    Some(Some(mut group)) => break std::mem::take(&mut group.members),
+                }
+            };
+        }
+    }
+}
+
+/// One frame.
+#[derive(Clone)]
+pub struct Frame {
+    pub group: Arc<Group>,
+    pub member: u32,
+}
+
+impl Frame {
+    /// Unique among the frames of a grammar.
+    pub fn key(&self) -> (u64, u32) {
+        (self.group.id, self.member)
+    }
+}
+
+/// A terminal under way: the state of its automaton, and where parsing goes on after it.
+pub struct Thread {
+    pub state: Term,
+    pub next: u32,
+    pub frame: Frame,
+}
+
+/// A token that may come next by its id, and where parsing goes on after it.
+pub struct TokenThread {
+    pub token: u32,
+    pub next: u32,
+    pub frame: Frame,
+}
+
+/// The situation of the parser between two tokens.
+pub struct State {
+    pub id: u64,
+    pub threads: Box<[Thread]>,
+    pub tokens: Box<[TokenThread]>,
+    pub can_stop: bool,
+}
+
+impl State {
+    pub fn bytes(&self) -> usize {
+        let threads = std::mem::size_of::<Thread>() * self.threads.len();
+        96 + threads + std::mem::size_of::<TokenThread>() * self.tokens.len()
+    }
+}
+
+/// What makes two groups or two states equal, as numbers.
+#[derive(PartialEq, Eq)]
+pub struct Key(pub Box<[u64]>);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.iter().for_each(|word| hasher.write_u64(*word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_frames_are_let_go_without_recursion() {
+        let live = Arc::new(AtomicUsize::new(0));
+        let mut top = Group::new(ROOT, vec![Box::default()], &live);
+        for id in 1..1_000_000 {
+            let edge = Edge {
+                position: 0,
+                member: 0,
+                group: Some(top),
+            };
+            top = Group::new(id, vec![Box::new([edge])], &live);
+        }
+        drop(top);
+        assert_eq!(live.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,370 @@
+//! Regular expressions over bytes as values that exist once: equal terms have equal numbers.
+//!
+//! The constructors apply the equations that keep the set of derivatives small (Brzozowski 1964; Owens, Reppy and
+//! Turon 2009): alternatives and intersections are flat, sorted and without repetition, concatenation leans to the
+//! right, sets of single bytes are merged, `NOTHING` and `EMPTY` vanish where they can.
+
+use crate::byteset::ByteSet;
+use crate::hash::{FastMap, Interner};
+use crate::substring::SuffixAutomaton;
+use crate::utf8;
+
+/// The number of a term, and so of an automaton state.
+pub type Term = u32;
+
+/// The term that matches nothing.
+pub const NOTHING: Term = 0;
+/// The term that matches the empty string alone.
+pub const EMPTY: Term = 1;
+/// The term that matches every byte string.
+pub const EVERYTHING: Term = 2;
+
+/// The count that stands for "without bound".
+pub const UNBOUNDED: u32 = u32::MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Nothing,
+    Empty,
+    Set(u32),
+    Concatenation(Term, Term),
+    Alternation(Box<[Term]>),
+    Intersection(Box<[Term]>),
+    Complement(Term),
+    /// `item` from `minimum` to `maximum` times; `minimum` is 0 where `item` matches the empty string.
+    Repeat {
+        item: Term,
+        minimum: u32,
+        maximum: u32,
+    },
+    /// The strings of a term without a proper prefix in it, where the term does not match the empty string.
+    First(Term),
+    /// The non-empty strings of a term without a non-empty proper prefix in it.
+    Shortest(Term),
+    /// What leads on from a state of a text's suffix automaton.
+    Substring {
+        text: u32,
+        state: u32,
+    },
+}
+
+#[derive(Clone, Copy)]
+struct Facts {
+    nullable: bool,
+    /// Whether emptiness is not plain from the form, because of an intersection or a complement.
+    uncertain: bool,
+}
+
+/// All terms.
+pub struct Terms {
+    kinds: Interner<Kind>,
+    facts: Vec<Facts>,
+    sets: Interner<ByteSet>,
+    texts: FastMap<Box<[char]>, u32>,
+    automata: Vec<SuffixAutomaton>,
+    classes: FastMap<Box<[(u32, u32)]>, Term>,
+    bytes: usize,
+}
+
+impl Terms {
+    pub fn new() -> Self {
+        let mut terms = Terms {
+            kinds: Interner::new(),
+            facts: Vec::new(),
+            sets: Interner::new(),
+            texts: FastMap::default(),
+            automata: Vec::new(),
+            classes: FastMap::default(),
+            bytes: 0,
+        };
+        terms.intern(Kind::Nothing);
+        terms.intern(Kind::Empty);
+        terms.intern(Kind::Complement(NOTHING));
+        terms
+    }
+
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// An estimate of the bytes that the terms take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn kind(&self, term: Term) -> &Kind {
+        self.kinds.get(term)
+    }
+
+    pub fn nullable(&self, term: Term) -> bool {
+        self.facts[term as usize].nullable
+    }
+
+    pub fn uncertain(&self, term: Term) -> bool {
+        self.facts[term as usize].uncertain
+    }
+
+    pub fn byte_set(&self, set: u32) -> ByteSet {
+        *self.sets.get(set)
+    }
+
+    pub fn automaton(&self, text: u32) -> &SuffixAutomaton {
+        &self.automata[text as usize]
+    }
+
+    pub fn set(&mut self, set: ByteSet) -> Term {
+        if set.is_empty() {
+            return NOTHING;
+        }
+        let (number, _) = self.sets.intern(set);
+        self.intern(Kind::Set(number))
+    }
+
+    pub fn literal(&mut self, bytes: &[u8]) -> Term {
+        self.literal_then(bytes, EMPTY)
+    }
+
+    /// The bytes, and then `rest`.
+    pub fn literal_then(&mut self, bytes: &[u8], rest: Term) -> Term {
+        bytes.iter().rev().fold(rest, |rest, byte| {
+            let head = self.set(ByteSet::single(*byte));
+            self.concatenation(head, rest)
+        })
+    }
+
+    /// One code point of these ranges.
+    pub fn characters(&mut self, ranges: &[(u32, u32)]) -> Term {
+        if let Some(&term) = self.classes.get(ranges) {
+            return term;
+        }
+        let mut first_bytes: FastMap<Term, ByteSet> = FastMap::default();
+        for &(low, high) in ranges {
+            for sequence in utf8::sequences(low, high) {
+                let mut rest = EMPTY;
+                for &(low, high) in sequence[1..].iter().rev() {
+                    let head = self.set(ByteSet::range(low, high));
+                    rest = self.concatenation(head, rest);
+                }
+                let (low, high) = sequence[0];
+                first_bytes.entry(rest).or_default().insert_range(low, high);
+            }
+        }
+        let mut items = Vec::with_capacity(first_bytes.len());
+        for (rest, set) in first_bytes {
+            let head = self.set(set);
+            items.push(self.concatenation(head, rest));
+        }
+        let term = self.alternation(items);
+        self.bytes += 8 * ranges.len() + 48;
+        self.classes.insert(ranges.into(), term);
+        term
+    }
+
+    /// Any run of whole characters of `text`.
+    pub fn substring(&mut self, text: &[char]) -> Term {
+        if text.is_empty() {
+            return EMPTY;
+        }
+        let number = match self.texts.get(text) {
+            Some(&number) => number,
+            None => {
+                let number = self.automata.len() as u32;
+                self.automata.push(SuffixAutomaton::new(text));
+                self.texts.insert(text.into(), number);
+                self.bytes += 128 * text.len();
+                number
+            }
+        };
+        self.substring_state(number, 0)
+    }
+
+    pub fn substring_state(&mut self, text: u32, state: u32) -> Term {
+        if self.automata[text as usize].moves(state).is_empty() {
+            return EMPTY;
+        }
+        self.intern(Kind::Substring { text, state })
+    }
+
+    pub fn concatenation(&mut self, first: Term, second: Term) -> Term {
+        if first == NOTHING || second == NOTHING {
+            return NOTHING;
+        }
+        if second == EMPTY {
+            return first;
+        }
+        let mut heads = Vec::new();
+        let mut rest = first;
+        while let Kind::Concatenation(head, tail) = *self.kinds.get(rest) {
+            heads.push(head);
+            rest = tail;
+        }
+        if rest != EMPTY {
+            heads.push(rest);
+        }
+        heads
+            .into_iter()
+            .rev()
+            .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
+    }
+
+    pub fn alternation(&mut self, items: Vec<Term>) -> Term {
+        let mut flat = Vec::with_capacity(items.len());
+        let mut single = ByteSet::default();
+        for item in items {
+            match self.kinds.get(item) {
+                Kind::Alternation(inner) => {
+                    for &term in inner.iter() {
+                        self.add_alternative(term, &mut flat, &mut single);
+                    }
+                }
+                _ => self.add_alternative(item, &mut flat, &mut single),
+            }
+        }
+        if !single.is_empty() {
+            flat.push(self.set(single));
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        if flat.binary_search(&EVERYTHING).is_ok() {
+            return EVERYTHING;
+        }
+        if flat.first() == Some(&EMPTY) && flat[1..].iter().any(|term| self.nullable(*term)) {
+            flat.remove(0);
+        }
+        match flat.len() {
+            0 => NOTHING,
+            1 => flat[0],
+            _ => self.intern(Kind::Alternation(flat.into())),
+        }
+    }
+
+    fn add_alternative(&self, term: Term, flat: &mut Vec<Term>, single: &mut ByteSet) {
+        match *self.kinds.get(term) {
+            Kind::Nothing => {}
+            Kind::Set(set) => *single = single.union(&self.byte_set(set)),
+            _ => flat.push(term),
+        }
+    }
+
+    pub fn intersection(&mut self, items: Vec<Term>) -> Term {
+        let mut flat = Vec::with_capacity(items.len());
+        for item in items {
+            match self.kinds.get(item) {
+                Kind::Intersection(inner) => flat.extend_from_slice(inner),
+                _ => flat.push(item),
+            }
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        flat.retain(|term| *term != EVERYTHING);
+        match flat.first() {
+            None => return EVERYTHING,
+            Some(&NOTHING) => return NOTHING,
+            Some(&EMPTY) => {
+                let all = flat.iter().all(|term| self.nullable(*term));
+                return if all { EMPTY } else { NOTHING };
+            }
+            Some(_) => {}
+        }
+        if flat.len() == 1 {
+            return flat[0];
+        }
+        self.intern(Kind::Intersection(flat.into()))
+    }
+
+    pub fn complement(&mut self, item: Term) -> Term {
+        match *self.kinds.get(item) {
+            Kind::Complement(inner) => inner,
+            _ => self.intern(Kind::Complement(item)),
+        }
+    }
+
+    pub fn repeat(&mut self, item: Term, minimum: u32, maximum: u32) -> Term {
+        let minimum = if self.nullable(item) { 0 } else { minimum };
+        if maximum == 0 || item == EMPTY || item == NOTHING && minimum == 0 {
+            return EMPTY;
+        }
+        if item == NOTHING || (minimum, maximum) == (1, 1) {
+            return item;
+        }
+        match *self.kinds.get(item) {
+            Kind::Repeat {
+                minimum: 0,
+                maximum: UNBOUNDED,
+                ..
+            } => item,
+            _ => self.intern(Kind::Repeat { item, minimum, maximum }),
+        }
+    }
+
+    pub fn first(&mut self, item: Term) -> Term {
+        if self.nullable(item) {
+            return EMPTY;
+        }
+        match self.kinds.get(item) {
+            Kind::Nothing | Kind::First(_) | Kind::Shortest(_) => item,
+            _ => self.intern(Kind::First(item)),
+        }
+    }
+
+    pub fn shortest(&mut self, item: Term) -> Term {
+        match item {
+            NOTHING | EMPTY => NOTHING,
+            _ if !self.nullable(item) => self.first(item),
+            _ => self.intern(Kind::Shortest(item)),
+        }
+    }
+
+    fn intern(&mut self, kind: Kind) -> Term {
+        let facts = self.facts_of(&kind);
+        let extra = match &kind {
+            Kind::Alternation(items) | Kind::Intersection(items) => 4 * items.len(),
+            _ => 0,
+        };
+        let (term, new) = self.kinds.intern(kind);
+        if new {
+            self.facts.push(facts);
+            self.bytes += 64 + extra;
+        }
+        term
+    }
+
+    fn facts_of(&self, kind: &Kind) -> Facts {
+        let any_uncertain = |items: &[Term]| items.iter().any(|term| self.uncertain(*term));
+        let (nullable, uncertain) = match kind {
+            Kind::Nothing | Kind::Set(_) => (false, false),
+            Kind::Empty | Kind::Substring { .. } => (true, false),
+            Kind::Concatenation(first, second) => (
+                self.nullable(*first) && self.nullable(*second),
+                any_uncertain(&[*first, *second]),
+            ),
+            Kind::Alternation(items) => (items.iter().any(|term| self.nullable(*term)), any_uncertain(items)),
+            Kind::Intersection(items) => (items.iter().all(|term| self.nullable(*term)), true),
+            Kind::Complement(NOTHING) => (true, false),
+            Kind::Complement(item) => (!self.nullable(*item), true),
+            Kind::Repeat { item, minimum, .. } => (*minimum == 0, self.uncertain(*item)),
+            Kind::First(item) | Kind::Shortest(item) => (false, self.uncertain(*item)),
+        };
+        Facts { nullable, uncertain }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_languages_of_simple_form_are_one_term() {
+        let mut terms = Terms::new();
+        let (a, b) = (terms.literal(b"a"), terms.literal(b"b"));
+        let ab = terms.literal(b"ab");
+        let split = terms.concatenation(a, b);
+        assert_eq!(ab, split);
+        assert_eq!(terms.alternation(vec![a, b]), terms.alternation(vec![b, a, b]));
+        assert_eq!(terms.characters(&[(97, 98)]), terms.alternation(vec![a, b]));
+        let star = terms.repeat(a, 0, UNBOUNDED);
+        assert_eq!(terms.alternation(vec![EMPTY, star]), star);
+        assert_eq!(terms.repeat(star, 3, UNBOUNDED), star);
+        assert_eq!(terms.shortest(EMPTY), NOTHING);
+    }
+}

@@ -1,0 +1,183 @@
+//! Byte strings and their ids as a trie in preorder.
+
+/// A node of a trie. Its descendants are the nodes after it, up to `end`.
+#[derive(Clone, Copy)]
+pub struct Node {
+    /// The first node that is not below this one.
+    pub end: u32,
+    /// How many keys come before this node; its own, if it ends one, has this number.
+    key: u32,
+    /// The byte that leads here.
+    pub byte: u8,
+    /// Whether a key ends here.
+    pub ends_key: bool,
+}
+
+/// Keys in ascending order, each with one or more ids. The root is no node: node 0 is its first child.
+pub struct Trie {
+    nodes: Box<[Node]>,
+    ids: Box<[u32]>,
+    /// Where the ids of each key begin, and the end of the last.
+    id_starts: Box<[u32]>,
+}
+
+impl Trie {
+    /// From keys with their ids, sorted. Empty keys are left out.
+    pub fn new(entries: &[(&[u8], u32)]) -> Self {
+        let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
+        let mut ids = Vec::with_capacity(entries.len());
+        let mut id_starts: Vec<u32> = Vec::with_capacity(entries.len() + 1);
+        let mut open: Vec<usize> = Vec::new();
+        let mut previous: &[u8] = &[];
+        for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
+            if key != previous {
+                let shared = previous
+                    .iter()
+                    .zip(key)
+                    .take_while(|(left, right)| left == right)
+                    .count();
+                close(&mut nodes, open.drain(shared..));
+                for &byte in &key[shared..] {
+                    open.push(nodes.len());
+                    nodes.push(Node {
+                        end: 0,
+                        key: id_starts.len() as u32,
+                        byte,
+                        ends_key: false,
+                    });
+                }
+                if let Some(last) = nodes.last_mut() {
+                    last.ends_key = true;
+                }
+                id_starts.push(ids.len() as u32);
+                previous = key;
+            }
+            ids.push(id);
+        }
+        close(&mut nodes, open.drain(..));
+        id_starts.push(ids.len() as u32);
+        Trie {
+            nodes: nodes.into(),
+            ids: ids.into(),
+            id_starts: id_starts.into(),
+        }
+    }
+
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The ids of the key that ends at `node`; none if none does.
+    pub fn ids(&self, node: usize) -> &[u32] {
+        let node = &self.nodes[node];
+        if !node.ends_key {
+            return &[];
+        }
+        self.ids_of_key(node.key as usize)
+    }
+
+    /// The ids of the keys at and below `node`, one slice for each key.
+    pub fn ids_below(&self, node: usize) -> impl Iterator<Item = &[u32]> {
+        let end = self.nodes[node].end as usize;
+        let keys = self.id_starts.len() - 1;
+        let last = self.nodes.get(end).map_or(keys, |after| after.key as usize);
+        (self.nodes[node].key as usize..last).map(|key| self.ids_of_key(key))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.nodes.len() * std::mem::size_of::<Node>() + 4 * (self.ids.len() + self.id_starts.len())
+    }
+
+    fn ids_of_key(&self, key: usize) -> &[u32] {
+        &self.ids[self.id_starts[key] as usize..self.id_starts[key + 1] as usize]
+    }
+}
+
+fn close(nodes: &mut [Node], finished: impl Iterator<Item = usize>) {
+    let end = nodes.len() as u32;
+    for node in finished {
+        nodes[node].end = end;
+    }
+}
+
+/// The tokens of a model: id to bytes, and the trie of those that are text.
+pub struct Vocabulary {
+    pub trie: Trie,
+    text: Box<[u8]>,
+    starts: Box<[u32]>,
+    /// The length of the longest token in bytes.
+    pub longest: u32,
+}
+
+impl Vocabulary {
+    /// `starts` holds where each token's bytes begin, and the end of the last; no bytes: not text.
+    pub fn new(text: &[u8], starts: &[u32]) -> Option<Self> {
+        let in_order = starts.windows(2).all(|pair| pair[0] <= pair[1]);
+        if !in_order || starts.is_empty() || *starts.last()? as usize > text.len() {
+            return None;
+        }
+        let slice = |pair: &[u32]| &text[pair[0] as usize..pair[1] as usize];
+        let mut entries: Vec<(&[u8], u32)> = starts.windows(2).map(slice).zip(0..).collect();
+        entries.retain(|(token, _)| !token.is_empty());
+        entries.sort_unstable();
+        Some(Vocabulary {
+            trie: Trie::new(&entries),
+            text: text.into(),
+            starts: starts.into(),
+            longest: entries.iter().map(|(token, _)| token.len() as u32).max().unwrap_or(0),
+        })
+    }
+
+    /// How many token ids there are.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// How many 32-bit words a mask takes.
+    pub fn words(&self) -> usize {
+        self.len().div_ceil(32)
+    }
+
+    /// The bytes of a token; empty for one that is not text or does not exist.
+    pub fn token(&self, id: u32) -> &[u8] {
+        match self.starts.get(id as usize..).and_then(|rest| rest.get(..2)) {
+            Some(pair) => &self.text[pair[0] as usize..pair[1] as usize],
+            None => &[],
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.trie.bytes() + self.text.len() + 4 * self.starts.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_in_preorder_and_know_their_ids() {
+        let vocabulary = Vocabulary::new(b"abaabbab", &[0, 2, 3, 5, 5, 6, 8]).unwrap();
+        // Tokens: 0 "ab", 1 "a", 2 "ab", 3 none, 4 "b", 5 "ab".
+        let shape: Vec<(u8, u32)> = vocabulary
+            .trie
+            .nodes()
+            .iter()
+            .map(|node| (node.byte, node.end))
+            .collect();
+        assert_eq!(shape, [(b'a', 2), (b'b', 2), (b'b', 3)]);
+        assert_eq!(vocabulary.trie.ids(0), [1]);
+        assert_eq!(vocabulary.trie.ids(1), [0, 2, 5]);
+        assert_eq!(vocabulary.trie.ids_below(0).collect::<Vec<_>>().concat(), [1, 0, 2, 5]);
+        assert_eq!(vocabulary.token(4), b"b");
+        assert!(vocabulary.token(3).is_empty() && vocabulary.token(99).is_empty());
+        assert_eq!(vocabulary.longest, 2);
+    }
+
+    #[test]
+    fn starts_out_of_order_are_refused() {
+        assert!(Vocabulary::new(b"ab", &[0, 2, 1]).is_none());
+        assert!(Vocabulary::new(b"ab", &[0, 3]).is_none());
+        assert!(Vocabulary::new(b"", &[]).is_none());
+    }
+}
