@@ -1,0 +1,140 @@
+"""JSON that satisfies a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidFormat, InvalidSchema
+from formatter_core.format import Lowered, Match
+from formatter_core.limits import Limits
+from formatter_core.schema import Dropped, Whitespace, lower_schema
+from formatter_core.schema.load import read_json
+
+__all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
+
+
+class SchemaWarning(UserWarning):
+    """A keyword that is not enforced, because the format was made with `on_unsupported="warn"`."""
+
+
+@dataclass(frozen=True)
+class JsonSchemaFormat:
+    """JSON that satisfies a schema; its value is what `json.loads` makes of the text.
+
+    `schema` is JSON text, and `registry` JSON text of an object: URI to schema.
+    """
+
+    schema: str
+    whitespace: Whitespace | str = "flexible"
+    key_order: str = "schema"
+    string_formats: str = "enforce"
+    on_unsupported: str = "error"
+    registry: str | None = None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        dropped: list[Dropped] = []
+        grammar = self._lower(limits, dropped)
+        for entry in dropped:
+            where = entry.pointer or "the root"
+            warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
+        return Lowered(grammar, value=_load)
+
+    def _lower(self, limits: Limits, dropped: list[Dropped]) -> Any:
+        return lower_schema(
+            read_json(self.schema),
+            whitespace=self.whitespace,
+            key_order=self.key_order,
+            string_formats=self.string_formats,
+            on_unsupported=self.on_unsupported,
+            registry=None if self.registry is None else read_json(self.registry),
+            limits=limits,
+            dropped=dropped,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        blanks = self.whitespace
+        return {
+            "type": "json_schema",
+            "schema": self.schema,
+            "whitespace": blanks if isinstance(blanks, str) else vars(blanks).copy(),
+            "key_order": self.key_order,
+            "string_formats": self.string_formats,
+            "on_unsupported": self.on_unsupported,
+            "registry": self.registry,
+        }
+
+    def key(self) -> Hashable:
+        return (
+            "json_schema",
+            self.schema,
+            self.whitespace,
+            self.key_order,
+            self.string_formats,
+            self.on_unsupported,
+            self.registry,
+        )
+
+
+def json_schema(
+    schema: Mapping[str, Any] | bool | str,
+    *,
+    whitespace: str | Whitespace = "flexible",
+    key_order: str = "schema",
+    string_formats: str = "enforce",
+    on_unsupported: str = "error",
+    registry: Mapping[str, Any] | None = None,
+) -> JsonSchemaFormat:
+    """JSON that satisfies `schema` (a dict, a bool, or JSON text), in every legal spelling.
+
+    Every keyword is enforced exactly, or the format is refused with `UnsupportedSchema` when it is compiled.
+
+    Args:
+        whitespace: "flexible" (a gap is nothing, one space, or a newline and at most 64 spaces), "compact" (no gaps) or a
+            `Whitespace`.
+        key_order: "schema" (named keys in the order in which the schema first names them, then the others) or "any" (at
+            most 8 named keys an object).
+        string_formats: "enforce" the formats that JSON Schema defines, or "annotate" (ignore them).
+        on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
+        registry: schemas for references that lead out of `schema`, by URI. Nothing is ever fetched.
+
+    Raises:
+        InvalidSchema: not JSON.
+        InvalidFormat: an unknown option.
+    """
+    blanks = whitespace
+    if not isinstance(blanks, (str, Whitespace)):
+        raise InvalidFormat(f'whitespace is {blanks!r}; give "flexible", "compact" or a Whitespace')
+    known = None if registry is None else _text(dict(registry))
+    return JsonSchemaFormat(_text(schema), blanks, key_order, string_formats, on_unsupported, known)
+
+
+def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
+    """The format that `JsonSchemaFormat.to_json` described."""
+    blanks = data["whitespace"]
+    return JsonSchemaFormat(
+        data["schema"],
+        blanks if isinstance(blanks, str) else Whitespace(**blanks),
+        data["key_order"],
+        data["string_formats"],
+        data["on_unsupported"],
+        data["registry"],
+    )
+
+
+def _text(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if not isinstance(schema, (dict, bool)):
+        raise InvalidFormat(f"a schema is a dict, a bool or JSON text, found {type(schema).__name__}")
+    try:
+        return json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSchema(f"the schema is not JSON data: {error}") from error
+
+
+def _load(match: Match) -> Any:
+    return json.loads(match.data)

@@ -1,0 +1,57 @@
+"""JSON that is an instance of a Python type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from formatter_core.format import Lowered, Match
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.limits import Limits
+from formatter_core.python_types import Shaped, shape_of
+
+__all__ = ["PythonTypeFormat", "python_type"]
+
+
+@dataclass(frozen=True)
+class PythonTypeFormat:
+    """JSON that an instance of a type is made of; its value is that instance."""
+
+    type: Any
+    schema: JsonSchemaFormat
+    shaped: Shaped = field(compare=False, repr=False)
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        grammar = self.schema.to_grammar(limits).grammar
+        convert = self.shaped.convert
+
+        def value(match: Match) -> Any:
+            return convert(json.loads(match.data))
+
+        return Lowered(grammar, value=value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON Schema of the type: JSON data can name no class."""
+        return self.schema.to_json()
+
+    def key(self) -> Hashable:
+        kind = self.type
+        return ("python_type", kind if isinstance(kind, Hashable) else id(kind), self.schema.key())
+
+
+def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
+    """JSON for an instance of `tp`, with the options of `json_schema`.
+
+    Taken are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict and their abstract
+    counterparts, `TypedDict`, `NamedTuple`, dataclasses, `NewType`, and functions, which are never called: their value is a
+    dict of keyword arguments. With pydantic 2 installed also its models and all that its `TypeAdapter` takes. An object of a
+    dataclass, a `TypedDict` or a `NamedTuple` has the fields' names in their order and no others; fields with defaults
+    may be left out.
+
+    Raises:
+        InvalidFormat: another type, or a part of it is.
+    """
+    shaped = shape_of(tp)
+    return PythonTypeFormat(tp, json_schema(shaped.schema, **options), shaped)

@@ -1,0 +1,126 @@
+"""Arrays as rules: left-recursive lists; where items are counted or must differ, one rule for each state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from formatter_core.grammar import Node, Reference, Repeat
+from formatter_core.schema.counting import Counting
+from formatter_core.schema.load import FALSE
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.rules import Rules, any_of, in_order
+from formatter_core.schema.shapes import ArraySet, Goal, conjoin
+from formatter_core.schema.tokens import Tokens
+
+__all__ = ["ArrayLowering"]
+
+_MOST_DISTINCT = 10
+
+
+class ArrayLowering:
+    """Lowers constraints on arrays."""
+
+    def __init__(self, rules: Rules, normalizer: Normalizer, tokens: Tokens, refusals: Refusals) -> None:
+        self._rules = rules
+        self._normalizer = normalizer
+        self._tokens = tokens
+        self._refusals = refusals
+
+    def lower(self, arrays: ArraySet, title: str) -> Node | None:
+        """What spells these arrays; None where there are none for certain."""
+        goals, arrays = self._goals(arrays)
+        if arrays.maximum is not None and arrays.minimum > arrays.maximum:
+            return None
+        if arrays.repeated is not None:
+            self._refusals.refuse(arrays.repeated, "uniqueItems", "its negation is not context-free")
+            arrays = replace(arrays, repeated=None)
+        unique = arrays.unique is not None and not self._must_differ(goals, arrays)
+        if unique or arrays.contains:
+            return self._counted(arrays, goals, unique, title)
+        return self._plain(goals, arrays.minimum, arrays.maximum, title)
+
+    def _goals(self, arrays: ArraySet) -> tuple[list[Goal], ArraySet]:
+        """The goals of the items, the last for all further ones; cut where no item can be."""
+        longest = max((len(part.prefix) for part in arrays.parts), default=0)
+        goals = [conjoin(part.literal_at(index) for part in arrays.parts) for index in range(longest + 1)]
+        for index, goal in enumerate(goals):
+            if self._normalizer.is_empty(goal, 2):
+                least = index if arrays.maximum is None else min(index, arrays.maximum)
+                return [*goals[:index], (FALSE,)], replace(arrays, maximum=least)
+        return goals, arrays
+
+    def _plain(self, goals: list[Goal], minimum: int, maximum: int | None, title: str) -> Node:
+        tokens = self._tokens
+        prefix, rest = goals[:-1], goals[-1]
+        options: list[Node] = [tokens.empty_array] if minimum == 0 else []
+        lists: list[Node] = []
+        current: Node | None = None
+        for length, goal in enumerate(prefix if maximum is None else prefix[:maximum], 1):
+            item = self._rules.goal(goal)
+            current = item if current is None else in_order(current, tokens.comma, item)
+            if length >= minimum:
+                current = self._rules.shared(f"{title}: {length} items", current)
+                lists.append(current)
+        if rest != (FALSE,) and (maximum is None or maximum > len(prefix)):
+            more = self._more(
+                current, rest, minimum - len(prefix), None if maximum is None else maximum - len(prefix), title
+            )
+            if lists and lists[-1] is current:
+                lists.pop()
+            lists.append(more)
+        options += [in_order(tokens.open_array, item, tokens.close_array) for item in lists]
+        return any_of(options)
+
+    def _more(self, start: Node | None, rest: Goal, minimum: int, maximum: int | None, title: str) -> Node:
+        """`start` and between `minimum` and `maximum` further items; at least one item in all."""
+        item = self._rules.goal(rest)
+        further = in_order(self._tokens.comma, item)
+        if start is None:
+            start, minimum, maximum = item, minimum - 1, None if maximum is None else maximum - 1
+        if maximum is None and minimum <= 0:
+            name = self._rules.reserve(f"{title}: items")
+            self._rules.define(name, any_of([start, in_order(Reference(name), further)]))
+            return Reference(name)
+        return start if maximum == 0 else in_order(start, Repeat(further, max(minimum, 0), maximum))
+
+    def _must_differ(self, goals: list[Goal], arrays: ArraySet) -> bool:
+        """Whether items differ anyway: there is at most one, or no two places have a value in common."""
+        if arrays.maximum is None:
+            return False
+        if arrays.maximum <= 1:
+            return True
+        if arrays.maximum > min(len(goals) - (goals[-1] == (FALSE,)), 30):
+            return False
+        return all(
+            self._normalizer.is_empty(conjoin((*first, *second)))
+            for index, first in enumerate(goals[: arrays.maximum])
+            for second in goals[:index]
+        )
+
+    def _counted(self, arrays: ArraySet, goals: list[Goal], unique: bool, title: str) -> Node | None:
+        """One rule for each state: the number of items so far, of items found, and the values used."""
+        values: dict[Goal, list[int]] | None = None
+        if unique:
+            values = self._values(goals)
+            if values is None:
+                assert arrays.unique is not None
+                reason = (
+                    "it is enforced for at most one item, for items of different types and for at most "
+                    f"{_MOST_DISTINCT} listed values; in general it is not context-free"
+                )
+                self._refusals.refuse(arrays.unique, "uniqueItems", reason)
+                if not arrays.contains:
+                    return self._plain(goals, arrays.minimum, arrays.maximum, title)
+        return Counting(self._rules, self._tokens, self._normalizer, arrays, goals, values, title).lower()
+
+    def _values(self, goals: list[Goal]) -> dict[Goal, list[int]] | None:
+        """The single values of each goal, as literals; None where they are not listed or too many."""
+        found: dict[Goal, list[int]] = {}
+        for goal in goals:
+            listed = self._normalizer.listed(goal, _MOST_DISTINCT)
+            if listed is None:
+                return None
+            found[goal] = listed
+        distinct = {literal for literals in found.values() for literal in literals}
+        return found if len(distinct) <= _MOST_DISTINCT else None

@@ -1,0 +1,163 @@
+"""The keys of an object that are not named, sorted into classes whose values must satisfy the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar import Choice, Node
+from formatter_core.schema.load import FALSE, TRUE
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.shapes import Goal, ObjectPart, ObjectSet, SomeKey, conjoin
+from formatter_core.schema.strings import (
+    ANY_STRING,
+    StringSet,
+    Test,
+    is_empty,
+    matches,
+    meet_strings,
+    other_strings,
+    string_body,
+)
+from formatter_core.schema.tokens import Tokens
+
+__all__ = ["KeyClass", "Keys"]
+
+_MOST_CLASSES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClass:
+    """Keys as one terminal with the colon, what their values satisfy, and the conditions on *some* key they satisfy."""
+
+    key: Node
+    goal: Goal
+    met: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A union of string sets, and the questions about keys that all its members answer with yes."""
+
+    strings: tuple[StringSet, ...]
+    yes: frozenset[object]
+
+
+class Keys:
+    """Sorts keys."""
+
+    def __init__(self, normalizer: Normalizer, tokens: Tokens, refusals: Refusals) -> None:
+        self._normalizer = normalizer
+        self._refusals = refusals
+        self._tokens = tokens
+
+    def extras(self, objects: ObjectSet, names: tuple[str, ...]) -> list[KeyClass]:
+        """The classes of keys other than `names`; none for keys that may not be there."""
+        if any(part.rest == FALSE and not part.patterns for part in objects.parts):
+            return []
+        groups: dict[tuple[Goal, int], list[StringSet]] = {}
+        cells = self._cells(objects)
+        for cell in cells:
+            goal = self._goal(objects.parts, cell)
+            if goal != (FALSE,) and not self._normalizer.is_empty(goal, 2):
+                groups.setdefault((goal, self._satisfied(objects.some, cell)), []).extend(cell.strings)
+        if len(groups) == 1 and sum(map(len, groups.values())) == sum(len(cell.strings) for cell in cells):
+            groups = {key: [ANY_STRING] for key in groups}
+        return [KeyClass(self._key(strings, names), goal, satisfied) for (goal, satisfied), strings in groups.items()]
+
+    def satisfying(self, some: tuple[SomeKey, ...], name: str, goal: Goal) -> Iterator[tuple[int, Goal]]:
+        """The conditions that a named property may satisfy, as bits, each with what its value satisfies then."""
+        ways: list[tuple[int, Goal]] = [(0, goal)]
+        for index, wanted in enumerate(some):
+            if self._is_covered(wanted, name):
+                more = [(bits | 1 << index, conjoin((*met, wanted.literal))) for bits, met in ways]
+                ways = more if wanted.literal == TRUE else more + ways
+        for bits, met in ways:
+            if met != (FALSE,) and not self._normalizer.is_empty(met, 2):
+                yield bits, met
+
+    def _is_covered(self, some: SomeKey, name: str) -> bool:
+        if name in some.named or any(matches(Test("pattern", pattern), name) for pattern in some.patterns):
+            return False
+        if some.pattern is not None and not matches(Test("pattern", some.pattern), name):
+            return False
+        return some.names == TRUE or any(name in strings for strings in self._normalizer.literal(some.names).strings)
+
+    def _cells(self, objects: ObjectSet) -> list[_Cell]:
+        cells = [_Cell((ANY_STRING,), frozenset())]
+        for question in self._questions(objects):
+            asked = self._members(question)
+            others: list[StringSet] = [ANY_STRING]
+            for strings in asked:
+                others = [met for one in others for two in other_strings(strings) if (met := meet_strings(one, two))]
+            split: list[_Cell] = []
+            for cell in cells:
+                inside = _both(cell.strings, asked)
+                outside = _both(cell.strings, others)
+                split += [_Cell(inside, cell.yes | {question})] if inside else []
+                split += [_Cell(outside, cell.yes)] if outside else []
+            cells = split
+            if len(cells) > _MOST_CLASSES:
+                raise LimitExceeded("states", _MOST_CLASSES, "telling apart the keys that overlapping patterns match")
+        return cells
+
+    def _questions(self, objects: ObjectSet) -> list[object]:
+        """Patterns (str) and literals for names (int) on which it depends what a key's value must satisfy."""
+        found: dict[object, None] = {}
+        for part in objects.parts:
+            if any(literal != part.rest for _, literal in part.patterns):
+                found.update((pattern, None) for pattern, _ in part.patterns)
+            if part.names != TRUE:
+                found[part.names] = None
+        for some in objects.some:
+            found.update((pattern, None) for pattern in some.patterns)
+            if some.pattern is not None:
+                found[some.pattern] = None
+            if some.names != TRUE:
+                found[some.names] = None
+        return list(found)
+
+    def _members(self, question: object) -> tuple[StringSet, ...]:
+        if isinstance(question, str):
+            return (StringSet(passed=(Test("pattern", question),)),)
+        assert isinstance(question, int)
+        return self._normalizer.literal(question).strings
+
+    def _goal(self, parts: tuple[ObjectPart, ...], cell: _Cell) -> Goal:
+        literals: list[int] = []
+        for part in parts:
+            if part.names != TRUE and part.names not in cell.yes:
+                return (FALSE,)
+            matched = [literal for pattern, literal in part.patterns if pattern in cell.yes]
+            literals.extend(matched or [part.rest])
+        return conjoin(literals)
+
+    def _satisfied(self, some: tuple[SomeKey, ...], cell: _Cell) -> int:
+        bits = 0
+        for index, wanted in enumerate(some):
+            if any(pattern in cell.yes for pattern in wanted.patterns):
+                continue
+            if wanted.pattern is not None and wanted.pattern not in cell.yes:
+                continue
+            if wanted.names != TRUE and wanted.names not in cell.yes:
+                continue
+            if wanted.literal != TRUE:
+                reason = "that some extra key has a certain value depends on which of several equal keys counts"
+                self._refusals.refuse(wanted.pointer, "not", reason)
+            bits |= 1 << index
+        return bits
+
+    def _key(self, strings: list[StringSet], names: tuple[str, ...]) -> Node:
+        if strings == [ANY_STRING] and not names:
+            return self._tokens.any_name
+        named = StringSet(excluded=frozenset(names)) if names else ANY_STRING
+        kept = [met for each in strings if (met := meet_strings(each, named)) is not None]
+        bodies = tuple(string_body(each) for each in kept)
+        return self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
+
+
+def _both(first: tuple[StringSet, ...], second: tuple[StringSet, ...] | list[StringSet]) -> tuple[StringSet, ...]:
+    met = (meet_strings(one, two) for one in first for two in second)
+    return tuple(each for each in met if each is not None and not is_empty(each))

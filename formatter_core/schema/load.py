@@ -1,0 +1,266 @@
+"""Loading: JSON text to numbered schema locations, and references to the locations they mean.
+
+A location's number, its *literal*, stands for its schema everywhere else; the negative number for the schema's negation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
+from formatter_core.limits import Limits
+from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
+
+__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "read_json"]
+
+#: The literals of the schemas `true` and `false`.
+TRUE = 1
+FALSE = -1
+
+_LARGEST_EXPONENT = 5000
+
+
+@dataclass(eq=False, slots=True)
+class Resource:
+    """A schema with a base URI of its own. `anchors` also holds dynamic anchors."""
+
+    schema: Any
+    uri: str
+    pointer: str
+    draft: int
+    anchors: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    dynamic: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class Location:
+    """A schema, and where it stands. `pointer` is a JSON Pointer, after a URI where it is not in the root resource."""
+
+    schema: dict[str, Any]
+    pointer: str
+    resource: Resource
+
+    def get(self, keyword: str) -> Any:
+        """The keyword's value; None where it is absent or newer than the location's draft."""
+        return self.schema.get(keyword) if SINCE.get(keyword, 0) <= self.resource.draft else None
+
+    def at(self, *path: str | int) -> str:
+        """The pointer of a place below."""
+        return self.pointer + "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def read_json(text: str) -> Any:
+    """The JSON value of `text`: fractions exact, as `Decimal`; of a name that occurs twice the last counts.
+
+    Raises:
+        InvalidSchema: not JSON.
+        LimitExceeded: nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_float=_exact, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise LimitExceeded("depth", 100, "the nesting of the schema's JSON text") from error
+    except ValueError as error:
+        raise InvalidSchema(f"the text is not JSON: {error}") from error
+
+
+def _exact(text: str) -> Decimal:
+    value = Decimal(text)
+    if value and abs(value.adjusted()) > _LARGEST_EXPONENT:
+        raise InvalidSchema(f"the number {text} has an exponent beyond {_LARGEST_EXPONENT}; use a number nearer to 1")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidSchema(f"{name} is not JSON; use a number")
+
+
+class Loader:
+    """The locations of one schema, numbered as they are met."""
+
+    def __init__(self, schema: Any, limits: Limits, registry: Mapping[str, Any] | None = None) -> None:
+        self._limits = limits
+        self._registry = registry or {}
+        self._numbers: dict[int, int] = {}
+        self.locations: list[Location | None] = [None, None]
+        self._resources: dict[str, Resource] = {}
+        self.root_resource = self._add_resource(schema, "", "", LATEST)
+        self.root = self.number(schema, "", self.root_resource)
+
+    def location(self, literal: int) -> Location:
+        """The location of a literal other than `TRUE` and `FALSE`."""
+        location = self.locations[abs(literal)]
+        assert location is not None
+        return location
+
+    def child(self, location: Location, *path: str | int) -> int:
+        """The literal of the subschema at `path` below a location.
+
+        Raises:
+            InvalidSchema: there is something else than a schema.
+        """
+        schema: Any = location.schema
+        for step in path:
+            schema = schema[step]
+        return self.number(schema, location.at(*path), location.resource)
+
+    def number(self, schema: Any, pointer: str, resource: Resource) -> int:
+        """The literal of a schema, which is given a number when it is met first."""
+        if schema is True or (schema == {} and isinstance(schema, dict)):
+            return TRUE
+        if schema is False:
+            return FALSE
+        if not isinstance(schema, dict):
+            raise InvalidSchema(f"a schema is an object or a boolean, found {_brief(schema)}", pointer=pointer)
+        number = self._numbers.get(id(schema))
+        if number is None:
+            if schema is not resource.schema:
+                resource = self._resource_of(schema, pointer, resource)
+            number = self._numbers[id(schema)] = len(self.locations)
+            self.locations.append(Location(schema, pointer, resource))
+            if number > self._limits.nodes:
+                raise LimitExceeded("nodes", self._limits.nodes, "the schema")
+        return number
+
+    def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
+        """The literal of a schema that stands for a part of a keyword's value."""
+        return self.number(schema, pointer, self.root_resource)
+
+    def resolve(self, location: Location, keyword: str) -> int:
+        """The literal that a reference means.
+
+        Raises:
+            InvalidSchema: it leads nowhere.
+            UnsupportedSchema: it leads to a schema that is not at hand.
+        """
+        reference = location.schema[keyword]
+        if not isinstance(reference, str):
+            raise InvalidSchema(f"`{keyword}` is a string", pointer=location.pointer, keyword=keyword)
+        uri, fragment = urldefrag(reference)
+        resource = location.resource
+        if uri:
+            resource = self._find_resource(location, keyword, urljoin(resource.uri, uri), reference)
+        fragment = unquote(fragment)
+        if not fragment:
+            return self.number(resource.schema, resource.pointer, resource)
+        if fragment.startswith("/"):
+            return self._follow(resource, fragment, location, keyword)
+        if fragment not in resource.anchors:
+            raise InvalidSchema(f"the reference {reference!r} leads nowhere", pointer=location.pointer, keyword=keyword)
+        schema, pointer = resource.anchors[fragment]
+        return self.number(schema, pointer, resource)
+
+    def dynamic_resources(self, anchor: str) -> list[Resource]:
+        """The resources that have this dynamic anchor."""
+        return [resource for resource in self._resources.values() if anchor in resource.dynamic]
+
+    def _find_resource(self, location: Location, keyword: str, uri: str, reference: str) -> Resource:
+        if uri not in self._resources and uri in self._registry:
+            self._add_resource(self._registry[uri], uri, uri + "#", location.resource.draft)
+        if uri not in self._resources:
+            raise UnsupportedSchema(
+                f"the reference {reference!r} leads out of the schema; pass a registry that holds {uri!r}",
+                pointer=location.pointer,
+                keyword=keyword,
+            )
+        return self._resources[uri]
+
+    def _follow(self, resource: Resource, fragment: str, location: Location, keyword: str) -> int:
+        schema: Any = resource.schema
+        for step in fragment[1:].split("/"):
+            step = step.replace("~1", "/").replace("~0", "~")
+            try:
+                schema = schema[int(step)] if isinstance(schema, list) else schema[step]
+            except (KeyError, ValueError, IndexError, TypeError) as error:
+                reason = f"the reference {location.schema[keyword]!r} leads nowhere"
+                raise InvalidSchema(reason, pointer=location.pointer, keyword=keyword) from error
+            if schema is not resource.schema and isinstance(schema, dict):
+                resource = self._resource_of(schema, "", resource)
+        where = (urldefrag(location.schema[keyword])[0] and resource.pointer) or location.resource.pointer
+        return self.number(schema, where + fragment, resource)
+
+    def _resource_of(self, schema: dict[str, Any], pointer: str, resource: Resource) -> Resource:
+        uri = _own_uri(schema, resource)
+        return resource if uri is None else self._resources.get(uri, resource)
+
+    def _add_resource(self, schema: Any, uri: str, pointer: str, draft: int) -> Resource:
+        """Add a schema, and every schema inside that has a URI of its own, with their anchors."""
+        draft = _draft_of(schema, draft, pointer)
+        resource = Resource(schema, uri, pointer, draft)
+        self._resources[uri] = resource
+        stack: list[tuple[Any, str, Resource]] = [(schema, pointer, resource)]
+        while stack:
+            schema, pointer, resource = stack.pop()
+            if not isinstance(schema, dict):
+                continue
+            own = _own_uri(schema, resource)
+            if own is not None and own not in self._resources:
+                if schema is resource.schema:
+                    resource.uri = own
+                else:
+                    resource = Resource(schema, own, pointer, _draft_of(schema, resource.draft, pointer))
+                self._resources[own] = resource
+            _add_anchors(schema, pointer, resource)
+            stack.extend((child, path, resource) for child, path in _subschemas(schema, pointer))
+        return self._resources[uri]
+
+
+def _own_uri(schema: dict[str, Any], resource: Resource) -> str | None:
+    keyword = "id" if resource.draft == 4 else "$id"
+    value = schema.get(keyword)
+    if not isinstance(value, str) or value.startswith("#") or (resource.draft <= 7 and "$ref" in schema):
+        return None
+    return urldefrag(urljoin(resource.uri, value))[0]
+
+
+def _add_anchors(schema: dict[str, Any], pointer: str, resource: Resource) -> None:
+    value = schema.get("id" if resource.draft == 4 else "$id")
+    if resource.draft <= 7 and isinstance(value, str) and "#" in value and "$ref" not in schema:
+        anchor = urldefrag(value)[1]
+        if anchor:
+            resource.anchors[anchor] = (schema, pointer)
+    if resource.draft >= 2019:
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(schema.get(keyword), str):
+                resource.anchors[schema[keyword]] = (schema, pointer)
+        if isinstance(schema.get("$dynamicAnchor"), str):
+            resource.dynamic.add(schema["$dynamicAnchor"])
+        if schema.get("$recursiveAnchor") is True and schema is resource.schema:
+            resource.dynamic.add("")
+
+
+def _draft_of(schema: Any, default: int, pointer: str) -> int:
+    if not isinstance(schema, dict) or "$schema" not in schema:
+        return default
+    name = schema["$schema"]
+    if not isinstance(name, str):
+        raise InvalidSchema("`$schema` is a string", pointer=pointer, keyword="$schema")
+    draft = DIALECTS.get(name.rstrip("#"))
+    if draft is None:
+        raise UnsupportedSchema(
+            f"the dialect {name!r} is not known; use one of {', '.join(DIALECTS)}", pointer=pointer, keyword="$schema"
+        )
+    return draft
+
+
+def _subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+    for keyword, value in schema.items():
+        if isinstance(value, dict):
+            if keyword in OF_OBJECTS:
+                for name, child in value.items():
+                    yield child, f"{pointer}/{keyword}/" + name.replace("~", "~0").replace("/", "~1")
+            elif keyword in OF_ONE:
+                yield value, f"{pointer}/{keyword}"
+        elif isinstance(value, list) and keyword in OF_LISTS:
+            for index, child in enumerate(value):
+                yield child, f"{pointer}/{keyword}/{index}"
+
+
+def _brief(value: Any) -> str:
+    shown = json.dumps(value, default=str, ensure_ascii=False)
+    return shown if len(shown) <= 40 else shown[:37] + "..."

@@ -1,0 +1,119 @@
+"""From a schema's normal form to a grammar."""
+
+from __future__ import annotations
+
+from formatter_core.errors import UnsatisfiableSchema
+from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal
+from formatter_core.limits import Limits
+from formatter_core.schema.arrays import ArrayLowering
+from formatter_core.schema.load import FALSE, TRUE, Loader
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.numbers import number_node
+from formatter_core.schema.objects import ObjectLowering
+from formatter_core.schema.productive import productive
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.rules import Rules, any_of
+from formatter_core.schema.shapes import ANY, Goal, Shape
+from formatter_core.schema.strings import is_empty, string_node
+from formatter_core.schema.tokens import any_rules, tokens_of
+from formatter_core.schema.whitespace import Whitespace
+
+__all__ = ["lower"]
+
+
+def lower(
+    loader: Loader, normalizer: Normalizer, refusals: Refusals, whitespace: Whitespace, any_order: bool, limits: Limits
+) -> Grammar:
+    """The grammar of the schema's valid documents, in every spelling.
+
+    Raises:
+        UnsatisfiableSchema: there is no such document.
+        UnsupportedSchema: something cannot be expressed exactly.
+    """
+    return _Lowering(loader, normalizer, refusals, whitespace, any_order, limits).grammar()
+
+
+class _Lowering:
+    def __init__(
+        self,
+        loader: Loader,
+        normalizer: Normalizer,
+        refusals: Refusals,
+        whitespace: Whitespace,
+        any_order: bool,
+        limits: Limits,
+    ) -> None:
+        self._loader = loader
+        self._normalizer = normalizer
+        self._refusals = refusals
+        self._any_rules = any_rules(whitespace)
+        self._rules = Rules(limits, self._title)
+        tokens = tokens_of(whitespace)
+        self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
+        self._objects = ObjectLowering(self._rules, normalizer, tokens, refusals, any_order)
+
+    def grammar(self) -> Grammar:
+        self._rules.rules.update(dict.fromkeys(self._any_rules, NOTHING))
+        root = self._loader.root
+        if root == FALSE:
+            raise UnsatisfiableSchema("the schema is `false`; use another one")
+        start = self._rules.goal(() if root == TRUE else (root,))
+        pending = self._rules.pending
+        while pending:
+            goal, name = pending.pop()
+            self._rules.define(name, self._lower(goal, name))
+        rules = self._rules.rules
+        for name in self._any_rules:
+            del rules[name]
+        if self._rules.uses_any:
+            rules.update(self._any_rules)
+        rules = productive(rules)
+        if start.name not in rules:
+            raise UnsatisfiableSchema("its parts contradict each other; relax one of them")
+        return Grammar(rules, start.name)
+
+    def _title(self, goal: Goal) -> str:
+        shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)
+        return " and ".join(shown)
+
+    def _pointer(self, literal: int) -> str:
+        pointer = self._loader.location(literal).pointer
+        shown = pointer if "#" in pointer or pointer.startswith("=") else "#" + pointer
+        return shown if literal > 0 else "not " + shown
+
+    def _lower(self, goal: Goal, name: str) -> Node:
+        shape = self._normalizer.goal(goal)
+        if shape is ANY:
+            return self._rules.goal(())
+        scalars = self._scalars(shape, goal)
+        options: list[Node] = [Terminal(any_of(scalars))] if scalars else []
+        several = len(shape.arrays) + len(shape.objects) > 1
+        for index, arrays in enumerate(shape.arrays, 1):
+            title = f"{name}: array {index}" if several else name
+            options += self._option(self._arrays.lower(arrays, title), title, several)
+        names = self._normalizer.names(goal) if shape.objects else ()
+        for index, objects in enumerate(shape.objects, 1):
+            title = f"{name}: object {index}" if several else name
+            options += self._option(self._objects.lower(objects, names, title), title, several)
+        return any_of(options)
+
+    def _option(self, body: Node | None, title: str, several: bool) -> list[Node]:
+        if body is None:
+            return []
+        return [self._rules.add(title, body)] if several else [body]
+
+    def _scalars(self, shape: Shape, goal: Goal) -> list[Node]:
+        found: list[Node] = []
+        for strings in shape.strings:
+            if not is_empty(strings):
+                found.append(string_node(strings))
+        for numbers in shape.numbers:
+            node = number_node(numbers)
+            if node is None:
+                pointer = self._loader.location(goal[0]).pointer
+                reason = "such multiples do not show in a number's last digits; add a minimum and a maximum"
+                self._refusals.refuse(pointer, "multipleOf", reason)
+                continue
+            found.append(node)
+        found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if shape.booleans & bit]
+        return found + ([Bytes(b"null")] if shape.null else [])

@@ -1,0 +1,418 @@
+"""From goals to shapes: references and combinators worked out, each literal once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
+from formatter_core.limits import Limits
+from formatter_core.schema.assertions import Assertions
+from formatter_core.schema.complement import complement
+from formatter_core.schema.load import FALSE, TRUE, Loader, Location
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.shapes import (
+    ANY,
+    NONE,
+    ArrayPart,
+    ArraySet,
+    Goal,
+    ObjectPart,
+    ObjectSet,
+    Shape,
+    conjoin,
+    meet,
+    meet_arrays,
+    meet_objects,
+    unite,
+)
+from formatter_core.schema.strings import Test, is_empty, matches
+
+__all__ = ["Normalizer"]
+
+#: Keywords that apply further schemas to the same value.
+_IN_PLACE = frozenset(
+    [
+        "$ref",
+        "$dynamicRef",
+        "$recursiveRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "dependencies",
+        "enum",
+        "const",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+    ]
+)
+#: What one pair of alternatives costs in elementary steps.
+_PAIR = 50
+#: How deep a search for a contradiction looks into items and properties.
+_LOOK_DEPTH = 4
+#: Branches of an `anyOf` below `unevaluatedProperties` or `unevaluatedItems`: all their subsets are worked out.
+_MOST_TRACKED = 6
+
+
+class Normalizer:
+    """Works out what goals and literals mean; remembers each."""
+
+    def __init__(self, loader: Loader, limits: Limits, refusals: Refusals, enforce_formats: bool) -> None:
+        self._loader = loader
+        self._limits = limits
+        self._refusals = refusals
+        self._assertions = Assertions(loader, refusals, enforce_formats)
+        self._work = 0
+        self._tracked = False
+        self._shapes: dict[tuple[int, bool], Shape] = {}
+        self._goals: dict[Goal, Shape] = {}
+        self._empty: dict[Goal, bool] = {}
+        self._names: dict[int, tuple[dict[str, None], dict[str, None]]] = {}
+        self._open: set[tuple[int, bool]] = set()
+        self._values: dict[tuple[type, Any], int] = {}
+
+    def goal(self, goal: Goal) -> Shape:
+        """The values that satisfy every literal of a goal."""
+        shape = self._goals.get(goal)
+        if shape is None:
+            tracked, self._tracked = self._tracked, False
+            shape = self._all(map(self.literal, goal))
+            self._tracked = tracked
+            self._goals[goal] = shape
+        return shape
+
+    def literal(self, literal: int) -> Shape:
+        """The values that satisfy a literal."""
+        if literal == TRUE:
+            return ANY
+        if literal == FALSE:
+            return NONE
+        key = (literal, self._tracked)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._worked_out(literal, key)
+        return shape
+
+    def _worked_out(self, literal: int, key: tuple[int, bool]) -> Shape:
+        location = self._loader.location(literal)
+        if key in self._open:
+            raise InvalidSchema("this schema applies itself to the same value without end", pointer=location.pointer)
+        if len(self._open) >= self._limits.depth:
+            raise LimitExceeded(
+                "depth", self._limits.depth, f"the chain of schemas for one value at {location.pointer}"
+            )
+        self._open.add(key)
+        try:
+            if literal > 0:
+                return self._build(location)
+            with self._refusals:
+                return complement(self.literal(-literal), self._spend)
+        finally:
+            self._open.discard(key)
+
+    def names(self, goal: Goal) -> tuple[str, ...]:
+        """The named keys of a goal, in the order of a left-to-right walk; those only required come last."""
+        named: dict[str, None] = {}
+        late: dict[str, None] = {}
+        for literal in goal:
+            first, second = self._walk_names(abs(literal))
+            named.update(first)
+            late.update(second)
+        named.update(late)
+        return tuple(named)
+
+    def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
+        """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
+        literals: list[int] = []
+        for part in parts:
+            covered = name in part.named
+            if covered:
+                literals.append(part.named[name])
+            for pattern, literal in part.patterns:
+                if matches(Test("pattern", pattern), name):
+                    covered = True
+                    literals.append(literal)
+            if not covered:
+                literals.append(part.rest)
+            if part.names != TRUE and not any(name in strings for strings in self.literal(part.names).strings):
+                return (FALSE,)
+        return conjoin(literals)
+
+    def listed(self, goal: Goal, most: int) -> list[int] | None:
+        """The values of a goal, each as a literal, the same for equal values; None unless they are few scalars."""
+        shape = self.goal(goal)
+        found: list[Any] = [None] if shape.null else []
+        found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
+        for values in [scalars.values for scalars in shape.numbers] + [scalars.values for scalars in shape.strings]:
+            if values is None:
+                return None
+            found.extend(values)
+        if shape.arrays or shape.objects or len(found) > most:
+            return None
+        return [self._value(value) for value in found]
+
+    def _value(self, value: Any) -> int:
+        key = (type(value), value)
+        if key not in self._values:
+            schema = {"enum": [value]}
+            self._values[key] = self._loader.synthetic(schema, f"={value}")
+        return self._values[key]
+
+    def is_empty(self, goal: Goal, depth: int = _LOOK_DEPTH) -> bool:
+        """Whether it is known, without looking far, that nothing satisfies a goal."""
+        if not goal or depth == 0:
+            return False
+        if goal == (FALSE,):
+            return True
+        known = self._empty.get(goal)
+        if known is None:
+            known = self.is_empty_shape(self.goal(goal), depth)
+            if known or depth == _LOOK_DEPTH:
+                self._empty[goal] = known
+        return known
+
+    def is_empty_shape(self, shape: Shape, depth: int = _LOOK_DEPTH) -> bool:
+        """The same question of a shape."""
+        if shape.null or shape.booleans or shape.numbers:
+            return False
+        return (
+            all(is_empty(strings) for strings in shape.strings)
+            and all(self._is_empty_array(arrays, depth) for arrays in shape.arrays)
+            and all(self._is_empty_object(objects, depth) for objects in shape.objects)
+        )
+
+    def _is_empty_array(self, arrays: ArraySet, depth: int) -> bool:
+        longest = max((len(part.prefix) for part in arrays.parts), default=0)
+        for index in range(min(arrays.minimum, longest + 1)):
+            if self.is_empty(conjoin(part.literal_at(index) for part in arrays.parts), depth - 1):
+                return True
+        return False
+
+    def _is_empty_object(self, objects: ObjectSet, depth: int) -> bool:
+        return any(self.is_empty(self.property_goal(objects.parts, name), depth - 1) for name in objects.required)
+
+    def _spend(self, pairs: int) -> None:
+        self._work += pairs * _PAIR
+        if self._work > self._limits.work:
+            raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
+
+    def _meet(self, a: Shape, b: Shape) -> Shape:
+        if a is not ANY and b is not ANY:
+            self._spend(1 + a.alternatives * b.alternatives)
+        return meet(a, b)
+
+    def _all(self, shapes: Iterable[Shape]) -> Shape:
+        met = ANY
+        for shape in shapes:
+            met = self._meet(met, shape)
+        return met
+
+    def _not(self, shape: Shape) -> Shape:
+        return complement(shape, self._spend)
+
+    def _build(self, location: Location) -> Shape:
+        schema = location.schema
+        if "$ref" in schema and location.resource.draft <= 7:
+            return self.literal(self._loader.resolve(location, "$ref"))
+        if _IN_PLACE.isdisjoint(schema):
+            return self._assertions.typed(location)
+        tracked = self._tracked
+        if location.get("unevaluatedProperties") is not None or location.get("unevaluatedItems") is not None:
+            self._tracked = True
+        try:
+            shape = self._assertions.typed(location)
+            for keyword in schema:
+                if (keyword in _IN_PLACE and location.get(keyword) is not None) or keyword == "const":
+                    shape = self._meet(shape, self._applied(location, keyword))
+            return self._evaluated(location, shape)
+        finally:
+            self._tracked = tracked
+
+    def _applied(self, location: Location, keyword: str) -> Shape:
+        if keyword in ("enum", "const"):
+            return (
+                self._assertions.listed(location, keyword) if location.resource.draft > 4 or keyword == "enum" else ANY
+            )
+        if keyword == "$ref":
+            return self.literal(self._loader.resolve(location, "$ref"))
+        if keyword in ("$dynamicRef", "$recursiveRef"):
+            return self._dynamic(location, keyword)
+        if keyword == "allOf":
+            return self._all(map(self.literal, self._branches(location, keyword)))
+        if keyword == "anyOf":
+            return self._any_of(location)
+        if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            return self._dependent(location, keyword)
+        if keyword in ("oneOf", "not", "if"):
+            return self._exact(location, keyword)
+        return ANY
+
+    def _exact(self, location: Location, keyword: str) -> Shape:
+        """A keyword that needs negations: what lies below is refused as a whole, never dropped in part."""
+        mark = len(self._refusals.dropped)
+        try:
+            with self._refusals:
+                if keyword == "oneOf":
+                    return self._one_of([self.literal(literal) for literal in self._branches(location, "oneOf")])
+                literal = self._loader.child(location, keyword)
+                if keyword == "not":
+                    return self.literal(-literal)
+                return self._conditional(location, literal)
+        except UnsupportedSchema as error:
+            if not self._refusals.lenient:
+                raise
+            del self._refusals.dropped[mark:]
+            self._refusals.refuse(location.pointer, keyword, f"{error.keyword} at {error.pointer}: {error.reason}")
+            return ANY
+
+    def _branches(self, location: Location, keyword: str) -> list[int]:
+        value = location.schema[keyword]
+        if not isinstance(value, list) or not value:
+            raise InvalidSchema(f"`{keyword}` is a list of schemas", pointer=location.pointer, keyword=keyword)
+        return [self._loader.child(location, keyword, index) for index in range(len(value))]
+
+    def _any_of(self, location: Location) -> Shape:
+        branches = [self.literal(literal) for literal in self._branches(location, "anyOf")]
+        if not self._tracked or len(branches) == 1:
+            return unite(branches, absorb=not self._tracked)
+        if len(branches) > _MOST_TRACKED:
+            reason = f"an `anyOf` below `unevaluated…` has more than {_MOST_TRACKED} branches"
+            raise UnsupportedSchema(reason, pointer=location.pointer, keyword="anyOf")
+        subsets = (
+            self._all(branch for index, branch in enumerate(branches) if bits >> index & 1)
+            for bits in range(2 ** len(branches) - 1, 0, -1)
+        )
+        return unite(subsets, absorb=False)
+
+    def _one_of(self, branches: list[Shape]) -> Shape:
+        """Each branch without those others that it overlaps."""
+        options: list[Shape] = []
+        for index, branch in enumerate(branches):
+            option = branch
+            for other, rival in enumerate(branches):
+                if other != index and not self.is_empty_shape(self._meet(branch, rival)):
+                    option = self._meet(option, self._not(rival))
+            options.append(option)
+        return unite(options, absorb=not self._tracked)
+
+    def _conditional(self, location: Location, condition: int) -> Shape:
+        then = self._loader.child(location, "then") if location.get("then") is not None else TRUE
+        other = self._loader.child(location, "else") if location.get("else") is not None else TRUE
+        if then == TRUE and other == TRUE and not self._tracked:
+            return ANY
+        held = self._meet(self.literal(condition), self.literal(then))
+        return unite([held, self._meet(self.literal(-condition), self.literal(other))], absorb=not self._tracked)
+
+    def _dependent(self, location: Location, keyword: str) -> Shape:
+        value = location.schema[keyword]
+        if not isinstance(value, dict):
+            raise InvalidSchema(f"`{keyword}` is an object", pointer=location.pointer, keyword=keyword)
+        met = ANY
+        for name, wanted in value.items():
+            absent = ObjectSet((ObjectPart({name: FALSE}, silent=True),))
+            present: tuple[ObjectSet, ...] = (ObjectSet(required=(name,), minimum=1),)
+            if isinstance(wanted, list) and all(isinstance(other, str) for other in wanted):
+                names = tuple(dict.fromkeys((name, *wanted)))
+                present = (ObjectSet(required=names, minimum=len(names)),)
+            elif keyword == "dependentRequired" or isinstance(wanted, list):
+                raise InvalidSchema(f"`{keyword}` lists names", pointer=location.pointer, keyword=keyword)
+            else:
+                wanted_shape = self.literal(self._loader.child(location, keyword, name))
+                present = self._meet(Shape(objects=present), wanted_shape).objects
+            met = self._meet(met, Shape(True, 3, ANY.numbers, ANY.strings, ANY.arrays, (absent, *present)))
+        return met
+
+    def _dynamic(self, location: Location, keyword: str) -> Shape:
+        """A dynamic reference, where it means the same whatever schema it is reached from."""
+        reference = location.schema[keyword]
+        anchor = reference.partition("#")[2] if isinstance(reference, str) else ""
+        if len(self._loader.dynamic_resources(anchor)) > 1:
+            reason = f"the dynamic anchor {anchor!r} is declared by several schemas; use `$ref`"
+            self._refusals.refuse(location.pointer, keyword, reason)
+            return ANY
+        return self.literal(self._loader.resolve(location, keyword))
+
+    def _evaluated(self, location: Location, shape: Shape) -> Shape:
+        """The shape with `unevaluatedProperties` and `unevaluatedItems` applied."""
+        if location.get("unevaluatedProperties") is not None:
+            literal = self._loader.child(location, "unevaluatedProperties")
+            objects = tuple(_rest_of_object(item, literal) for item in shape.objects)
+            shape = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, objects)
+        if location.get("unevaluatedItems") is not None:
+            literal = self._loader.child(location, "unevaluatedItems")
+            if literal != TRUE and any(item.contains for item in shape.arrays):
+                reason = "beside `contains` it depends on which items were found"
+                self._refusals.refuse(location.pointer, "unevaluatedItems", reason)
+                return shape
+            arrays = tuple(_rest_of_array(item, literal) for item in shape.arrays)
+            shape = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, arrays, shape.objects)
+        return shape
+
+    def _walk_names(self, literal: int) -> tuple[dict[str, None], dict[str, None]]:
+        known = self._names.get(literal)
+        if known is not None or literal == TRUE:
+            return known or ({}, {})
+        named: dict[str, None] = {}
+        late: dict[str, None] = {}
+        self._names[literal] = (named, late)
+        location = self._loader.location(literal)
+        for keyword, value in location.schema.items():
+            if keyword == "properties" and isinstance(value, dict):
+                named.update(dict.fromkeys(value))
+            elif keyword == "required" and isinstance(value, list):
+                late.update(dict.fromkeys(value))
+            elif keyword in _IN_PLACE:
+                for child in self._in_place(location, keyword, value, named, late):
+                    first, second = self._walk_names(abs(child))
+                    named.update(first)
+                    late.update(second)
+        return named, late
+
+    def _in_place(
+        self, location: Location, keyword: str, value: Any, named: dict[str, None], late: dict[str, None]
+    ) -> list[int]:
+        child = self._loader.child
+        if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            return [self._loader.resolve(location, keyword)]
+        if keyword in ("allOf", "anyOf", "oneOf"):
+            return [child(location, keyword, index) for index in range(len(value))]
+        if keyword in ("not", "if", "then", "else"):
+            return [child(location, keyword)]
+        if keyword in ("enum", "const"):
+            for listed in value if keyword == "enum" else [value]:
+                named.update(dict.fromkeys(listed) if isinstance(listed, dict) else {})
+        found: list[int] = []
+        if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            for name, wanted in value.items():
+                late[name] = None
+                if isinstance(wanted, list):
+                    late.update(dict.fromkeys(wanted))
+                else:
+                    found.append(child(location, keyword, name))
+        return found
+
+
+def _rest_of_object(objects: ObjectSet, literal: int) -> ObjectSet:
+    parts = [part for part in objects.parts if not part.silent]
+    if any(part.evaluates for part in parts):
+        return objects
+    named = {name: TRUE for part in parts for name in part.named}
+    patterns = tuple(dict.fromkeys((pattern, TRUE) for part in parts for pattern, _ in part.patterns))
+    return meet_objects(objects, ObjectSet((ObjectPart(named, patterns, literal, evaluates=True),))) or _NO_OBJECT
+
+
+def _rest_of_array(arrays: ArraySet, literal: int) -> ArraySet:
+    parts = [part for part in arrays.parts if not part.silent]
+    if any(part.evaluates for part in parts):
+        return arrays
+    longest = max((len(part.prefix) for part in parts), default=0)
+    return meet_arrays(arrays, ArraySet((ArrayPart((TRUE,) * longest, literal, True),))) or arrays
+
+
+_NO_OBJECT = ObjectSet(required=("",), parts=(ObjectPart({"": FALSE}),), minimum=1)

@@ -1,0 +1,278 @@
+"""Sets of JSON numbers, worked out exactly, and their plain decimal spellings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import lcm
+
+from formatter_core.decimals import integers, numbers
+from formatter_core.grammar import Bytes, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, optional
+
+__all__ = ["ANY_NUMBER", "ANY_NUMBER_NODE", "NumberSet", "as_decimal", "meet_numbers", "number_node", "other_numbers"]
+
+_DIGIT = Chars(((0x30, 0x39),))
+_ZEROS = Sequence((Bytes(b"."), Repeat(Bytes(b"0"), 1)))
+_MINUS = Bytes(b"-")
+_WHOLE = Choice((Bytes(b"0"), Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT)))))
+_FRACTION = Sequence((Bytes(b"."), Repeat(_DIGIT, 1)))
+_EXPONENT = Sequence(
+    (Chars.of([(0x45, 0x45), (0x65, 0x65)]), optional(Chars.of([(0x2B, 0x2B), (0x2D, 0x2D)])), Repeat(_DIGIT, 1))
+)
+
+#: Every number in every legal spelling.
+ANY_NUMBER_NODE = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT)))
+_INTEGER = Sequence((optional(_MINUS), _WHOLE, optional(_ZEROS)))
+_INTEGER_WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
+_DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
+
+#: As many multiples are listed one by one at most.
+_MOST_LISTED = 2000
+#: A multiple of m = 2^a 5^b shows in as many last digits at most.
+_MOST_LAST_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """The numbers between two bounds that are multiples of `multiple` and of no number in `not_multiples`.
+
+    `values`, where not None, lists the members instead, and no other field counts but `bare`: integers without a
+    fraction, as draft 4 wants them. `excluded` are single numbers.
+    """
+
+    low: Fraction | None = None
+    high: Fraction | None = None
+    low_open: bool = False
+    high_open: bool = False
+    multiple: Fraction | None = None
+    not_multiples: tuple[Fraction, ...] = ()
+    excluded: frozenset[Fraction] = frozenset()
+    values: tuple[Fraction, ...] | None = None
+    bare: bool = False
+
+    def __contains__(self, value: Fraction) -> bool:
+        if self.values is not None:
+            return value in self.values
+        return not (
+            (self.low is not None and (value < self.low or (self.low_open and value == self.low)))
+            or (self.high is not None and (value > self.high or (self.high_open and value == self.high)))
+            or (self.multiple is not None and (value / self.multiple).denominator != 1)
+            or any((value / step).denominator == 1 for step in self.not_multiples)
+            or value in self.excluded
+        )
+
+
+ANY_NUMBER = NumberSet()
+
+
+def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
+    """The numbers of both sets; None where there are none for certain."""
+    if a is ANY_NUMBER:
+        return b
+    if b is ANY_NUMBER:
+        return a
+    bare = a.bare or b.bare
+    if a.values is not None or b.values is not None:
+        first, second = (a, b) if a.values is not None else (b, a)
+        kept = tuple(value for value in first.values or () if value in second)
+        return NumberSet(values=kept, bare=bare) if kept else None
+    low, low_open = max((a.low, a.low_open), (b.low, b.low_open), key=_low_key)
+    high, high_open = min((a.high, a.high_open), (b.high, b.high_open), key=_high_key)
+    steps = [step for step in (a.multiple, b.multiple) if step is not None]
+    multiple = steps[0] if steps else None
+    if len(steps) == 2:
+        (p, q), (r, s) = ((step.numerator, step.denominator) for step in steps)
+        multiple = Fraction(lcm(p * s, r * q), q * s)
+    not_multiples = tuple(dict.fromkeys((*a.not_multiples, *b.not_multiples)))
+    made = NumberSet(low, high, low_open, high_open, multiple, not_multiples, a.excluded | b.excluded, None, bare)
+    return _narrowed(made)
+
+
+def other_numbers(a: NumberSet) -> list[NumberSet]:
+    """The numbers outside a set, as a union."""
+    if a.values is not None:
+        return [NumberSet(excluded=frozenset(a.values))]
+    found: list[NumberSet] = []
+    if a.low is not None:
+        found.append(NumberSet(high=a.low, high_open=not a.low_open))
+    if a.high is not None:
+        found.append(NumberSet(low=a.high, low_open=not a.high_open))
+    if a.multiple is not None:
+        found.append(NumberSet(not_multiples=(a.multiple,)))
+    found += [NumberSet(multiple=step) for step in a.not_multiples]
+    if a.excluded:
+        found.append(NumberSet(values=tuple(sorted(a.excluded))))
+    return found
+
+
+def number_node(numbers_: NumberSet) -> Node | None:
+    """The plain decimal spellings of the numbers in the set; every legal spelling where it holds all numbers.
+
+    None where no reasonable regular node spells it: multiples that do not show in the last digits, without bounds.
+    """
+    if numbers_ == ANY_NUMBER:
+        return ANY_NUMBER_NODE
+    if numbers_.values is not None:
+        return Choice(tuple(_spelled(value, numbers_.bare) for value in numbers_.values))
+    node = _interval(numbers_)
+    if numbers_.multiple not in (None, 1):
+        multiples = _multiples(numbers_.multiple or Fraction(1))
+        if multiples is None:
+            return None
+        node = multiples if node is _DECIMAL else Intersection((node, multiples))
+    if numbers_.bare and numbers_.multiple != 1:
+        node = Intersection((node, _INTEGER_WITHOUT_FRACTION))
+    for step in numbers_.not_multiples:
+        multiples = _INTEGER if step == 1 else _multiples(step)
+        if multiples is None:
+            return None
+        node = Intersection((node, Complement(multiples)))
+    if numbers_.excluded:
+        node = Intersection(
+            (node, Complement(Choice(tuple(_spelled(value, False) for value in sorted(numbers_.excluded)))))
+        )
+    return node
+
+
+def as_decimal(value: Fraction) -> Decimal | None:
+    """The exact decimal of a fraction; None where it has none."""
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        return None
+    places = max(twos, fives)
+    digits = value.numerator * 10**places // value.denominator
+    return Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -places))
+
+
+def _low_key(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool]:
+    return (bound[0] is not None, bound[0] or Fraction(0), bound[1])
+
+
+def _high_key(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool]:
+    return (bound[0] is None, bound[0] or Fraction(0), not bound[1])
+
+
+def _narrowed(made: NumberSet) -> NumberSet | None:
+    low, high = made.low, made.high
+    if made.multiple is not None and any((made.multiple / step).denominator == 1 for step in made.not_multiples):
+        return None
+    if low is not None and high is not None and (low > high or (low == high and (made.low_open or made.high_open))):
+        return None
+    step = made.multiple
+    if step is None:
+        if low is not None and low == high:
+            return NumberSet(values=(low,), bare=made.bare) if low in made else None
+        return made
+    if low is None or high is None:
+        return made
+    first, last = -(-low // step), high // step
+    if last - first > _MOST_LISTED or (step == 1 and not made.excluded and not made.not_multiples and last - first > 2):
+        return made
+    kept = tuple(value for value in (step * index for index in range(first, last + 1)) if value in made)
+    return NumberSet(values=kept, bare=made.bare) if kept else None
+
+
+def _interval(wanted: NumberSet) -> Node:
+    low = None if wanted.low is None else as_decimal(wanted.low)
+    high = None if wanted.high is None else as_decimal(wanted.high)
+    if wanted.multiple != 1:
+        if low is None and high is None:
+            return _DECIMAL
+        node = numbers(low, high, exclude_minimum=wanted.low_open, exclude_maximum=wanted.high_open)
+        return _with_negative_zero(node, wanted, optional(_ZEROS))
+    tail: Node = Sequence(()) if wanted.bare else optional(_ZEROS)
+    if low is None and high is None:
+        return _INTEGER_WITHOUT_FRACTION if wanted.bare else _INTEGER
+    if low is not None and wanted.low_open and low == low.to_integral_value():
+        low += 1
+    if high is not None and wanted.high_open and high == high.to_integral_value():
+        high -= 1
+    return _with_negative_zero(Sequence((integers(low, high), tail)), wanted, tail)
+
+
+def _with_negative_zero(node: Node, wanted: NumberSet, tail: Node) -> Node:
+    return Choice((node, Sequence((Bytes(b"-0"), tail)))) if Fraction(0) in wanted else node
+
+
+def _spelled(value: Fraction, bare: bool) -> Node:
+    decimal = as_decimal(value)
+    text = "" if decimal is None else format(decimal, "f")
+    if "." in text:
+        return Sequence((Bytes(text.rstrip("0").encode()), Repeat(Bytes(b"0"))))
+    sign = (optional(_MINUS),) if value == 0 else ()
+    tail = () if bare else (optional(_ZEROS),)
+    return Sequence((*sign, Bytes(text.encode()), *tail))
+
+
+def _multiples(step: Fraction) -> Node | None:
+    """Plain decimals that are multiples of `step`, where that shows in their last digits."""
+    places = 0
+    while (step * 10**places).denominator != 1:
+        places += 1
+    whole = int(step * 10**places)
+    zeros = 0
+    while whole % 10 == 0:
+        whole, zeros = whole // 10, zeros + 1
+    rest, depth = whole, 0
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest, count = rest // prime, count + 1
+        depth = max(depth, count)
+    if rest != 1 or depth > _MOST_LAST_DIGITS:
+        return None
+    # The digits that count: `depth` digits whose number is a multiple of `whole`, then `zeros` zeros; the point stands
+    # `places` digits from their end.
+    ends = [str(number).zfill(depth) if depth else "" for number in range(0, 10**depth, whole)]
+    scale = places - zeros
+    return _decimals_with_ends(ends, scale)
+
+
+def _decimals_with_ends(ends: list[str], scale: int) -> Node:
+    """Plain decimals d such that d * 10**scale is a whole number whose last digits are one of the equally long `ends`."""
+    depth = len(ends[0])
+    zeros = optional(_ZEROS)
+    options: list[Node] = []
+    if scale <= 0:
+        padding = "0" * -scale
+        long = Choice(tuple(Bytes((end + padding).encode()) for end in ends))
+        options.append(Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT), long, zeros)))
+        for end in ends:
+            text = (end + padding).lstrip("0") or "0"
+            options.append(Sequence((Bytes(text.encode()), zeros)))
+        return Sequence((optional(_MINUS), Choice(tuple(options))))
+    for end in ends:
+        # `scale` digits stand after the point; of the digits that count, some may stand before it.
+        whole_end, fraction_end = end[: max(depth - scale, 0)], end[max(depth - scale, 0) :]
+        free = scale - len(fraction_end)
+        whole: Node = _WHOLE
+        if whole_end:
+            short = Bytes((whole_end.lstrip("0") or "0").encode())
+            whole = Choice((short, Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT), Bytes(whole_end.encode())))))
+        if free:
+            digits: Node = Sequence((Repeat(_DIGIT, free, free), Bytes(fraction_end.encode()), Repeat(Bytes(b"0"))))
+            options.append(Sequence((whole, Bytes(b"."), digits)))
+        else:
+            options.append(Sequence((whole, Bytes(b"."), Bytes(fraction_end.encode()), Repeat(Bytes(b"0")))))
+        # Written shorter: zeros at the end of the fraction may be left out.
+        shorter = fraction_end.rstrip("0")
+        if len(shorter) < len(fraction_end) or free:
+            options.append(Sequence((whole, _cut_fraction(free, shorter))))
+    return Sequence((optional(_MINUS), Choice(tuple(options))))
+
+
+def _cut_fraction(free: int, shown: str) -> Node:
+    if not free:
+        return (
+            optional(Sequence((Bytes(b"."), Repeat(Bytes(b"0"), 1))))
+            if not shown
+            else Sequence((Bytes(b"." + shown.encode()), Repeat(Bytes(b"0"))))
+        )
+    if shown:
+        return Sequence((Bytes(b"."), Repeat(_DIGIT, free, free), Bytes(shown.encode()), Repeat(Bytes(b"0"))))
+    return optional(Sequence((Bytes(b"."), Repeat(_DIGIT, 1, free), Repeat(Bytes(b"0")))))

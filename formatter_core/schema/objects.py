@@ -1,0 +1,127 @@
+"""Objects as rules: named keys in order, left-recursive; counted only where the number of properties matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from formatter_core.errors import UnsupportedSchema
+from formatter_core.grammar import Node, Reference
+from formatter_core.schema.keys import KeyClass, Keys
+from formatter_core.schema.load import FALSE
+from formatter_core.schema.machine import Machine, Property
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.rules import Rules, any_of, in_order
+from formatter_core.schema.shapes import ObjectSet
+from formatter_core.schema.tokens import Tokens
+
+__all__ = ["ObjectLowering"]
+
+#: With free key order every subset of the named keys is a state.
+_MOST_UNORDERED = 8
+
+
+class ObjectLowering:
+    """Lowers constraints on objects."""
+
+    def __init__(
+        self, rules: Rules, normalizer: Normalizer, tokens: Tokens, refusals: Refusals, any_order: bool
+    ) -> None:
+        self._rules = rules
+        self._normalizer = normalizer
+        self._tokens = tokens
+        self._refusals = refusals
+        self._any_order = any_order
+        self._keys = Keys(normalizer, tokens, refusals)
+
+    def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
+        """What spells these objects; None where there are none for certain."""
+        names = self._all_names(objects, names)
+        properties = list(self._properties(objects, names))
+        required = sum(each.required for each in properties)
+        if required < len(objects.required):
+            return None
+        extras = self._keys.extras(objects, names)
+        objects = self._countable(objects, required, bool(extras))
+        most = None if extras else len(properties)
+        if most is not None and most < objects.minimum:
+            return None
+        if objects.maximum is not None and most is not None and most <= objects.maximum:
+            objects = replace(objects, maximum=None)
+        if self._any_order and len(properties) > 1:
+            if len(properties) > _MOST_UNORDERED:
+                reason = (
+                    f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
+                )
+                raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
+        elif objects.maximum is None and objects.minimum <= required and not objects.some:
+            return self._ordered(properties, extras, title)
+        return Machine(self._rules, self._tokens, objects, properties, extras, title).lower(self._any_order)
+
+    def _all_names(self, objects: ObjectSet, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The named keys, those that the walk over the schema cannot see included."""
+        found = dict.fromkeys(names)
+        for part in objects.parts:
+            found.update(dict.fromkeys(part.named))
+        found.update(dict.fromkeys(objects.required))
+        return tuple(found)
+
+    def _properties(self, objects: ObjectSet, names: tuple[str, ...]) -> Iterator[Property]:
+        closed = [part.named for part in objects.parts if part.rest == FALSE and not part.patterns]
+        required = set(objects.required)
+        for name in names:
+            if closed and not all(name in named for named in closed):
+                continue
+            goal = self._normalizer.property_goal(objects.parts, name)
+            if goal == (FALSE,):
+                continue
+            values = tuple(self._keys.satisfying(objects.some, name, goal)) if objects.some else ((0, goal),)
+            yield Property(name, self._tokens.name(name), name in required, values)
+
+    def _countable(self, objects: ObjectSet, required: int, has_extras: bool) -> ObjectSet:
+        """The same objects, unless extra keys would have to be told from each other: that is refused."""
+        if has_extras and objects.minimum - required >= 2:
+            reason = (
+                f"{objects.minimum} properties, of which {required} are required, could be extra keys that only count "
+                "if they differ; name the properties, or set `additionalProperties` to false"
+            )
+            self._refusals.refuse(_pointer(objects), "minProperties", reason)
+            objects = replace(objects, minimum=required + 1)
+        return objects
+
+    def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
+        rules, tokens = self._rules, self._tokens
+        current: Node | None = None
+        may_be_empty = True
+        for each in properties:
+            value = rules.goal(each.values[0][1])
+            options: list[Node] = []
+            if current is not None:
+                if not each.required:
+                    current = rules.shared(f"{title}: properties before {each.name!r}", current)
+                    options.append(current)
+                options.append(in_order(current, tokens.comma, each.key, value))
+            if may_be_empty:
+                options.append(in_order(each.key, value))
+            may_be_empty = may_be_empty and not each.required
+            current = (
+                options[0] if len(options) == 1 else rules.add(f"{title}: properties to {each.name!r}", any_of(options))
+            )
+        if extras:
+            name = rules.reserve(f"{title}: properties")
+            options = [] if current is None else [current]
+            for extra in extras:
+                pair = in_order(extra.key, rules.goal(extra.goal))
+                options += [pair] if may_be_empty else []
+                options.append(in_order(Reference(name), tokens.comma, pair))
+            rules.define(name, any_of(options))
+            current = Reference(name)
+        options = [tokens.empty_object] if may_be_empty else []
+        if current is not None:
+            options.append(in_order(tokens.open_object, current, tokens.close_object))
+        return any_of(options)
+
+
+def _pointer(objects: ObjectSet) -> str:
+    return next((part.pointer for part in objects.parts if part.pointer), "")

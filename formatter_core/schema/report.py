@@ -1,0 +1,46 @@
+"""What became of each keyword of a schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from formatter_core.errors import UnsupportedSchema
+
+__all__ = ["Dropped", "Refusals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A keyword that is not enforced, and why."""
+
+    pointer: str
+    keyword: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Refuses keywords by raising, or, where `lenient`, by writing them down and going on without them."""
+
+    lenient: bool = False
+    dropped: list[Dropped] = field(default_factory=list)
+    _strict: int = 0
+
+    def refuse(self, pointer: str, keyword: str, reason: str) -> None:
+        """Refuse a keyword.
+
+        Raises:
+            UnsupportedSchema: unless keywords may be dropped here.
+        """
+        if not self.lenient or self._strict:
+            raise UnsupportedSchema(reason, pointer=pointer, keyword=keyword)
+        entry = Dropped(pointer, keyword, reason)
+        if entry not in self.dropped:
+            self.dropped.append(entry)
+
+    def __enter__(self) -> None:
+        """From here on refuse by raising: below a negation, dropping a keyword would narrow the format."""
+        self._strict += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._strict -= 1

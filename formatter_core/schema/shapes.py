@@ -1,0 +1,237 @@
+"""The normal form: for each of the six JSON types a union of constraints.
+
+Children are goals: conjunctions of literals (see `load`), worked out only when they are lowered, so that recursion needs
+no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about items
+or properties; a part is turned into goals for single items and properties when it is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from formatter_core.schema.load import FALSE, TRUE
+from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
+from formatter_core.schema.strings import ANY_STRING, StringSet, meet_strings
+
+__all__ = [
+    "ANY",
+    "ANY_ARRAY",
+    "ANY_OBJECT",
+    "NONE",
+    "ArrayPart",
+    "ArraySet",
+    "Contains",
+    "Goal",
+    "ObjectPart",
+    "ObjectSet",
+    "Shape",
+    "SomeKey",
+    "conjoin",
+    "meet",
+    "meet_arrays",
+    "meet_objects",
+    "unite",
+]
+
+#: A conjunction of literals, in order, without `TRUE`; contradictions are `(FALSE,)`.
+Goal: TypeAlias = tuple[int, ...]
+_T = TypeVar("_T")
+
+
+def conjoin(literals: Iterable[int]) -> Goal:
+    """The goal of these literals."""
+    kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
+    if len(kept) > 1 and any(-literal in kept for literal in kept):
+        return (FALSE,)
+    return (FALSE,) if FALSE in kept else tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayPart:
+    """Items at the beginning, then all others.
+
+    `evaluates`: whether `rest` counts as evaluating the others; `silent`: nothing here counts as evaluated.
+    """
+
+    prefix: tuple[int, ...] = ()
+    rest: int = TRUE
+    evaluates: bool = False
+    silent: bool = False
+
+    def literal_at(self, index: int) -> int:
+        return self.prefix[index] if index < len(self.prefix) else self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """From the item `start` on, between `minimum` and `maximum` items satisfy `literal`."""
+
+    literal: int
+    minimum: int
+    maximum: int | None
+    start: int
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySet:
+    """Arrays. `unique` holds the pointer of a `uniqueItems`, or is None."""
+
+    parts: tuple[ArrayPart, ...] = ()
+    minimum: int = 0
+    maximum: int | None = None
+    contains: tuple[Contains, ...] = ()
+    unique: str | None = None
+    repeated: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectPart:
+    """Literals for properties: by name, by pattern, and for those that neither covers.
+
+    `names` is a literal for the names themselves. `evaluates`: whether `rest` counts as evaluating the others;
+    `silent`: nothing here counts as evaluated.
+    """
+
+    named: Mapping[str, int] = field(default_factory=dict)
+    patterns: tuple[tuple[str, int], ...] = ()
+    rest: int = TRUE
+    names: int = TRUE
+    evaluates: bool = False
+    silent: bool = False
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SomeKey:
+    """Some property that none of `named` and `patterns` covers, that `pattern` matches, whose value satisfies `literal`.
+
+    `names` is a literal that the name satisfies.
+    """
+
+    named: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    pattern: str | None = None
+    literal: int = TRUE
+    names: int = TRUE
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSet:
+    """Objects."""
+
+    parts: tuple[ObjectPart, ...] = ()
+    required: tuple[str, ...] = ()
+    minimum: int = 0
+    maximum: int | None = None
+    some: tuple[SomeKey, ...] = ()
+
+
+ANY_ARRAY = ArraySet()
+ANY_OBJECT = ObjectSet()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A set of JSON values. `booleans` is a set of bits: 1 for false, 2 for true."""
+
+    null: bool = False
+    booleans: int = 0
+    numbers: tuple[NumberSet, ...] = ()
+    strings: tuple[StringSet, ...] = ()
+    arrays: tuple[ArraySet, ...] = ()
+    objects: tuple[ObjectSet, ...] = ()
+
+    @property
+    def alternatives(self) -> int:
+        return len(self.numbers) + len(self.strings) + len(self.arrays) + len(self.objects)
+
+
+NONE = Shape()
+ANY = Shape(True, 3, (ANY_NUMBER,), (ANY_STRING,), (ANY_ARRAY,), (ANY_OBJECT,))
+
+
+def meet(a: Shape, b: Shape) -> Shape:
+    """The values of both."""
+    if a is ANY:
+        return b
+    if b is ANY or a is b:
+        return a
+    return Shape(
+        a.null and b.null,
+        a.booleans & b.booleans,
+        _product(a.numbers, b.numbers, meet_numbers, ANY_NUMBER),
+        _product(a.strings, b.strings, meet_strings, ANY_STRING),
+        _product(a.arrays, b.arrays, meet_arrays, ANY_ARRAY),
+        _product(a.objects, b.objects, meet_objects, ANY_OBJECT),
+    )
+
+
+def unite(shapes: Iterable[Shape], *, absorb: bool = True) -> Shape:
+    """The values of any. `absorb` drops alternatives beside one that holds everything of its type."""
+    shapes = list(shapes)
+    if len(shapes) == 1:
+        return shapes[0]
+    null, booleans = False, 0
+    for shape in shapes:
+        null, booleans = null or shape.null, booleans | shape.booleans
+    return Shape(
+        null,
+        booleans,
+        _united((item for shape in shapes for item in shape.numbers), ANY_NUMBER, True),
+        _united((item for shape in shapes for item in shape.strings), ANY_STRING, True),
+        _united((item for shape in shapes for item in shape.arrays), ANY_ARRAY, absorb),
+        _united((item for shape in shapes for item in shape.objects), ANY_OBJECT, absorb),
+    )
+
+
+def meet_arrays(a: ArraySet, b: ArraySet) -> ArraySet | None:
+    """The arrays of both sets; None where there are none for certain."""
+    minimum, maximum = max(a.minimum, b.minimum), _least(a.maximum, b.maximum)
+    if maximum is not None and minimum > maximum:
+        return None
+    unique, repeated = a.unique or b.unique, a.repeated or b.repeated
+    if unique is not None and repeated is not None:
+        return None
+    return ArraySet(_joined(a.parts, b.parts), minimum, maximum, _joined(a.contains, b.contains), unique, repeated)
+
+
+def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
+    """The objects of both sets; None where there are none for certain."""
+    parts = _joined(a.parts, b.parts)
+    required = _joined(a.required, b.required)
+    minimum, maximum = max(a.minimum, b.minimum, len(required)), _least(a.maximum, b.maximum)
+    if maximum is not None and minimum > maximum:
+        return None
+    for name in required:
+        for part in parts:
+            if part.named.get(name) == FALSE or (part.rest == FALSE and not part.patterns and name not in part.named):
+                return None
+    return ObjectSet(parts, required, minimum, maximum, _joined(a.some, b.some))
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _joined(a: tuple[_T, ...], b: tuple[_T, ...]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys((*a, *b))) if a and b else a or b
+
+
+def _product(a: tuple[_T, ...], b: tuple[_T, ...], meet_two: Callable[[_T, _T], _T | None], top: _T) -> tuple[_T, ...]:
+    if not a or not b:
+        return ()
+    if len(a) == 1 and a[0] is top:
+        return b
+    if len(b) == 1 and b[0] is top:
+        return a
+    met = (meet_two(first, second) for first in a for second in b)
+    return tuple(dict.fromkeys(item for item in met if item is not None))
+
+
+def _united(items: Iterable[_T], top: _T, absorb: bool) -> tuple[_T, ...]:
+    kept = tuple(dict.fromkeys(items))
+    return (top,) if absorb and any(item is top for item in kept) else kept

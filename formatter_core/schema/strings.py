@@ -1,0 +1,168 @@
+"""Sets of strings: lengths, patterns, formats and lists of values, worked out exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from formatter_core.automaton import Automaton
+from formatter_core.grammar import ANY_CHAR, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
+from formatter_core.limits import Limits
+from formatter_core.regex import parse_ecma
+from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, quoted, spell, spell_char, words
+from formatter_core.schema.string_formats import format_node
+
+__all__ = [
+    "ANY_STRING",
+    "StringSet",
+    "Test",
+    "is_empty",
+    "matches",
+    "meet_strings",
+    "other_strings",
+    "string_body",
+    "string_node",
+]
+
+#: Automata made to decide a question about a schema stay small: past this the answer is "not known to be empty".
+_DECIDING = Limits(states=2000, work=200_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A regular property of a text: it holds a match of an ECMA 262 pattern, or it has a format."""
+
+    kind: str
+    argument: str
+
+    def node(self) -> Node:
+        return _test_node(self.kind, self.argument)
+
+
+@dataclass(frozen=True, slots=True)
+class StringSet:
+    """The texts with a length (in code points) within bounds that pass and fail these tests.
+
+    `values`, where not None, lists the members instead, and no other field counts. `excluded` are single texts.
+    """
+
+    minimum: int = 0
+    maximum: int | None = None
+    passed: tuple[Test, ...] = ()
+    failed: tuple[Test, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    values: tuple[str, ...] | None = None
+
+    def __contains__(self, text: str) -> bool:
+        if self.values is not None:
+            return text in self.values
+        return (
+            self.minimum <= len(text)
+            and (self.maximum is None or len(text) <= self.maximum)
+            and text not in self.excluded
+            and all(matches(test, text) for test in self.passed)
+            and not any(matches(test, text) for test in self.failed)
+        )
+
+
+ANY_STRING = StringSet()
+
+
+@lru_cache(maxsize=1024)
+def matches(test: Test, text: str) -> bool:
+    """Whether a text passes a test."""
+    return _test_automaton(test.kind, test.argument).matches(literal(text).value)
+
+
+def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
+    """The texts of both sets; None where there are none for certain."""
+    if a is ANY_STRING or a is b:
+        return b
+    if b is ANY_STRING:
+        return a
+    if a.values is not None or b.values is not None:
+        first, second = (a, b) if a.values is not None else (b, a)
+        kept = tuple(value for value in first.values or () if value in second)
+        return StringSet(values=kept) if kept else None
+    minimum = max(a.minimum, b.minimum)
+    maximum = b.maximum if a.maximum is None else a.maximum if b.maximum is None else min(a.maximum, b.maximum)
+    passed = tuple(dict.fromkeys((*a.passed, *b.passed)))
+    failed = tuple(dict.fromkeys((*a.failed, *b.failed)))
+    if (maximum is not None and minimum > maximum) or any(test in failed for test in passed):
+        return None
+    return StringSet(minimum, maximum, passed, failed, a.excluded | b.excluded)
+
+
+def other_strings(a: StringSet) -> list[StringSet]:
+    """The texts outside a set, as a union."""
+    if a.values is not None:
+        return [StringSet(excluded=frozenset(a.values))]
+    found: list[StringSet] = []
+    if a.minimum:
+        found.append(StringSet(maximum=a.minimum - 1))
+    if a.maximum is not None:
+        found.append(StringSet(minimum=a.maximum + 1))
+    found += [StringSet(failed=(test,)) for test in a.passed]
+    found += [StringSet(passed=(test,)) for test in a.failed]
+    if a.excluded:
+        found.append(StringSet(values=tuple(sorted(a.excluded))))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def is_empty(strings: StringSet) -> bool:
+    """Whether a set is known to be empty."""
+    from formatter_core.errors import LimitExceeded
+
+    if strings.values is not None:
+        return not strings.values
+    if not strings.passed and not (strings.failed and strings.maximum is not None):
+        return False
+    items = [test.node() for test in strings.passed] + [Complement(test.node()) for test in strings.failed]
+    if strings.minimum or strings.maximum is not None or not strings.passed:
+        items.append(Repeat(ANY_CHAR, strings.minimum, strings.maximum))
+    if strings.excluded:
+        items.append(Complement(Choice(tuple(literal(text) for text in sorted(strings.excluded)))))
+    try:
+        return Automaton(items[0] if len(items) == 1 else Intersection(tuple(items)), _DECIDING).is_empty()
+    except LimitExceeded:
+        return False
+
+
+def string_node(strings: StringSet) -> Node:
+    """Every spelling of the texts of a set, in quotes."""
+    if strings.values is not None:
+        return words(quoted(text) for text in strings.values)
+    return Sequence((QUOTE, string_body(strings), QUOTE))
+
+
+def string_body(strings: StringSet) -> Node:
+    """Every spelling of the texts of a set, without quotes."""
+    if strings == ANY_STRING:
+        return FREE_BODY
+    if strings.values is not None:
+        return words([spell_char(char) for char in text] for text in strings.values)
+    items = [_spelled_test(test.kind, test.argument) for test in strings.passed]
+    if strings.minimum or strings.maximum is not None:
+        items.append(Repeat(FREE_CHAR, strings.minimum, strings.maximum))
+    if strings.excluded:
+        items.append(not_in(sorted(strings.excluded)))
+    if not items:
+        items.append(FREE_BODY)
+    items += [Complement(_spelled_test(test.kind, test.argument)) for test in strings.failed]
+    return items[0] if len(items) == 1 else Intersection(tuple(items))
+
+
+@lru_cache(maxsize=512)
+def _test_node(kind: str, argument: str) -> Node:
+    return parse_ecma(argument) if kind == "pattern" else format_node(argument)
+
+
+@lru_cache(maxsize=512)
+def _spelled_test(kind: str, argument: str) -> Node:
+    return spell(_test_node(kind, argument))
+
+
+@lru_cache(maxsize=256)
+def _test_automaton(kind: str, argument: str) -> Automaton:
+    return Automaton(_test_node(kind, argument))

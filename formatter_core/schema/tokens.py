@@ -1,0 +1,68 @@
+"""The fixed tokens of JSON with their gaps, each one terminal, made once for each `Whitespace`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal
+from formatter_core.schema.numbers import ANY_NUMBER_NODE
+from formatter_core.schema.spelling import FREE_STRING, QUOTE, quoted
+from formatter_core.schema.whitespace import Whitespace
+
+__all__ = ["ANY_RULE", "Tokens", "any_rules", "tokens_of"]
+
+ANY_RULE = "any value"
+_LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
+
+
+class Tokens:
+    """Punctuation and names. Nothing here is nullable, and blanks belong to the token beside them."""
+
+    def __init__(self, whitespace: Whitespace) -> None:
+        gap = whitespace.gap
+        self.comma = Terminal(whitespace.around(",", whitespace.comma))
+        self.open_array = Terminal(_joined(Bytes(b"["), gap))
+        self.close_array = Terminal(_joined(gap, Bytes(b"]")))
+        self.empty_array = Terminal(_joined(Bytes(b"["), gap, Bytes(b"]")))
+        self.open_object = Terminal(_joined(Bytes(b"{"), gap))
+        self.close_object = Terminal(_joined(gap, Bytes(b"}")))
+        self.empty_object = Terminal(_joined(Bytes(b"{"), gap, Bytes(b"}")))
+        self.any_name = Terminal(Sequence((FREE_STRING, whitespace.around(":", whitespace.colon))))
+        self._colon = whitespace.around(":", whitespace.colon)
+
+    def name(self, name: str) -> Node:
+        """A property's name and the colon, in one terminal."""
+        return Terminal(Sequence((*quoted(name), self._colon)))
+
+    def names(self, body: Node) -> Node:
+        """Any of the names that `body` spells without quotes, and the colon."""
+        return Terminal(Sequence((QUOTE, body, QUOTE, self._colon)))
+
+
+@lru_cache(maxsize=32)
+def tokens_of(whitespace: Whitespace) -> Tokens:
+    """The tokens for this whitespace."""
+    return Tokens(whitespace)
+
+
+@lru_cache(maxsize=32)
+def any_rules(whitespace: Whitespace) -> dict[str, Node]:
+    """The rules of any JSON value."""
+    tokens = tokens_of(whitespace)
+    value = Reference(ANY_RULE)
+    entries, items = Reference("any entries"), Reference("any items")
+    scalar = Terminal(Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
+    return {
+        ANY_RULE: Choice((scalar, Reference("any object"), Reference("any array"))),
+        "any object": Choice((tokens.empty_object, Sequence((tokens.open_object, entries, tokens.close_object)))),
+        "any entries": Choice(
+            (Sequence((tokens.any_name, value)), Sequence((entries, tokens.comma, tokens.any_name, value)))
+        ),
+        "any array": Choice((tokens.empty_array, Sequence((tokens.open_array, items, tokens.close_array)))),
+        "any items": Choice((value, Sequence((items, tokens.comma, value)))),
+    }
+
+
+def _joined(*items: Node) -> Node:
+    kept = tuple(item for item in items if item != Sequence(()))
+    return kept[0] if len(kept) == 1 else Sequence(kept)

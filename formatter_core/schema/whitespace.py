@@ -1,0 +1,73 @@
+"""Blank space between the tokens of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
+
+__all__ = ["Whitespace", "as_whitespace"]
+
+_BLANK = " \t\n\r"
+_SPACE = Bytes(b" ")
+
+
+@dataclass(frozen=True)
+class Whitespace:
+    """Where JSON may have blank space. There is never any before or after the whole text.
+
+    Attributes:
+        comma: the exact text between two entries, such as ", "; None: a comma with a gap on either side.
+        colon: the exact text between a name and its value, such as ": "; None: a colon with a gap on either side.
+        spaces: the most spaces in a gap on one line.
+        lines: whether a gap may also be a newline and an indentation.
+        indent: the most spaces after such a newline.
+    """
+
+    comma: str | None = None
+    colon: str | None = None
+    spaces: int = 1
+    lines: bool = True
+    indent: int = 64
+
+    def __post_init__(self) -> None:
+        for name, text, mark in (("comma", self.comma, ","), ("colon", self.colon, ":")):
+            if text is not None and (not isinstance(text, str) or text.strip(_BLANK) != mark):
+                raise InvalidFormat(f"Whitespace.{name} is {text!r}; give a {name} with nothing but blanks around it")
+        for name, count in (("spaces", self.spaces), ("indent", self.indent)):
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                raise InvalidFormat(f"Whitespace.{name} is {count!r}; give a whole number from 0")
+
+    @cached_property
+    def gap(self) -> Node:
+        """Blank space next to a bracket."""
+        options: list[Node] = [EMPTY]
+        if self.spaces:
+            options.append(Repeat(_SPACE, 1, self.spaces) if self.spaces > 1 else _SPACE)
+        if self.lines:
+            options.append(Sequence((Bytes(b"\n"), Repeat(_SPACE, 0, self.indent))))
+        return Choice(tuple(options)) if len(options) > 1 else EMPTY
+
+    def around(self, mark: str, exact: str | None = None) -> Node:
+        """`mark` with a gap on either side, or the exact text."""
+        if exact is not None:
+            return literal(exact)
+        return Bytes(mark.encode()) if self.gap == EMPTY else Sequence((self.gap, Bytes(mark.encode()), self.gap))
+
+
+_NAMED = {"flexible": Whitespace(), "compact": Whitespace(spaces=0, lines=False)}
+
+
+def as_whitespace(value: str | Whitespace) -> Whitespace:
+    """The named whitespace ("flexible" or "compact"), or the value itself.
+
+    Raises:
+        InvalidFormat: neither of these.
+    """
+    if isinstance(value, Whitespace):
+        return value
+    if not isinstance(value, str) or value not in _NAMED:
+        raise InvalidFormat(f'whitespace is {value!r}; give "flexible", "compact" or a Whitespace')
+    return _NAMED[value]
