@@ -10,13 +10,15 @@ digit first, so that each count has one derivation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import TypeAlias, Union
 
 from formatter_core.automaton import DEAD, Automaton
 from formatter_core.engine._kbnf_regular import RegularNodes, Work, byte_class, letters, special_letter
+from formatter_core.engine._kbnf_traits import EMPTY_TRAITS, NOTHING_TRAITS, Traits, any_of, row
 from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
@@ -207,6 +209,8 @@ class _Lowering:
         shape = self._regular.shape(node)
         if shape is None or shape.weight > _PATTERN_WEIGHT or isinstance(node, Bytes):
             return None
+        if not self._regular.traits(node).simple:
+            return None
         return self._pattern_symbols(self._regular.solid_choice((node,)))
 
     def _pattern_symbols(self, pattern: str | None) -> list[Symbol] | None:
@@ -250,23 +254,31 @@ class _Lowering:
             else:
                 symbol = self._symbol(item)
                 productions.extend([] if symbol is None else [(symbol,)])
-        for group in self._groups(regular, 10 * _JOINED_WEIGHT):
+        # Literals make a trie, which is simple whatever they begin with.
+        groups = self._groups(filter(_is_bytes, regular), lambda one, _: one, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
+        groups += self._groups(filterfalse(_is_bytes, regular), any_of, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
+        for group in groups:
             symbols = self._pattern_symbols(self._regular.solid_choice(group)) if len(group) > 1 else None
             if symbols is None:
                 symbols = [symbol for item in group if (symbol := self._symbol(item)) is not None]
             productions.extend((symbol,) for symbol in symbols)
         return productions
 
-    def _groups(self, items: Iterable[Node], weight: int) -> list[list[Node]]:
-        """Regular items in groups of at most this weight in sum."""
+    def _groups(
+        self, items: Iterable[Node], combined: Callable[[Traits, Traits], Traits], empty: Traits, weight: int
+    ) -> list[list[Node]]:
+        """Regular items in groups that make simple patterns of at most this weight."""
         groups: list[list[Node]] = []
+        traits = empty
         room = 0
         for item in items:
             shape = self._regular.shape(item)
             needed = 0 if shape is None else shape.weight
-            if not groups or needed > room:
+            traits = combined(traits, self._regular.traits(item))
+            if not groups or not traits.simple or needed > room:
                 groups.append([])
                 room = weight
+                traits = combined(empty, self._regular.traits(item))
             groups[-1].append(item)
             room -= needed
         return groups
@@ -298,7 +310,7 @@ class _Lowering:
     def _regular_items(self, nodes: list[Node]) -> list[_Item]:
         """Neighbours that are regular, as few terminals."""
         items: list[_Item] = []
-        for group in self._groups(nodes, _JOINED_WEIGHT):
+        for group in self._groups(nodes, row, EMPTY_TRAITS, _JOINED_WEIGHT):
             if all(isinstance(node, Bytes) for node in group):
                 text = b"".join(node.value for node in group if isinstance(node, Bytes))
                 items.append((Literal(letters(text)) if text else None, not text))
@@ -405,6 +417,10 @@ class _Lowering:
                 if automaton.accepting(target):
                     ends.extend(productions)
         return ends
+
+
+def _is_bytes(node: Node) -> bool:
+    return isinstance(node, Bytes)
 
 
 def _one_byte(ranges: tuple[tuple[int, int], ...]) -> Symbol:

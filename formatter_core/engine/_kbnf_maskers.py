@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import _kbnf_native as native
-from formatter_core.engine._kbnf_lower import ENGINE
-from formatter_core.errors import UnsupportedByEngine
 
 __all__ = ["MaskerPool"]
 
@@ -26,9 +24,10 @@ _KEY_BYTES_PER_SECOND = 1e9
 class _Masker:
     """One engine of the package over the whole vocabulary, the text it stands at, and the bytes its masks take."""
 
-    def __init__(self, engine: Any, size: int) -> None:
+    def __init__(self, engine: Any, size: int, table: native.TokenTable) -> None:
         self._engine = engine
         self._size = size
+        self._table = table
         # The package writes 64-bit words; two ids past the vocabulary are its sentinel and its filler.
         self._words = np.zeros((size + 2 + 63) // 64, dtype=np.int64)
         self._address = int(self._words.ctypes.data)
@@ -41,13 +40,17 @@ class _Masker:
             native.guarded(self._engine.reset)
             self.text.clear()
         missing = bytes(text[len(self.text) :])
-        if missing and not native.accepts(self._engine, missing):
-            raise UnsupportedByEngine("the package contradicts itself", engine=ENGINE, node="this grammar")
-        self.text += missing
+        if missing:
+            native.feed(self._engine, missing)
+            self.text += missing
         native.guarded(self._compute)
         row[:] = self._words.view(np.int32)[: len(row)]
         if self._size % 32:
             row[-1] &= np.int32((1 << self._size % 32) - 1)
+        if len(self._table.firsts):
+            firsts, others = self._table.firsts, self._table.others
+            bits = (row[firsts >> 5] >> (firsts & 31).astype(np.int32)) & 1
+            np.bitwise_or.at(row, others >> 5, bits << (others & 31).astype(np.int32))
 
     def _compute(self) -> None:
         """Compute the mask, and count what the package newly keeps.
@@ -68,9 +71,10 @@ class _Masker:
 class MaskerPool:
     """A few maskers, made as threads need them; the masks that they keep are bounded in sum."""
 
-    def __init__(self, template: Any, size: int, cache_bytes: int) -> None:
+    def __init__(self, template: Any, size: int, table: native.TokenTable, cache_bytes: int) -> None:
         self._template = template  # never asked for a mask, so that copies of it are small
         self._size = size
+        self._table = table
         self._cache_bytes = cache_bytes
         self._idle: list[_Masker] = []
         self._made = 0
@@ -88,7 +92,7 @@ class MaskerPool:
                 self._changed.wait()
             masker = self._best(text)
             if masker is None:
-                masker = _Masker(native.fork(self._template), self._size)
+                masker = _Masker(native.fork(self._template), self._size, self._table)
                 self._made += 1
             else:
                 self._idle.remove(masker)

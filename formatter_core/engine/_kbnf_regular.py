@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from functools import reduce
 
 from formatter_core.automaton import utf8_sequences
+from formatter_core.engine import _kbnf_traits as traits
+from formatter_core.engine._kbnf_traits import Traits
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     Bytes,
@@ -28,6 +31,7 @@ from formatter_core.grammar import (
     Terminal,
     children,
     literal,
+    map_children,
     optional,
     walk,
 )
@@ -41,6 +45,12 @@ SENTINEL = "\0"
 TWIN = "\u0400"
 #: Special tokens are the letters from here on: outside of the alphabet, so that no bytes spell them.
 _FIRST_SPECIAL = 0x10000
+
+#: Nodes of up to so many positions are looked at exactly, for about so many steps of `Limits.work`.
+_EXAMINED_POSITIONS = 100
+_EXAMINED_WORK = 2_000
+#: The package takes about a millisecond to build one pattern for each character of a substring's text.
+_SUBSTRING_LENGTH = 2_000
 
 ByteSequence = tuple[tuple[int, int], ...]
 
@@ -85,9 +95,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a node is as a pattern: `weight` counts letters with repeats written out, `height` nesting."""
+    """How large a node is as a pattern, with repeats written out.
+
+    Attributes:
+        weight: letters.
+        positions: the same, but a character out of a class counts once, however many letters spell it.
+        height: nesting.
+    """
 
     weight: int
+    positions: int
     height: int
 
 
@@ -106,6 +123,8 @@ class RegularNodes:
         self._nullable: dict[int, bool] = {}
         self._patterns: dict[int, str | None] = {}
         self._substrings: dict[int, Node] = {}
+        self._traits: dict[int, Traits] = {}
+        self._seen: dict[Node, Traits] = {}
         self._rule_shapes: dict[str, Shape] = {}
         self._find_regular_rules(grammar)
 
@@ -115,6 +134,54 @@ class RegularNodes:
         if isinstance(known, RegularNodes):
             known = self._shapes[id(node)] = self._new_shape(node)
         return known
+
+    def traits(self, node: Node) -> Traits:
+        """Whether the node's pattern is simple; only of regular nodes."""
+        known = self._traits.get(id(node))
+        if known is None:
+            known = self._new_traits(node)
+            shape = self.shape(node)
+            if not known.simple and shape is not None and shape.positions <= _EXAMINED_POSITIONS:
+                known = self._examined(node)
+            self._traits[id(node)] = known
+        return known
+
+    def _examined(self, node: Node) -> Traits:
+        plain = self._plain(node)
+        if plain not in self._seen:
+            self._work.add(_EXAMINED_WORK)
+            self._seen[plain] = traits.examined(plain)
+        return self._seen[plain]
+
+    def _plain(self, node: Node) -> Node:
+        """The same language without references and captures."""
+        if isinstance(node, (Terminal, Capture)):
+            return self._plain(node.item)
+        return self._plain(self._rules[node.name]) if isinstance(node, Reference) else map_children(node, self._plain)
+
+    def _new_traits(self, node: Node) -> Traits:
+        if isinstance(node, Bytes):
+            return traits.literals((node.value,))
+        if isinstance(node, Chars):
+            return traits.one_of(sequence[0] for sequence in utf8_sequences(node.ranges))
+        if isinstance(node, Sequence):
+            return reduce(traits.row, map(self.traits, node.items), traits.EMPTY_TRAITS)
+        if isinstance(node, Choice):
+            return self.choice_traits(node.items)
+        if isinstance(node, Repeat):
+            return traits.repeated(self.traits(node.item), node.minimum, node.maximum)
+        if isinstance(node, Substring):
+            return traits.SUBSTRING if len(node.text) <= _SUBSTRING_LENGTH else traits.NOT_SIMPLE
+        inner = self._inner(node)
+        return traits.NOT_SIMPLE if inner is None else self.traits(inner)
+
+    def choice_traits(self, items: Items[Node]) -> Traits:
+        """The traits of any of the items."""
+        values = [item.value for item in items if isinstance(item, Bytes)]
+        parts = [self.traits(item) for item in items if not isinstance(item, Bytes)]
+        if values:
+            parts.append(traits.literals(values))
+        return reduce(traits.any_of, parts, traits.NOTHING_TRAITS)
 
     def expanded(self, node: Substring) -> Node:
         """The same language out of other nodes, with shared parts."""
@@ -207,25 +274,25 @@ class RegularNodes:
     def _new_shape(self, node: Node) -> Shape | None:
         self._work.add(1)
         if isinstance(node, Bytes):
-            return Shape(len(node.value), 1)
+            return Shape(len(node.value), len(node.value), 1)
         if isinstance(node, Chars):
-            return Shape(sum(map(len, utf8_sequences(node.ranges))), 1)
+            return Shape(sum(map(len, utf8_sequences(node.ranges))), 1, 1)
         if isinstance(node, Reference):
             return self._rule_shapes.get(node.name)
         if isinstance(node, Substring):
             return self.shape(self.expanded(node))
         if not isinstance(node, (Sequence, Choice, Repeat, Terminal, Capture)):
             return None
-        weight, height = 0, 0
+        weight, positions, height = 0, 0, 0
         for child in children(node):
             shape = self.shape(child)
             if shape is None:
                 return None
-            weight, height = weight + shape.weight, max(height, shape.height)
-        if isinstance(node, Repeat):
-            weight *= max(node.maximum or node.minimum, 1)
+            weight, positions = weight + shape.weight, positions + shape.positions
+            height = max(height, shape.height)
+        times = max(node.maximum or node.minimum, 1) if isinstance(node, Repeat) else 1
         # Substrings are deeper than the format that holds them, by the logarithm of their length.
-        return Shape(weight, height + 1) if height < 2 * self._depth else None
+        return Shape(weight * times, positions * times, height + 1) if height < 2 * self._depth else None
 
     def _inner(self, node: Node) -> Node | None:
         """What a node that adds nothing to the language stands for."""

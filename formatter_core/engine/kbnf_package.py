@@ -1,17 +1,21 @@
 """The grammar engine on the kbnf package.
 
-Two of the package's engines serve one grammar. A *tracker* knows single bytes only; it is small and cheap to copy,
-is never changed once made, and so is both the state of a sequence and the history that it rolls back to. A *masker*
-knows the whole vocabulary and keeps each mask that it has computed; a few of them are shared by all sequences of the
+Two of the package's engines serve one grammar. A *tracker* is an engine that is never asked for a mask. It is small,
+copied for every step and never changed afterwards, and so is both the state of a sequence and the history that it
+rolls back to. A *masker* keeps each mask that it has computed; a few of them are shared by all sequences of the
 grammar, brought to the text of whoever asks by feeding it (0.2 µs a byte), and thrown away when their masks have
 grown past `Limits.cache_bytes`.
 
-What the package would get wrong is kept from it: see `_kbnf_regular` (bytes as letters), `_kbnf_lower` (no empty
-strings, no groups), `_kbnf_normal` (no cycles), `_kbnf_text` (sentinel and twins), `_kbnf_native` (configuration).
+What the package would get wrong is kept from it: see `_kbnf_regular` (bytes as letters), `_kbnf_traits` (no large
+automata), `_kbnf_lower` (no empty strings, no groups), `_kbnf_normal` (no cycles), `_kbnf_text` (sentinel and
+twins), `_kbnf_native` (configuration).
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +40,7 @@ _PATTERN_BYTES = 2**20
 #: How often patterns that turn out too large are broken up, each time into their parts.
 _ROUNDS = 12
 #: How many earlier trackers a state keeps.
-_MARKS = 64
+_MARKS = 16
 _SENTINEL = SENTINEL.encode()
 
 
@@ -56,6 +60,7 @@ class KbnfEngine:
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
         """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
+        table = native.token_table(vocabulary)
         work = Work(limits)
         refused: frozenset[str] = frozenset()
         memory = 0
@@ -67,29 +72,42 @@ class KbnfEngine:
             patterns = _patterns(rules)
             memory = memory or max(_PATTERN_BYTES, _PATTERNS_BYTES // max(len(patterns), 1))
             try:
-                # The small vocabulary first: it shows at once whether the grammar can be built.
-                tracker = native.build(text, native.byte_vocabulary(), memory)
-                masker = native.build(text, native.token_vocabulary(vocabulary), memory)
+                template = native.build(text, table.native, memory)
             except native.PatternError as error:
                 more = frozenset(pattern for pattern in patterns if not _buildable(pattern, memory))
                 if more <= refused:
                     raise UnsupportedByEngine(str(error), engine=self.name, node="this grammar") from error
                 refused |= more
                 continue
-            return KbnfGrammar(vocabulary, tracker, MaskerPool(masker, len(vocabulary), limits.cache_bytes))
+            return KbnfGrammar(
+                vocabulary,
+                template,
+                MaskerPool(template, len(vocabulary), table, limits.cache_bytes),
+                partial(native.build, text, memory=memory),
+            )
         raise LimitExceeded("states", limits.states, "an automaton of the kbnf package")
 
 
 class KbnfGrammar:
     """A grammar compiled for one vocabulary; shared between threads."""
 
-    def __init__(self, vocabulary: Vocabulary, tracker: Any, maskers: MaskerPool) -> None:
+    def __init__(self, vocabulary: Vocabulary, template: Any, maskers: MaskerPool, build: Callable[[Any], Any]) -> None:
         self.vocabulary = vocabulary
         self.maskers = maskers
-        self._tracker = tracker
+        self._template = template
+        self._build = build
+        self._prober: Any = None
+        self._lock = threading.Lock()
 
     def start(self) -> KbnfState:
-        return KbnfState(self, self._tracker)
+        return KbnfState(self, self._template)
+
+    def prober(self) -> Any:
+        """An engine of single bytes at the empty text; made when somebody first asks for forced bytes."""
+        with self._lock:
+            if self._prober is None:
+                self._prober = self._build(native.byte_vocabulary())
+            return self._prober
 
 
 class KbnfState:
@@ -101,6 +119,7 @@ class KbnfState:
         self._ends: list[int] = []  # where each step ends in the text
         self._tracker = tracker
         self._marks: list[tuple[int, Any]] = [(0, tracker)]  # steps taken, and the tracker after them
+        self._prober: tuple[bytes, Any] | None = None  # a text, and an engine of single bytes after it
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         self._grammar.maskers.fill(self._text, row)
@@ -124,7 +143,7 @@ class KbnfState:
         missing = bytes(self._text[self._ends[at - 1] if at else 0 :])
         if missing:
             tracker = native.fork(tracker)
-            native.accepts(tracker, missing)
+            native.feed(tracker, missing)
         self._tracker = tracker
 
     def fork(self) -> KbnfState:
@@ -138,14 +157,20 @@ class KbnfState:
         return native.accepts(native.fork(self._tracker), _SENTINEL)
 
     def forced_bytes(self, limit: int) -> bytes:
+        text = bytes(self._text)
+        known, prober = self._prober or (b"", self._grammar.prober())
+        if not text.startswith(known):
+            known, prober = b"", self._grammar.prober()
+        prober = native.fork(prober)
+        native.feed(prober, text[len(known) :])
+        self._prober = (text, native.fork(prober))
         forced = bytearray()
-        probe = native.fork(self._tracker)
         while len(forced) < limit:
-            allowed = native.allowed_ids(probe)
+            allowed = native.allowed_ids(prober)
             if len(allowed) != 1 or allowed[0] >= native.BYTE_END:
                 break
             forced.append(allowed[0])
-            native.accepts(probe, letters(bytes(forced[-1:])).encode())
+            native.feed(prober, letters(bytes(allowed)).encode())
         return bytes(forced)
 
     def _accept(self, spelling: bytes) -> bool:
