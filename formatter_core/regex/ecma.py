@@ -33,7 +33,7 @@ _LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _CONTROLS = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B}
 _HYPHEN = classes.single(0x2D)
 _PLAIN_RUN = re.compile(r"[^\\.+*?()|\[{^$\ud800-\udfff]+")
-_COUNT = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
+_COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _GROUP = re.compile(r"\?(?:<([\w$]+)>|([ims]*)(-[ims]*)?:|(<?[=!]))")
 _PAIR = r"([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})"
 _CODE_UNITS = re.compile(r"u(?:\{([0-9A-Fa-f]+)\}|" + _PAIR + "|([0-9A-Fa-f]{4}))")
@@ -106,7 +106,7 @@ class _EcmaReader(Scanner):
         start = self.at
         minimum, maximum = {"*": (0, None), "+": (1, None), "?": (0, 1)}[self.pattern[start]]
         self.at += 1
-        self.repeat(minimum, maximum, not self.take("?"), start)
+        self._repeat(minimum, maximum, start)
 
     def _read_count(self) -> None:
         start = self.at
@@ -117,7 +117,11 @@ class _EcmaReader(Scanner):
         minimum = self._number(count[1])
         maximum = minimum if count[2] is None else self._number(count[3]) if count[3] else None
         self.at = count.end()
+        self._repeat(minimum, maximum, start)
+
+    def _repeat(self, minimum: int, maximum: int | None, start: int) -> None:
         self.repeat(minimum, maximum, not self.take("?"), start)
+        self.forbid_quantifier()
 
     def _number(self, digits: str) -> int:
         """A count; one with more digits than matter is only known to be too large."""

@@ -34,7 +34,7 @@ _FLAGS = {
 }
 _META = r"\.+*?()|[]{}^$#&-~"
 _PLAIN_RUN = re.compile(r"[^\\.+*?()|\[\]{}^$\ud800-\udfff]+")
-_COUNT = re.compile(r"\{\s*(\d*)\s*(?:(,)\s*(\d*)\s*)?\}")
+_COUNT = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
 
 
 def parse_rust(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Node:
@@ -138,9 +138,9 @@ class _RustReader(ClassReader):
     def _read_count(self) -> None:
         start = self.at
         count = _COUNT.match(self.pattern, start)
-        if count is None or not (count[1] or count[3]):
-            raise self.error("a repeat is `{m}`, `{m,}`, `{,n}` or `{m,n}`; write `\\{` to mean the character", start)
-        minimum = self._number(count[1] or "0")
+        if count is None:
+            raise self.error("a repeat is `{m}`, `{m,}` or `{m,n}`; write `\\{` to mean the character", start)
+        minimum = self._number(count[1])
         maximum = minimum if count[2] is None else self._number(count[3]) if count[3] else None
         self.at = count.end()
         self._repeat(minimum, maximum, start)

@@ -134,18 +134,23 @@ class ClassReader(Scanner):
         start = self.at
         low, is_class = self._read_single()
         self.skip_space()
-        if self.peek() != "-" or self._after_dash() in ("]", "-"):
+        if self.peek() != "-" or self._after_dash() in ("]", "-", ""):
             return low
         self.at += 1
         self.skip_space()
-        if not self.peek():
-            raise self.error("a class is not closed", start)
         high, high_is_class = self._read_single()
         if is_class or high_is_class:
             raise self.error("a range in a class goes from one character to another; write `\\-` for a hyphen", start)
         if low[0][0] > high[0][0]:
             raise self.error("a range in a class ends before it begins", start)
         return classes.ranges_of([(low[0][0], high[0][0])])
+
+    def _read_single(self) -> tuple[Ranges, bool]:
+        start = self.at
+        ranges, is_class = self._read_unchecked()
+        if ranges and ranges[-1][1] > 0x7F and not self.flags & UNICODE:
+            raise self.error("a class under (?-u) is ASCII; leave (?-u) out", start)
+        return ranges, is_class
 
     def _after_dash(self) -> str:
         before = self.at
@@ -155,7 +160,7 @@ class ClassReader(Scanner):
         self.at = before
         return found
 
-    def _read_single(self) -> tuple[Ranges, bool]:
+    def _read_unchecked(self) -> tuple[Ranges, bool]:
         if self.peek() == "\\":
             if self.peek(1) in ("b", "B", "A", "z", "<", ">"):
                 raise self.error(f"`\\{self.peek(1)}` is no character and cannot stand in a class", self.at)
@@ -189,7 +194,8 @@ class ClassReader(Scanner):
     def _read_hexadecimal(self, start: int, digits: int) -> int:
         """`\\x41`, `\\u0041`, `\\U00000041`, and each with any number of digits in braces."""
         self.skip_space()
-        if self.peek() == "{":
+        braced = self.peek() == "{"
+        if braced:
             end = self.pattern.find("}", self.at)
             text = self.pattern[self.at + 1 : end] if end >= 0 else ""
             self.at = end + 1
@@ -203,7 +209,7 @@ class ClassReader(Scanner):
         code = int(text, 16)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.error(f"U+{code:04X} is not a Unicode character", start)
-        if digits == 2 and code > 0x7F and len(text) == 2 and not self.flags & UNICODE:
+        if digits == 2 and not braced and code > 0x7F and not self.flags & UNICODE:
             raise self.error("a byte above 7F under (?-u) is not UTF-8; leave (?-u) out", start)
         return code
 
