@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import EngineUnavailable, InvalidFormat
 
 __all__ = ["choose_engine"]
 
-_INSTALL_KBNF = "install the kbnf package (pip install kbnf==0.4.2)"
+_log = logging.getLogger("formatter_core")
+
+_REMEDIES = {
+    "native": "install Rust's cargo and formatter-core again, so that the native engine is built",
+    "kbnf": "install the kbnf package (pip install kbnf==0.4.2)",
+}
 
 
 def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
-    """The grammar engine of that name, or the given one.
+    """The grammar engine of that name, or the given one; `"auto"` is the native one, or else the kbnf package.
 
     Raises:
         EngineUnavailable: it is not there.
@@ -19,10 +27,30 @@ def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
     """
     if not isinstance(engine, str):
         return engine
-    if engine not in ("auto", "kbnf"):
-        raise InvalidFormat(f"there is no grammar engine {engine!r}; use 'auto' or 'kbnf'")
+    if engine not in ("auto", *_REMEDIES):
+        raise InvalidFormat(f"there is no grammar engine {engine!r}; use 'auto', 'native' or 'kbnf'")
+    for name in _REMEDIES if engine == "auto" else (engine,):
+        found = _find(name)
+        if found is not None:
+            if engine == "auto" and name == "kbnf":
+                _notice_slow_engine()
+            return found
+    raise EngineUnavailable(engine, list(_REMEDIES.values()) if engine == "auto" else [_REMEDIES[engine]])
+
+
+@cache
+def _find(name: str) -> GrammarEngine | None:
+    # Imported when first asked for: neither the library nor the package is needed to work with formats alone.
+    if name == "native":
+        from formatter_core.engine.native import NativeEngine
+
+        return NativeEngine() if NativeEngine.available() else None
     from formatter_core.engine.kbnf_package import KbnfEngine
 
-    if KbnfEngine.available():
-        return KbnfEngine()
-    raise EngineUnavailable(engine, [_INSTALL_KBNF])
+    return KbnfEngine() if KbnfEngine.available() else None
+
+
+@cache
+def _notice_slow_engine() -> None:
+    """Say it once a process."""
+    _log.warning("the native grammar engine is not built, so the kbnf package computes the masks: exact, but slower")

@@ -43,7 +43,7 @@ def _engine(name: str):
     return NativeEngine()
 
 
-@pytest.fixture(scope="session", params=["oracle", "kbnf"])
+@pytest.fixture(scope="session", params=["oracle", "kbnf", "native"])
 def compiler(request: pytest.FixtureRequest, vocabulary: Vocabulary):
     """A compiler on each grammar engine in turn."""
     from formatter_core.compiler import Compiler
