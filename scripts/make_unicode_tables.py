@@ -24,14 +24,55 @@ TARGET = Path(__file__).parent.parent / "formatter_core" / "regex" / "_tables.py
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
 BINARY = [
-    "alphabetic", "asciihexdigit", "bidicontrol", "bidimirrored", "cased", "caseignorable", "changeswhencasefolded",
-    "changeswhencasemapped", "changeswhenlowercased", "changeswhentitlecased", "changeswhenuppercased", "dash",
-    "defaultignorablecodepoint", "deprecated", "diacritic", "emoji", "emojicomponent", "emojimodifier",
-    "emojimodifierbase", "emojipresentation", "extendedpictographic", "extender", "graphemebase", "graphemeextend",
-    "hexdigit", "idcontinue", "idstart", "ideographic", "idsbinaryoperator", "idstrinaryoperator", "joincontrol",
-    "logicalorderexception", "lowercase", "math", "noncharactercodepoint", "patternsyntax", "patternwhitespace",
-    "quotationmark", "radical", "regionalindicator", "sentenceterminal", "softdotted", "terminalpunctuation",
-    "unifiedideograph", "uppercase", "variationselector", "whitespace", "xidcontinue", "xidstart",
+    "alphabetic",
+    "asciihexdigit",
+    "bidicontrol",
+    "bidimirrored",
+    "cased",
+    "caseignorable",
+    "changeswhencasefolded",
+    "changeswhencasemapped",
+    "changeswhenlowercased",
+    "changeswhentitlecased",
+    "changeswhenuppercased",
+    "dash",
+    "defaultignorablecodepoint",
+    "deprecated",
+    "diacritic",
+    "emoji",
+    "emojicomponent",
+    "emojimodifier",
+    "emojimodifierbase",
+    "emojipresentation",
+    "extendedpictographic",
+    "extender",
+    "graphemebase",
+    "graphemeextend",
+    "hexdigit",
+    "idcontinue",
+    "idstart",
+    "ideographic",
+    "idsbinaryoperator",
+    "idstrinaryoperator",
+    "joincontrol",
+    "logicalorderexception",
+    "lowercase",
+    "math",
+    "noncharactercodepoint",
+    "patternsyntax",
+    "patternwhitespace",
+    "quotationmark",
+    "radical",
+    "regionalindicator",
+    "sentenceterminal",
+    "softdotted",
+    "terminalpunctuation",
+    "unifiedideograph",
+    "uppercase",
+    "variationselector",
+    "whitespace",
+    "xidcontinue",
+    "xidstart",
 ]
 HEADER = '''"""Unicode properties. Made by scripts/make_unicode_tables.py; do not edit.
 
@@ -44,6 +85,7 @@ the range before. Names are in lower case, without spaces, hyphens and underscor
 
 from __future__ import annotations
 
+# fmt: off
 '''
 
 

@@ -9,6 +9,7 @@ the range before. Names are in lower case, without spaces, hyphens and underscor
 
 from __future__ import annotations
 
+# fmt: off
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 
 CATEGORIES: dict[str, str] = {

@@ -42,7 +42,9 @@ def test_surrogates_belong_to_no_set() -> None:
     assert classes.negation(classes.NONE) == classes.ALL
 
 
-@pytest.mark.parametrize("name", ["lu", "ll", "lt", "lm", "lo", "mn", "nd", "nl", "pc", "pd", "sc", "sm", "zs", "cc", "cf"])
+@pytest.mark.parametrize(
+    "name", ["lu", "ll", "lt", "lm", "lo", "mn", "nd", "nl", "pc", "pd", "sc", "sm", "zs", "cc", "cf"]
+)
 def test_categories_agree_with_python_where_it_knows_the_character(name: str) -> None:
     found = members(classes.category(name) or ())
     assigned = {code for code in found if unicodedata.category(chr(code)) != "Cn"}

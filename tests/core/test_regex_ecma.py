@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -187,7 +189,5 @@ def test_the_node_is_plain_and_small_where_the_pattern_is() -> None:
 @given(st.text(st.sampled_from("ab^$.|()[]{}*+?\\-,:<=!ksbBwdpu1{L} é\n"), max_size=14))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_a_pattern_or_a_named_error(text: str) -> None:
-    try:
+    with suppress(FormatterError):
         Automaton(parse_ecma(text, Limits(nodes=20_000))).matches(b"ab")
-    except FormatterError:
-        pass
