@@ -34,49 +34,76 @@ class Generation:
         self._formats = formats
         self._pools = {compiled: StatePool(compiled) for compiled in formats if compiled is not None}
 
-    def keys(self, input_ids: torch.Tensor) -> list[bytes] | None:
+    def continued_by(self, input_ids: torch.Tensor) -> list[bytes | None] | None:
+        """The generated tokens of each row, if at most the last one was not seen before; else None.
+
+        Every loop of transformers goes on one token at a time, drafts included. The beam search of 4.x refills the
+        rows of a prompt that is done from the first row of the batch, whatever that row's prompt is; what such a
+        row is offered does not matter, and None stands for its tokens.
+        """
+        if input_ids.shape[0] != self.prompts.shape[0] or input_ids.shape[1] < self.prompts.shape[1]:
+            return None
+        width = self.prompts.shape[1]
+        begun = (input_ids[:, :width] == self.prompts).all(dim=1).tolist()
+        keys: list[bytes | None] = []
+        for row, (is_own, key) in enumerate(zip(begun, _keys(input_ids[:, width:]), strict=True)):
+            if is_own and self._new_tokens(row, key) <= 1:
+                keys.append(key)
+            elif key and torch.equal(input_ids[row, :width], self.prompts[0]) and self._new_tokens(0, key) <= 1:
+                keys.append(None)
+            else:
+                return None
+        return keys
+
+    def grown_to(self, input_ids: torch.Tensor) -> list[bytes | None] | None:
+        """The generated tokens of each row, if its format allows them all, however many are new; else None."""
+        if input_ids.shape[0] != self.prompts.shape[0]:
+            return None
+        keys = self.outputs(input_ids)
+        if keys is None:
+            return None
+        pairs = zip(keys, self._formats, strict=True)
+        is_allowed = all(self._pools[compiled].allows(key) for key, compiled in pairs if compiled is not None)
+        return list(keys) if is_allowed else None
+
+    def outputs(self, sequences: torch.Tensor) -> list[bytes] | None:
         """The generated tokens of each row; None where a row does not begin with its prompt.
 
-        There may be fewer or more rows than prompts were seen, as long as each prompt has its share of them.
+        There may be another number of rows than prompts were seen, as long as each prompt has its share of them.
         """
-        rows, width = input_ids.shape
-        seen, prompt_width = self.prompts.shape
-        if width < prompt_width:
+        rows, width = len(sequences), self.prompts.shape[1]
+        prompts = self.prompts[torch.arange(rows, device=self.prompts.device) * len(self.prompts) // max(rows, 1)]
+        if sequences.shape[1] < width or not torch.equal(sequences[:, :width], prompts):
             return None
-        prompts = self.prompts
-        if rows != seen:
-            prompts = prompts[torch.arange(rows, device=prompts.device) * seen // rows]
-        if not torch.equal(input_ids[:, :prompt_width], prompts):
-            return None
-        generated = input_ids[:, prompt_width:].cpu().numpy().astype(np.int64, order="C", copy=False)
-        return [row.tobytes() for row in generated]
+        return _keys(sequences[:, width:])
 
-    def continues(self, keys: list[bytes]) -> bool:
-        """Whether each row has at most one token that was not seen before, as every loop of transformers has it."""
-        return all(pool.new_tokens(key) <= 1 for pool, key in self._with_pools(keys))
-
-    def allows(self, keys: list[bytes]) -> bool:
-        """Whether each row's tokens are in its format, so that a loop may have appended several at once."""
-        return all(pool.allows(key) for pool, key in self._with_pools(keys))
-
-    def states(self, keys: list[bytes]) -> list[RowState | None]:
+    def states(self, keys: list[bytes | None]) -> list[RowState | None]:
         """The state of each row; None where the row has no format."""
-        found = {
-            compiled: pool.find(key for key, other in zip(keys, self._formats, strict=True) if other is compiled)
-            for compiled, pool in self._pools.items()
-        }
-        return [
-            None if compiled is None else found[compiled][key]
-            for key, compiled in zip(keys, self._formats, strict=True)
-        ]
+        wanted: dict[CompiledFormat, list[bytes]] = {compiled: [] for compiled in self._pools}
+        for key, compiled in zip(keys, self._formats, strict=True):
+            if key is not None and compiled is not None:
+                wanted[compiled].append(key)
+        found = {compiled: self._pools[compiled].find(its_keys) for compiled, its_keys in wanted.items()}
+        states: list[RowState | None] = []
+        for key, compiled in zip(keys, self._formats, strict=True):
+            if compiled is None:
+                states.append(None)
+            else:
+                states.append(RowState.off_format(compiled) if key is None else found[compiled][key])
+        return states
 
     def error_in(self, compiled: CompiledFormat, key: bytes) -> Exception | None:
-        """What ended the row of this key, if something went wrong with it."""
+        """What ended the row with these generated tokens, if something went wrong with it."""
         return self._pools[compiled].error_in(key)
 
-    def _with_pools(self, keys: list[bytes]) -> list[tuple[StatePool, bytes]]:
-        pairs = zip(keys, self._formats, strict=True)
-        return [(self._pools[compiled], key) for key, compiled in pairs if compiled is not None]
+    def _new_tokens(self, row: int, key: bytes) -> int:
+        compiled = self._formats[row]
+        return 0 if compiled is None else self._pools[compiled].new_tokens(key)
+
+
+def _keys(generated: torch.Tensor) -> list[bytes]:
+    ids = generated.cpu().numpy().astype(np.int64, order="C", copy=False)
+    return [row.tobytes() for row in ids]
 
 
 class Generations:
@@ -99,21 +126,20 @@ class Generations:
 
     def outputs(self, sequences: torch.Tensor) -> tuple[Generation, list[bytes]] | None:
         """The call that these finished sequences come from, and their generated tokens; None if none begins them."""
-        longest_first = sorted(self._generations, key=lambda generation: -generation.prompts.shape[1])
-        found = ((generation, generation.keys(sequences)) for generation in longest_first)
-        return next(((generation, keys) for generation, keys in found if keys is not None), None)
+        for generation in sorted(self._generations, key=lambda generation: -generation.prompts.shape[1]):
+            keys = generation.outputs(sequences)
+            if keys is not None:
+                return generation, keys
+        return None
 
-    def _find(self, input_ids: torch.Tensor) -> tuple[Generation, list[bytes]]:
-        begun = [
-            (generation, keys)
-            for generation in self._generations
-            if len(generation.prompts) == len(input_ids) and (keys := generation.keys(input_ids)) is not None
-        ]
-        for generation, keys in begun:
-            if generation.continues(keys):
+    def _find(self, input_ids: torch.Tensor) -> tuple[Generation, list[bytes | None]]:
+        for generation in self._generations:
+            keys = generation.continued_by(input_ids)
+            if keys is not None:
                 return generation, keys
-        for generation, keys in begun:
-            if generation.allows(keys):
+        for generation in self._generations:
+            keys = generation.grown_to(input_ids)
+            if keys is not None:
                 return generation, keys
-        generation = Generation(input_ids, formats_of_rows(self._formats, len(input_ids)))
-        return generation, [b""] * len(input_ids)
+        rows = len(input_ids)
+        return Generation(input_ids, formats_of_rows(self._formats, rows)), [b""] * rows

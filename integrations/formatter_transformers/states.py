@@ -55,6 +55,13 @@ class RowState:
         self._accepted = 0
         self.failed_at = 0
 
+    @classmethod
+    def off_format(cls, compiled: CompiledFormat) -> RowState:
+        """The state of a row that nobody will read."""
+        state = cls(compiled.formatter())
+        state.key = bytes(_ID.itemsize)
+        return state
+
     @property
     def is_off_format(self) -> bool:
         """Whether a token came that the format does not allow."""
@@ -113,21 +120,25 @@ class StatePool:
         self._states: OrderedDict[bytes, RowState] = OrderedDict()
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, RowState]:
-        """The state of each key: the nearest state is moved along, or copied where several rows come from it."""
+        """The state of each key.
+
+        A state goes along with the one row that goes on from it; a row that goes on from elsewhere gets a copy, so that
+        no other row's state is taken back.
+        """
         wanted = dict.fromkeys(keys)
         children = Counter(_parent(key) for key in wanted if key not in self._states)
         found: dict[bytes, RowState] = {}
         for key in wanted:
             state = self._states.get(key)
             if state is None:
-                source = self.nearest(key)
-                if source is None:
+                parent, nearest = _parent(key), self.nearest(key)
+                if nearest is None:
                     state = RowState(self.compiled.formatter())
-                elif source.key in wanted or children[source.key] > 1:
-                    children[source.key] -= 1
-                    state = source.fork()
+                elif nearest.key == parent and children[parent] == 1:
+                    state = self._states.pop(parent)
                 else:
-                    state = self._states.pop(source.key)
+                    state = nearest.fork()
+                children[parent] -= 1
                 state.follow(key)
                 self._states[key] = state
             self._states.move_to_end(key)

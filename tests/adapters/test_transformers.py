@@ -123,16 +123,18 @@ class TestRows:
 
 
 class TestBeams:
+    @pytest.mark.parametrize("refill", [False, True])
     @pytest.mark.parametrize("groups", [1, 3])
     @pytest.mark.parametrize("seed", range(4))
-    def test_rows_that_change_places(self, compiler, loops, seed, groups) -> None:
+    def test_rows_that_change_places(self, compiler, loops, seed, groups, refill) -> None:
         loops.seed = seed
-        patterns = [LIST, NUMBER]
+        patterns = [LIST, WORD, NUMBER]
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(pattern)) for pattern in patterns])
-        prompts = prompts_of("one", "three")
-        rows = loops.beams(processor, prompts, beams=4, groups=groups)
-        for pattern, text in zip(patterns, texts_of(rows, prompts.shape[1]), strict=True):
-            assert re.fullmatch(pattern, text)
+        for texts in (("one", "two", "three"), ("the same", "the same", "the same")):
+            prompts = prompts_of(*texts)
+            rows = loops.beams(processor, prompts, beams=4, groups=groups, refill=refill)
+            for pattern, text in zip(patterns, texts_of(rows, prompts.shape[1]), strict=True):
+                assert re.fullmatch(pattern, text)
 
 
 def repeats_itself(row: list[int]) -> list[int]:

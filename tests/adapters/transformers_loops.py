@@ -72,40 +72,47 @@ class Loops:
                 break
         return rows
 
-    def beams(self, processor: Processor, prompts: torch.Tensor, *, beams: int, groups: int = 1) -> torch.Tensor:
-        """The best beam of each prompt. Rows change places; with several groups, each group has calls of its own."""
-        rows = prompts.repeat_interleave(beams, dim=0)
-        states = [rows[:, :].view(len(prompts), beams, -1) for _ in range(groups)]
+    def beams(
+        self, processor: Processor, prompts: torch.Tensor, *, beams: int, groups: int = 1, refill: bool = False
+    ) -> torch.Tensor:
+        """The first beam of each prompt that ends.
+
+        Rows change places; with several groups, each group has calls of its own. With `refill`, the rows of a prompt
+        that is done are copies of the first row, whatever its prompt, as in transformers 4.
+        """
+        states = [prompts.repeat_interleave(beams, dim=0).view(len(prompts), beams, -1) for _ in range(groups)]
         totals = [torch.full((len(prompts), beams), -1e9) for _ in range(groups)]
         for total in totals:
             total[:, 0] = 0
-        best: list[tuple[float, torch.Tensor]] = [(float("-inf"), prompts[0])] * len(prompts)
+        ended: dict[int, torch.Tensor] = {}
         for _ in range(self.max_new_tokens):
             for group in range(groups):
                 flat = states[group].flatten(0, 1)
                 scores = self.scores(processor, flat, self.logits(flat).log_softmax(-1))
                 summed = totals[group][:, :, None] + scores.view(len(prompts), beams, -1)
                 top, index = summed.flatten(1).topk((1 + len(self.end_ids)) * beams)
-                states[group], totals[group] = self._next(states[group], top, index, beams, best)
-            if all(bool((total < -1e8).all()) for total in totals):
+                following = []
+                for prompt in range(len(prompts)):
+                    if refill and prompt in ended:
+                        filler = torch.cat([states[group][0, 0], torch.tensor([self.pad_id])])
+                        following.append(filler.repeat(beams, 1))
+                        continue
+                    going = []
+                    for total, place in zip(top[prompt].tolist(), index[prompt].tolist(), strict=True):
+                        beam, token = divmod(place, self.width)
+                        sequence = torch.cat([states[group][prompt, beam], torch.tensor([token])])
+                        if token not in self.end_ids:
+                            going.append((total, sequence))
+                        elif total > -1e8:
+                            ended.setdefault(prompt, sequence)
+                    following.append(torch.stack([sequence for _, sequence in going[:beams]]))
+                    totals[group][prompt] = torch.tensor([total for total, _ in going[:beams]])
+                states[group] = torch.stack(following)
+            if len(ended) == len(prompts):
                 break
-        width = max(len(sequence) for _, sequence in best)
-        return torch.stack([torch.nn.functional.pad(row, (0, width - len(row)), value=self.pad_id) for _, row in best])
-
-    def _next(self, state, top, index, beams, best):
-        rows, totals = [], []
-        for prompt in range(len(state)):
-            going = []
-            for total, place in zip(top[prompt].tolist(), index[prompt].tolist(), strict=True):
-                beam, token = divmod(place, self.width)
-                sequence = torch.cat([state[prompt, beam], torch.tensor([token])])
-                if token not in self.end_ids:
-                    going.append((total, sequence))
-                elif total / len(sequence) > best[prompt][0] and total > -1e8:
-                    best[prompt] = (total / len(sequence), sequence)
-            rows.append(torch.stack([sequence for _, sequence in going[:beams]]))
-            totals.append([total for total, _ in going[:beams]])
-        return torch.stack(rows), torch.tensor(totals)
+        width = max(map(len, ended.values()))
+        rows = [ended[prompt] for prompt in range(len(prompts))]
+        return torch.stack([torch.nn.functional.pad(row, (0, width - len(row)), value=self.pad_id) for row in rows])
 
     def drafted(
         self, processor: Processor, prompt: torch.Tensor, draft: Callable[[list[int]], list[int]]

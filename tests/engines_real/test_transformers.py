@@ -150,11 +150,13 @@ class TestModes:
         assert processor.results(output)[1] is None
 
     def test_beam_sampling(self, tokenizer, llama) -> None:
-        wide = Case(formats.regex(r"[a-j ]{20,40}"), matches(r"[a-j ]{20,40}"))
-        processor = create_logits_processor(tokenizer, wide.format, model=llama)
+        """In a format that always has many continuations: transformers 4 cannot draw more beams than there are."""
+        processor = create_logits_processor(tokenizer, formats.regex(r"[a-j ]{20,}"), model=llama)
         inputs = inputs_of(tokenizer)
         output = llama.generate(**inputs, do_sample=True, num_beams=3, max_new_tokens=60, logits_processor=[processor])
-        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [wide])
+        for result in processor.results(output):
+            assert re.fullmatch(r"[a-j ]{20,}", result.text)
+            assert result.ended in ("end", "length")
 
     def test_groups_of_beams(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, [case.format for case in CASES[:2]], model=llama)
