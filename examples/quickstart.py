@@ -8,7 +8,6 @@ python examples/quickstart.py --model some/model       # any causal model that t
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 from formatter_transformers import create_logits_processor, create_vocabulary
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from formatter_core import CompiledFormat, Compiler, FormatterBuilder, formats
 
@@ -114,7 +114,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=0, help="print a table over this many samples of each format")
     options = parser.parse_args()
 
-    logging.getLogger("transformers").setLevel(logging.ERROR)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     writer = Writer(options.model, options.temperature)
     for title, cue, wanted in TASKS:
         show(writer, title, f"{options.sentence}\n{cue}", wanted)

@@ -1,4 +1,4 @@
-"""Train the model of examples/tiny_model: one sentence in, one line out, in about ten minutes on two CPU cores.
+"""Train the model of examples/tiny_model: one sentence in, one line out, in about five minutes on one CPU core.
 
 Each prompt is a sentence about a person, and on the next line comes what can be said about that person in JSON, or
 after a cue in another way::
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "tiny_model")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--tokens", type=int, default=448, help="size of the vocabulary")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)

@@ -26,7 +26,7 @@ SCHEMA = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "maxLength": 5},
-        "tags": {"type": "array", "items": {"enum": ["abc", "été", 1, None]}, "maxItems": 3},
+        "tags": {"type": "array", "items": {"enum": ["abc", "été", True, None]}, "maxItems": 3},
         "ok": {"type": "boolean"},
     },
     "required": ["name", "ok"],
@@ -214,6 +214,34 @@ class TestDrafts:
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
         if not sample:
             assert output.tolist() == llama.generate(**inputs, **options).tolist()
+
+    def test_an_assistant_with_a_tokenizer_of_its_own(self, tokenizer, llama) -> None:
+        """The assistant's calls of the processor have ids of another vocabulary; they must not disturb the model's."""
+        other = trained_tokenizer(size=400)
+        processor = create_logits_processor(tokenizer, CASES[1].format, model=llama)
+        inputs = inputs_of(tokenizer, ["a prompt"])
+        output = llama.generate(
+            **inputs,
+            do_sample=False,
+            max_new_tokens=300,
+            logits_processor=[processor],
+            assistant_model=random_model("llama", other, seed=5),
+            tokenizer=tokenizer,
+            assistant_tokenizer=other,
+        )
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[1]])
+        assert processor.results(output)[0].is_complete
+
+
+class TestEncoderDecoder:
+    @pytest.mark.parametrize("mode", ["greedy", "several outputs", "beams"])
+    def test_the_decoder_is_constrained(self, tokenizer, mode) -> None:
+        model = random_model("t5", tokenizer)
+        processor = create_logits_processor(tokenizer, [case.format for case in CASES], model=model)
+        inputs = inputs_of(tokenizer)
+        output = model.generate(**inputs, **MODES[mode], max_new_tokens=300, logits_processor=[processor])
+        texts = check(tokenizer, model, output, 1, CASES)
+        assert [result.text for result in processor.results(output)] == texts
 
 
 class TestEnds:

@@ -7,13 +7,21 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 #: Logits that no token of the tokenizer has.
 TAIL = 64
 
 
-def trained_tokenizer() -> PreTrainedTokenizerFast:
+def trained_tokenizer(size: int = 500) -> PreTrainedTokenizerFast:
     """A byte-level BPE with every byte, two end ids and a padding id."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(300)]
@@ -23,7 +31,7 @@ def trained_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=500,
+        vocab_size=size,
         special_tokens=["<|end|>", "<|turn|>", "<|pad|>"],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
@@ -53,6 +61,19 @@ def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
             initializer_range=0.2,
         )
         model = LlamaForCausalLM(config)
+    elif kind == "t5":
+        config = T5Config(
+            vocab_size=width,
+            d_model=64,
+            d_kv=16,
+            d_ff=96,
+            num_layers=2,
+            num_heads=4,
+            initializer_factor=3.0,
+            pad_token_id=tokenizer.pad_token_id,
+            decoder_start_token_id=tokenizer.pad_token_id,
+        )
+        model = T5ForConditionalGeneration(config)
     else:
         config = GPT2Config(
             vocab_size=width, n_embd=64, n_layer=2, n_head=4, n_positions=1024, initializer_range=0.2, bos_token_id=0
