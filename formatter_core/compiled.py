@@ -76,7 +76,7 @@ class CompiledFormat:
         return Formatter(self, chosen)
 
     def parse(self, text: str | bytes) -> Result:
-        """What the format makes of a text, without tokens; `Result.value` raises where the text is not in the format."""
+        """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
         match = parse(self.lowered.grammar, data, self.limits)
         missing = None if match is not None else self._what_is_missing(data)

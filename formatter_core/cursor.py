@@ -19,9 +19,9 @@ class Cursor:
     """A formatter that follows a list of kept token ids, however the inference engine changes that list.
 
     Tokens may be appended, several at once, taken back, cleared, or come back after a preemption; the list may hold
-    drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow is
-    never an exception here: it is kept as `error`, and the sequence is offered nothing but its end until the list no
-    longer holds that token.
+    drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow
+    is never an exception here: it is kept as `error`, and the sequence is offered nothing but its end until the list
+    no longer holds that token.
 
     Attributes:
         formatter: the state after the tokens that were accepted.
@@ -55,10 +55,10 @@ class Cursor:
         if self.error is None:
             try:
                 self.formatter.fill_bitmask(row)
-                return
             except FormatterError as error:
                 self.error = error
-        self._fill_end_only(row)
+        if self.error is not None:
+            self._fill_end_only(row)
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
         """Masks for the token now and the one after each draft; returns how many drafts the format allows.

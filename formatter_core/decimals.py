@@ -26,7 +26,9 @@ def integers(minimum: Decimal | None = None, maximum: Decimal | None = None) -> 
     if high is None or high >= 0:
         found.append(_whole(max(low or 0, 0), high))
     if low is None or low < 0:
-        found.append(Sequence((_MINUS, _whole(max(-high, 1) if high is not None else 1, None if low is None else -low))))
+        found.append(
+            Sequence((_MINUS, _whole(max(-high, 1) if high is not None else 1, None if low is None else -low)))
+        )
     return Choice(tuple(found))
 
 
@@ -46,8 +48,16 @@ def numbers(
         found.append(_magnitudes(low if low is not None and low.value >= 0 else zero, high))
     if low is None or low.value < 0:
         # copy_negate, because a minus sign would round a Decimal to the context's precision.
-        nearest = _Bound(high.value.copy_negate(), high.strict) if high is not None and high.value < 0 else _Bound(Decimal(0), True)
-        found.append(Sequence((_MINUS, _magnitudes(nearest, None if low is None else _Bound(low.value.copy_negate(), low.strict)))))
+        nearest = (
+            _Bound(high.value.copy_negate(), high.strict)
+            if high is not None and high.value < 0
+            else _Bound(Decimal(0), True)
+        )
+        found.append(
+            Sequence(
+                (_MINUS, _magnitudes(nearest, None if low is None else _Bound(low.value.copy_negate(), low.strict)))
+            )
+        )
     return Choice(tuple(found))
 
 

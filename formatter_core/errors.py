@@ -142,9 +142,7 @@ class LimitExceeded(FormatterError):
         self.limit = limit
         self.maximum = maximum
         self.what = what
-        super().__init__(
-            f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit"
-        )
+        super().__init__(f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit")
 
 
 class InvalidVocabulary(FormatterError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Formatter"]
 
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+#: What was accepted in one step: bytes, or the id of a token that has none.
+Part: TypeAlias = bytes | int
+
+
+def _exclusive(
+    method: Callable[Concatenate[Formatter, Parameters], Returned],
+) -> Callable[Concatenate[Formatter, Parameters], Returned]:
+    """The method, one call at a time: overlapping ones raise `ConcurrentUse`."""
+
+    @functools.wraps(method)
+    def guarded(self: Formatter, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        if not self._busy.acquire(False):
+            raise ConcurrentUse("a formatter is one thread's at a time; give each thread a fork of its own")
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._busy.release()
+
+    return cast(Callable[Concatenate[Formatter, Parameters], Returned], guarded)
+
 
 class Formatter:
     """The state of one sequence: which tokens may come next, and what has come.
@@ -33,7 +56,7 @@ class Formatter:
         self.compiled = compiled
         self.end_ids = end_ids
         self._state = compiled.engine_grammar.start()
-        self._steps: list[int | bytes] = []
+        self._steps: list[Part] = []
         self._ends = 0  # how many of the last steps are end ids
         self._busy = threading.Lock()
 
@@ -42,6 +65,7 @@ class Formatter:
 
     # --- masks -------------------------------------------------------------------------------------------------
 
+    @_exclusive
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """Write the mask of the tokens that may come next: bit `i % 32` of word `i // 32` is set when token `i` may.
 
@@ -53,86 +77,85 @@ class Formatter:
             BitmaskTooNarrow: an allowed token lies past the end of the row.
             InvalidBitmask: the row is of another kind.
         """
-        with self._exclusive():
-            self._fill(row)
+        self._fill(row)
 
+    @_exclusive
     def step(self, token_id: int, row: NDArray[np.int32]) -> None:
         """`accept_token`, then `fill_bitmask`."""
-        with self._exclusive():
-            self._accept(token_id)
-            self._fill(row)
+        self._accept(token_id)
+        self._fill(row)
 
+    @_exclusive
     def allowed_tokens(self) -> list[int]:
         """The ids of the tokens that may come next, sorted."""
-        with self._exclusive():
-            row = self._new_row()
-            self._fill(row)
-            return bitmask.allowed_ids(row)
+        row = self._new_row()
+        self._fill(row)
+        return bitmask.allowed_ids(row)
 
     # --- steps -------------------------------------------------------------------------------------------------
 
+    @_exclusive
     def accept_token(self, token_id: int) -> None:
         """Append one token.
 
         Raises:
             TokenRejected: it is not allowed here; nothing was changed.
         """
-        with self._exclusive():
-            self._accept(token_id)
+        self._accept(token_id)
 
+    @_exclusive
     def accept_bytes(self, data: bytes) -> None:
         """Append bytes that came without a token, as one step.
 
         Raises:
             TokenRejected: they are not allowed here; nothing was changed.
         """
-        with self._exclusive():
-            if self._ends or not self._state.accept_bytes(bytes(data)):
-                reason = "the sequence has ended" if self._ends else f"the bytes {bytes(data)!r} do not continue it"
-                raise TokenRejected(-1, position=len(self._steps), reason=reason)
-            self._steps.append(bytes(data))
+        if self._ends or not self._state.accept_bytes(bytes(data)):
+            reason = "the sequence has ended" if self._ends else f"the bytes {bytes(data)!r} do not continue it"
+            raise TokenRejected(-1, position=len(self._steps), reason=reason)
+        self._steps.append(bytes(data))
 
+    @_exclusive
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
         """Append tokens up to the first one that is not allowed; returns how many were taken."""
-        with self._exclusive():
-            return self._accept_while_allowed(token_ids)
+        return self._accept_while_allowed(token_ids)
 
+    @_exclusive
     def count_valid(self, token_ids: Iterable[int]) -> int:
         """How many of the tokens `accept_tokens` would take; nothing is changed."""
-        with self._exclusive():
-            taken = self._accept_while_allowed(token_ids)
-            self._rollback(taken)
-            return taken
+        taken = self._accept_while_allowed(token_ids)
+        self._rollback(taken)
+        return taken
 
+    @_exclusive
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` steps, end ids included.
 
         Raises:
             InvalidFormat: there are not that many.
         """
-        with self._exclusive():
-            if not 0 <= steps <= len(self._steps):
-                raise InvalidFormat(f"cannot undo {steps} steps of {len(self._steps)}; ask for at most that many")
-            self._rollback(steps)
+        if not 0 <= steps <= len(self._steps):
+            raise InvalidFormat(f"cannot undo {steps} steps of {len(self._steps)}; ask for at most that many")
+        self._rollback(steps)
 
+    @_exclusive
     def reset(self) -> None:
         """Begin again with the empty text."""
-        with self._exclusive():
-            self._state = self.compiled.engine_grammar.start()
-            self._steps.clear()
-            self._ends = 0
+        self._state = self.compiled.engine_grammar.start()
+        self._steps.clear()
+        self._ends = 0
 
+    @_exclusive
     def fork(self) -> Formatter:
         """An independent formatter in the same state, rollback history included."""
-        with self._exclusive():
-            copy = Formatter.__new__(Formatter)
-            copy.compiled = self.compiled
-            copy.end_ids = self.end_ids
-            copy._state = self._state.fork()
-            copy._steps = self._steps.copy()
-            copy._ends = self._ends
-            copy._busy = threading.Lock()
-            return copy
+        copy = Formatter.__new__(Formatter)
+        copy.compiled = self.compiled
+        copy.end_ids = self.end_ids
+        copy._state = self._state.fork()
+        copy._steps = self._steps.copy()
+        copy._ends = self._ends
+        copy._busy = threading.Lock()
+        return copy
 
     # --- where it stands ---------------------------------------------------------------------------------------
 
@@ -142,26 +165,26 @@ class Formatter:
         return self._ends > 0
 
     @property
+    @_exclusive
     def can_stop(self) -> bool:
         """Whether the text so far is complete."""
-        with self._exclusive():
-            return self._state.can_stop()
+        return self._state.can_stop()
 
     @property
+    @_exclusive
     def must_stop(self) -> bool:
         """Whether the text so far is complete and no token of text may follow."""
-        with self._exclusive():
-            return self._must_stop()
+        return self._must_stop()
 
+    @_exclusive
     def forced_bytes(self) -> bytes:
-        """The longest byte string that begins every completion; empty when `can_stop`; it may end inside a character."""
-        with self._exclusive():
-            return b"" if self._ends else self._state.forced_bytes(self.compiled.limits.forced_bytes)
+        """The longest byte string that begins every completion; b"" when `can_stop`; it may end inside a character."""
+        return b"" if self._ends else self._state.forced_bytes(self.compiled.limits.forced_bytes)
 
+    @_exclusive
     def explain(self, token_id: int) -> str:
         """Why a token is allowed or not: the text so far, what is expected, and where in the format."""
-        with self._exclusive():
-            return self._explain(token_id)
+        return self._explain(token_id)
 
     # --- what has come -----------------------------------------------------------------------------------------
 
@@ -185,6 +208,7 @@ class Formatter:
         """The captured values of the text so far, by name; empty until it is complete."""
         return self.result().captures
 
+    @_exclusive
     def result(self, ended: Ended | None = None) -> Result:
         """The outcome so far.
 
@@ -194,23 +218,13 @@ class Formatter:
         A text is complete when it is in the format and was ended by the format's own rules: by an end id, or
         because nothing may follow.
         """
-        with self._exclusive():
-            how: Ended | None = "end" if ended is None and self._ends else ended
-            complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
-            match = parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits) if complete else None
-            missing = None if match is not None else self._what_is_missing(how)
-            return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match)
+        how: Ended | None = "end" if ended is None and self._ends else ended
+        complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
+        match = parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits) if complete else None
+        missing = None if match is not None else self._what_is_missing(how)
+        return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match)
 
     # --- inside ------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise ConcurrentUse("a formatter is one thread's at a time; give each thread a fork of its own")
-        try:
-            yield
-        finally:
-            self._busy.release()
 
     def _new_row(self) -> NDArray[np.int32]:
         return np.zeros(self.compiled.vocabulary.words, dtype=np.int32)
@@ -277,10 +291,10 @@ class Formatter:
         bitmask.clear_ids(row, self.end_ids)
         return not row.any()
 
-    def _parts(self) -> list[bytes | int]:
+    def _parts(self) -> list[Part]:
         """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
         vocabulary = self.compiled.vocabulary
-        parts: list[bytes | int] = []
+        parts: list[Part] = []
         for step in self._steps[: len(self._steps) - self._ends]:
             if isinstance(step, int):
                 text = vocabulary.text_token(step)

@@ -171,8 +171,20 @@ class Token:
     token_id: int
 
 
-Node: TypeAlias = Union[  # noqa: UP007 (the classes above refer to it before it exists)
-    Bytes, Chars, Sequence, Choice, Repeat, Intersection, Complement, Shortest, Substring, Terminal, Reference, Capture, Token
+Node: TypeAlias = Union[
+    Bytes,
+    Chars,
+    Sequence,
+    Choice,
+    Repeat,
+    Intersection,
+    Complement,
+    Shortest,
+    Substring,
+    Terminal,
+    Reference,
+    Capture,
+    Token,
 ]
 
 EMPTY = Sequence(())

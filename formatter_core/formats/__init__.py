@@ -1,4 +1,4 @@
-"""The formats, each made by a function; every one can be compiled, parsed, nested in others, and goes to JSON and back."""
+"""The formats, each made by a function; every one can be compiled, parsed, nested, and goes to JSON and back."""
 
 from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.choice import choice

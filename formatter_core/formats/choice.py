@@ -21,7 +21,9 @@ class ChoiceFormat:
     options: tuple[str, ...]
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(Grammar({"choice": Terminal(Choice(tuple(literal(option) for option in self.options)))}, "choice"))
+        return Lowered(
+            Grammar({"choice": Terminal(Choice(tuple(literal(option) for option in self.options)))}, "choice")
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {"type": "choice", "options": list(self.options)}

@@ -34,8 +34,8 @@ class RegexFormat:
 def regex(pattern: str) -> RegexFormat:
     r"""The whole text matches `pattern` (Rust `regex` syntax).
 
-    `\\d \\w \\s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and word
-    boundaries are refused with their position when the format is compiled.
+    `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and
+    word boundaries are refused with their position when the format is compiled.
     """
     if not isinstance(pattern, str):
         raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")

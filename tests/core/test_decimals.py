@@ -13,7 +13,9 @@ from formatter_core.decimals import integers, numbers
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
-bounds = st.one_of(st.none(), st.decimals(-2000, 2000, places=3), st.sampled_from([Decimal(0), Decimal(10), Decimal("-0.5")]))
+bounds = st.one_of(
+    st.none(), st.decimals(-2000, 2000, places=3), st.sampled_from([Decimal(0), Decimal(10), Decimal("-0.5")])
+)
 texts = st.one_of(
     st.from_regex(r"-?(0|[1-9][0-9]{0,4})(\.[0-9]{1,4})?", fullmatch=True),
     st.sampled_from(["-0", "00", "01", "1.", ".5", "-", "", "1e3", "-0.0", "+1"]),
@@ -25,7 +27,13 @@ def near(bound: Decimal | None) -> list[str]:
     if bound is None:
         return []
     plain = format(bound, "f")
-    return [plain, plain.rstrip("0").rstrip("."), plain + "0", plain + "1", *(format(bound + Decimal(d).scaleb(-3), "f") for d in (-1, 1, 9, -9))]
+    return [
+        plain,
+        plain.rstrip("0").rstrip("."),
+        plain + "0",
+        plain + "1",
+        *(format(bound + Decimal(d).scaleb(-3), "f") for d in (-1, 1, 9, -9)),
+    ]
 
 
 @settings(max_examples=150, deadline=None)
@@ -55,7 +63,10 @@ def test_integers(low: Decimal | None, high: Decimal | None, samples: list[str])
 
 def test_large_bounds_stay_small_and_exact() -> None:
     bound = 10**40 + 7
-    for automaton in (Automaton(integers(Decimal(-bound), Decimal(bound))), Automaton(numbers(Decimal(-bound), Decimal(bound)))):
+    for automaton in (
+        Automaton(integers(Decimal(-bound), Decimal(bound))),
+        Automaton(numbers(Decimal(-bound), Decimal(bound))),
+    ):
         assert automaton.explore(500) < 500
         for sign in ("", "-"):
             assert automaton.matches(f"{sign}{bound}".encode())

@@ -26,13 +26,27 @@ def test_the_names_of_the_contract() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_exported_name_is_there(name: str) -> None:
-    module = importlib.import_module(name) if name != "formatter_core.torch_bitmask" else pytest.importorskip("torch") and importlib.import_module(name)
+    module = (
+        importlib.import_module(name)
+        if name != "formatter_core.torch_bitmask"
+        else pytest.importorskip("torch") and importlib.import_module(name)
+    )
     for exported in getattr(module, "__all__", []):
         assert hasattr(module, exported), exported
 
 
 def test_importing_the_core_imports_no_inference_engine() -> None:
-    heavy = ["torch", "transformers", "vllm", "kbnf", "tokenizers", "tiktoken", "sentencepiece", "pydantic", "llama_cpp"]
+    heavy = [
+        "torch",
+        "transformers",
+        "vllm",
+        "kbnf",
+        "tokenizers",
+        "tiktoken",
+        "sentencepiece",
+        "pydantic",
+        "llama_cpp",
+    ]
     code = f"import sys, formatter_core; print([name for name in {heavy!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.strip() == "[]"
