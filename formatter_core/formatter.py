@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def _exclusive(
         finally:
             self._busy.release()
 
-    return cast(Callable[Concatenate[Formatter, Parameters], Returned], guarded)
+    return guarded  # type: ignore[return-value]  # functools.wraps hides the type of self
 
 
 class Formatter:

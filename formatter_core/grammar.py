@@ -32,7 +32,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
@@ -171,21 +171,21 @@ class Token:
     token_id: int
 
 
-Node: TypeAlias = Union[
-    Bytes,
-    Chars,
-    Sequence,
-    Choice,
-    Repeat,
-    Intersection,
-    Complement,
-    Shortest,
-    Substring,
-    Terminal,
-    Reference,
-    Capture,
-    Token,
-]
+Node: TypeAlias = (
+    Bytes
+    | Chars
+    | Sequence
+    | Choice
+    | Repeat
+    | Intersection
+    | Complement
+    | Shortest
+    | Substring
+    | Terminal
+    | Reference
+    | Capture
+    | Token
+)
 
 EMPTY = Sequence(())
 NOTHING = Choice(())

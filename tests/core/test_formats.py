@@ -16,7 +16,7 @@ TABLE = [
     (formats.choice(["ab", "abc", "é"]), {"ab": "ab", "abc": "abc", "é": "é"}, ["", "a", "abcd", "abab", "\xc3"]),
     (formats.choice(["x|y", "(", 'a"b', "\\d", "${1}"]), {"x|y": "x|y", "(": "(", "\\d": "\\d"}, ["x", "1"]),
     (formats.substring_of("aé日😀"), {"": "", "é日": "é日", "aé日😀": "aé日😀"}, ["日é", "aa", "\U0001f601"]),
-    (formats.until("</think>"), {"</think>": "", "a < b</think>": "a < b", "</th</think>": "</th"}, ["</", "a</think>b"]),
+    (formats.until("</think>"), {"</think>": "", "a<b</think>": "a<b", "</th</think>": "</th"}, ["</", "a</think>b"]),
     (formats.until("aa"), {"aa": "", "baa": "b", "bab aa": "bab "}, ["aaa", "a", "baaa"]),
     (formats.integer(), {"0": 0, "-5": -5, "120": 120}, ["", "-", "-0", "007", "1.0", "+1", " 1"]),
     (formats.integer(minimum=-3, maximum=12), {"-3": -3, "0": 0, "9": 9, "12": 12}, ["-4", "13", "100", "-12"]),
