@@ -35,6 +35,8 @@ class ArrayLowering:
         if arrays.repeated is not None:
             self._refusals.refuse(arrays.repeated, "uniqueItems", "its negation is not context-free")
             arrays = replace(arrays, repeated=None)
+        contains = tuple(wanted for wanted in arrays.contains if wanted.minimum or wanted.maximum is not None)
+        arrays = replace(arrays, contains=contains)
         unique = arrays.unique is not None and not self._must_differ(goals, arrays)
         if unique or arrays.contains:
             return self._counted(arrays, goals, unique, title)

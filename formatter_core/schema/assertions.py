@@ -9,7 +9,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidRegex, InvalidSchema, LimitExceeded
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
-from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
+from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers, narrowed
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import (
     ANY,
@@ -23,7 +23,7 @@ from formatter_core.schema.shapes import (
     Shape,
 )
 from formatter_core.schema.spelling import has_spelling
-from formatter_core.schema.string_formats import KNOWN_FORMATS, REGULAR_FORMATS
+from formatter_core.schema.string_formats import KNOWN_FORMATS, is_regular
 from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 
 __all__ = ["Assertions"]
@@ -64,7 +64,8 @@ class Assertions:
         elif "integer" in types:
             numbers = (NumberSet(multiple=Fraction(1), bare=location.resource.draft == 4),)
         if numbers and any(keyword in schema for keyword in _NUMBER_KEYWORDS):
-            met = meet_numbers(numbers[0], self._numbers(location))
+            bounded = narrowed(self._numbers(location))
+            met = None if bounded is None else meet_numbers(numbers[0], bounded)
             numbers = () if met is None else (met,)
         strings: tuple[StringSet, ...] = ()
         if types is None or "string" in types:
@@ -181,9 +182,11 @@ class Assertions:
         if self._enforce_formats and name is not None:
             if not isinstance(name, str):
                 raise InvalidSchema("`format` is a string", pointer=location.pointer, keyword="format")
-            if name in REGULAR_FORMATS:
+            if name not in KNOWN_FORMATS:
+                pass
+            elif is_regular(name, location.resource.draft):
                 tests.append(Test("format", name))
-            elif name in KNOWN_FORMATS:
+            else:
                 reason = (
                     f'the format {name!r} is not a regular language; use string_formats="annotate" to ignore formats'
                 )
@@ -235,8 +238,6 @@ class Assertions:
             return ()
         least, most = self._count(location, "minContains"), self._count(location, "maxContains")
         least = 1 if least is None else least
-        if not least and most is None:
-            return ()
         return (Contains(self._loader.child(location, "contains"), least, most, 0, location.pointer),)
 
     def _objects(self, location: Location) -> tuple[ObjectSet, ...]:

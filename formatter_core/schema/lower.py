@@ -7,8 +7,9 @@ from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
+from formatter_core.schema.multiples import MOST_STATES, lower_multiples
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import number_node
+from formatter_core.schema.numbers import hard_steps, has_no_number, number_node
 from formatter_core.schema.objects import ObjectLowering
 from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
@@ -46,6 +47,7 @@ class _Lowering:
         self._loader = loader
         self._normalizer = normalizer
         self._refusals = refusals
+        self._limits = limits
         self._any_rules = any_rules(whitespace)
         self._rules = Rules(limits, self._title)
         tokens = tokens_of(whitespace)
@@ -85,8 +87,9 @@ class _Lowering:
         shape = self._normalizer.goal(goal)
         if shape is ANY:
             return self._rules.goal(())
-        scalars = self._scalars(shape, goal)
+        scalars = self._scalars(shape)
         options: list[Node] = [Terminal(any_of(scalars))] if scalars else []
+        options += self._multiples(shape, goal, name)
         several = len(shape.arrays) + len(shape.objects) > 1
         for index, arrays in enumerate(shape.arrays, 1):
             title = f"{name}: array {index}" if several else name
@@ -102,18 +105,28 @@ class _Lowering:
             return []
         return [self._rules.add(title, body)] if several else [body]
 
-    def _scalars(self, shape: Shape, goal: Goal) -> list[Node]:
+    def _multiples(self, shape: Shape, goal: Goal, title: str) -> list[Node]:
+        """The numbers that are no regular node of reasonable size."""
+        found: list[Node] = []
+        for numbers in shape.numbers:
+            wanted, unwanted = hard_steps(numbers)
+            if wanted or unwanted:
+                node = lower_multiples(self._rules, number_node(numbers), wanted, unwanted, title, self._limits)
+                if node is None:
+                    pointer = self._loader.location(goal[0]).pointer
+                    reason = f"telling its multiples takes more than {MOST_STATES} states; add a minimum and a maximum"
+                    self._refusals.refuse(pointer, "multipleOf", reason)
+                    node = Terminal(number_node(numbers))
+                found.append(node)
+        return found
+
+    def _scalars(self, shape: Shape) -> list[Node]:
         found: list[Node] = []
         for strings in shape.strings:
             if not is_empty(strings):
                 found.append(string_node(strings))
         for numbers in shape.numbers:
-            node = number_node(numbers)
-            if node is None:
-                pointer = self._loader.location(goal[0]).pointer
-                reason = "such multiples do not show in a number's last digits; add a minimum and a maximum"
-                self._refusals.refuse(pointer, "multipleOf", reason)
-                continue
-            found.append(node)
+            if not any(hard_steps(numbers)) and not has_no_number(numbers):
+                found.append(number_node(numbers))
         found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if shape.booleans & bit]
         return found + ([Bytes(b"null")] if shape.null else [])

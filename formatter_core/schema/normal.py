@@ -10,6 +10,7 @@ from formatter_core.limits import Limits
 from formatter_core.schema.assertions import Assertions
 from formatter_core.schema.complement import complement
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
+from formatter_core.schema.numbers import has_no_number
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import (
     ANY,
@@ -179,10 +180,11 @@ class Normalizer:
 
     def is_empty_shape(self, shape: Shape, depth: int = _LOOK_DEPTH) -> bool:
         """The same question of a shape."""
-        if shape.null or shape.booleans or shape.numbers:
+        if shape.null or shape.booleans:
             return False
         return (
-            all(is_empty(strings) for strings in shape.strings)
+            all(map(has_no_number, shape.numbers))
+            and all(map(is_empty, shape.strings))
             and all(self._is_empty_array(arrays, depth) for arrays in shape.arrays)
             and all(self._is_empty_object(objects, depth) for objects in shape.objects)
         )

@@ -5,12 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
+from formatter_core.automaton import Automaton
 from formatter_core.decimals import integers, numbers
+from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Bytes, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, optional
+from formatter_core.limits import Limits
 
-__all__ = ["ANY_NUMBER", "ANY_NUMBER_NODE", "NumberSet", "as_decimal", "meet_numbers", "number_node", "other_numbers"]
+__all__ = [
+    "ANY_NUMBER",
+    "ANY_NUMBER_NODE",
+    "NumberSet",
+    "as_decimal",
+    "hard_steps",
+    "has_no_number",
+    "meet_numbers",
+    "narrowed",
+    "number_node",
+    "other_numbers",
+]
 
 _DIGIT = Chars(((0x30, 0x39),))
 _ZEROS = Sequence((Bytes(b"."), Repeat(Bytes(b"0"), 1)))
@@ -27,6 +42,8 @@ _INTEGER = Sequence((optional(_MINUS), _WHOLE, optional(_ZEROS)))
 _INTEGER_WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
+#: An automaton made to decide whether a set is empty stays small: past this the answer is "not known to be".
+_DECIDING = Limits(states=2000, work=200_000)
 #: As many multiples are listed one by one at most.
 _MOST_LISTED = 2000
 #: A multiple of m = 2^a 5^b shows in as many last digits at most.
@@ -86,7 +103,7 @@ def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
         multiple = Fraction(lcm(p * s, r * q), q * s)
     not_multiples = tuple(dict.fromkeys((*a.not_multiples, *b.not_multiples)))
     made = NumberSet(low, high, low_open, high_open, multiple, not_multiples, a.excluded | b.excluded, None, bare)
-    return _narrowed(made)
+    return narrowed(made)
 
 
 def other_numbers(a: NumberSet) -> list[NumberSet]:
@@ -106,10 +123,10 @@ def other_numbers(a: NumberSet) -> list[NumberSet]:
     return found
 
 
-def number_node(numbers_: NumberSet) -> Node | None:
+def number_node(numbers_: NumberSet) -> Node:
     """The plain decimal spellings of the numbers in the set; every legal spelling where it holds all numbers.
 
-    None where no reasonable regular node spells it: multiples that do not show in the last digits, without bounds.
+    What `hard_steps` lists is left out.
     """
     if numbers_ == ANY_NUMBER:
         return ANY_NUMBER_NODE
@@ -118,21 +135,37 @@ def number_node(numbers_: NumberSet) -> Node | None:
     node = _interval(numbers_)
     if numbers_.multiple not in (None, 1):
         multiples = _multiples(numbers_.multiple or Fraction(1))
-        if multiples is None:
-            return None
-        node = multiples if node is _DECIMAL else Intersection((node, multiples))
-    if numbers_.bare and numbers_.multiple != 1:
-        node = Intersection((node, _INTEGER_WITHOUT_FRACTION))
+        if multiples is not None:
+            node = multiples if node is _DECIMAL else Intersection((node, multiples))
+        if numbers_.bare:
+            node = Intersection((node, _INTEGER_WITHOUT_FRACTION))
     for step in numbers_.not_multiples:
         multiples = _INTEGER if step == 1 else _multiples(step)
-        if multiples is None:
-            return None
-        node = Intersection((node, Complement(multiples)))
+        if multiples is not None:
+            node = Intersection((node, Complement(multiples)))
     if numbers_.excluded:
-        node = Intersection(
-            (node, Complement(Choice(tuple(_spelled(value, False) for value in sorted(numbers_.excluded)))))
-        )
+        excluded = tuple(_spelled(value, bare=False) for value in sorted(numbers_.excluded))
+        node = Intersection((node, Complement(Choice(excluded))))
     return node
+
+
+def hard_steps(numbers_: NumberSet) -> tuple[list[Fraction], list[Fraction]]:
+    """The steps whose multiples do not show in the last digits: of `multiple`, and of `not_multiples`."""
+    if numbers_.values is not None:
+        return [], []
+    wanted = [step for step in (numbers_.multiple,) if step is not None and step != 1 and _multiples(step) is None]
+    return wanted, [step for step in numbers_.not_multiples if step != 1 and _multiples(step) is None]
+
+
+@lru_cache(maxsize=1024)
+def has_no_number(numbers_: NumberSet) -> bool:
+    """Whether a set is known to be empty."""
+    if numbers_.values is not None or not (numbers_.not_multiples or numbers_.excluded):
+        return False
+    try:
+        return Automaton(number_node(numbers_), _DECIDING).is_empty()
+    except LimitExceeded:
+        return False
 
 
 def as_decimal(value: Fraction) -> Decimal | None:
@@ -157,7 +190,8 @@ def _high_key(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool
     return (bound[0] is None, bound[0] or Fraction(0), not bound[1])
 
 
-def _narrowed(made: NumberSet) -> NumberSet | None:
+def narrowed(made: NumberSet) -> NumberSet | None:
+    """The same set, listed where it is small; None where it has no member for certain."""
     low, high = made.low, made.high
     if made.multiple is not None and any((made.multiple / step).denominator == 1 for step in made.not_multiples):
         return None

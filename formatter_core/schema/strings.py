@@ -10,7 +10,7 @@ from formatter_core.grammar import ANY_CHAR, Choice, Complement, Intersection, N
 from formatter_core.limits import Limits
 from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, quoted, spell, spell_char, words
-from formatter_core.schema.string_formats import format_node
+from formatter_core.schema.string_formats import format_node, spelled_format
 
 __all__ = [
     "ANY_STRING",
@@ -142,7 +142,10 @@ def string_body(strings: StringSet) -> Node:
         return FREE_BODY
     if strings.values is not None:
         return words([spell_char(char) for char in text] for text in strings.values)
-    items = [_spelled_test(test.kind, test.argument) for test in strings.passed]
+    items = [
+        spelled_format(test.argument) if test.kind == "format" else _spelled_test(test.kind, test.argument)
+        for test in strings.passed
+    ]
     if strings.minimum or strings.maximum is not None:
         items.append(Repeat(FREE_CHAR, strings.minimum, strings.maximum))
     if strings.excluded:
