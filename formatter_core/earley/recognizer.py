@@ -1,42 +1,65 @@
 """A plain Earley recognizer over bytes: slow, small, and the judge of every grammar engine.
 
-Earley (1970), with terminals as automata that run from the position where they were predicted, and with nullable
-symbols stepped over when they are predicted (Aycock & Horspool 2002). Rules that derive nothing are left out
+Earley (1970), with automata for terminals, and with nullable symbols stepped over where they are predicted (Aycock &
+Horspool 2002). Rules that derive nothing are left out
 beforehand and automata have no dead ends, so every text that is not refused begins some completion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 from formatter_core.automaton import DEAD, Automaton
+from formatter_core.earley.remainders import Item, Symbol, Tables, tables_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.earley.remainders import Item, Symbol, Tables, tables_of
 
-__all__ = ["Recognizer", "StateSet"]
+__all__ = ["Recognizer", "Starts", "StateSet"]
 
 _LITERAL_SHOWN = 40
 _RANGES_SHOWN = 6
 _PLACES_SEARCHED = 100
 
 
+# Positions, as a tree that two others are joined to at no cost.
+Starts: TypeAlias = "int | tuple[Starts, Starts]"
+
+
+class Running(NamedTuple):
+    """A terminal under way, with the item that goes on after it.
+
+    Where it began does not matter to what may follow: two that agree in all the rest are one, with both `starts`.
+    """
+
+    symbol: Symbol
+    automaton: Automaton
+    state: int
+    item: Item
+    origin: int
+    captures: tuple[str, ...]
+    starts: Starts
+
+
 class StateSet:
     """What is possible at one position; it does not change once it is made.
 
     Attributes:
-        running: terminals under way: the symbol, its automaton, the automaton's state, and where it began.
-        waiting: by symbol predicted here, the items that go on after it: item, its origin, captures open meanwhile.
-        completed: the symbols that end here, each with its beginning; those that begin here as well are left out.
+        running: terminals under way.
+        ended: the terminals that may end here, each with its beginnings.
+        waiting: by rule or token predicted here, the items that go on after it: item, its origin, captures open
+            meanwhile.
+        completed: the rules that end here, each with its beginning; those that begin here as well are left out.
     """
 
-    __slots__ = ("completed", "running", "waiting")
+    __slots__ = ("completed", "ended", "running", "waiting")
 
     def __init__(self) -> None:
-        self.running: list[tuple[Symbol, Automaton, int, int]] = []
+        self.running: list[Running] = []
+        self.ended: list[tuple[Symbol, Starts]] = []
         self.waiting: dict[Symbol, list[tuple[Item, int, tuple[str, ...]]]] = {}
-        self.completed: dict[tuple[Symbol, int], None] = {}
+        self.completed: set[tuple[Symbol, int]] = set()
 
 
 class Recognizer:
@@ -78,22 +101,30 @@ class Recognizer:
     def push(self, byte: int) -> bool:
         """Append a byte; False, with nothing changed, if no completion goes on with it."""
         following = StateSet()
-        ended: list[tuple[Symbol, int]] = []
-        for symbol, automaton, state, start in self.sets[-1].running:
+        running: dict[tuple[Symbol, int, Item, int], Running] = {}
+        for symbol, automaton, state, item, origin, captures, starts in self.sets[-1].running:
             state = automaton.step(state, byte)
             if state != DEAD:
-                following.running.append((symbol, automaton, state, start))
-                if automaton.accepting(state):
-                    ended.append((symbol, start))
-        if not following.running:
+                key = (symbol, state, item, origin)
+                same = running.get(key)
+                both = starts if same is None else (same.starts, starts)
+                running[key] = Running(symbol, automaton, state, item, origin, captures, both)
+        if not running:
             return False
-        self._append(following, ended)
+        following.running.extend(running.values())
+        ended = [way for way in following.running if way.automaton.accepting(way.state)]
+        following.ended.extend((way.symbol, way.starts) for way in ended)
+        self._append(following, [(way.item, way.origin) for way in ended])
         return True
 
     def push_token(self, token_id: int) -> bool:
         """Append a token that the grammar names by its id; False, with nothing changed, if it may not stand here."""
-        here = self.length
-        ended = [(symbol, here) for symbol in self.sets[-1].waiting if symbol.token_id == token_id]
+        ended = [
+            (item, origin)
+            for symbol, waiting in self.sets[-1].waiting.items()
+            if symbol.token_id == token_id
+            for item, origin, _ in waiting
+        ]
         if not ended:
             return False
         self._append(StateSet(), ended)
@@ -113,8 +144,8 @@ class Recognizer:
     def next_bytes(self) -> list[int]:
         """The bytes that may come next, sorted."""
         found: set[int] = set()
-        for _, automaton, state, _ in self.sets[-1].running:
-            for ranges, _ in automaton.transitions(state):
+        for running in self.sets[-1].running:
+            for ranges, _ in running.automaton.transitions(running.state):
                 for low, high in ranges:
                     found.update(range(low, high + 1))
         return sorted(found)
@@ -139,58 +170,56 @@ class Recognizer:
         """For people: what may come next, each with the captures or the rule that it stands in."""
         found: dict[str, None] = {}
         here = self.sets[-1]
-        for symbol, automaton, state, start in here.running:
+        for _, automaton, state, item, origin, captures, _ in here.running:
             what = _describe(automaton, state)
             if what:
-                found[what + self._place(symbol, start)] = None
-        for symbol in here.waiting:
+                found[what + self._place(item, origin, captures)] = None
+        for symbol, waiting in here.waiting.items():
             if symbol.token_id is not None:
-                found[f"the token {symbol.token_id}" + self._place(symbol, self.length)] = None
+                found[f"the token {symbol.token_id}" + self._place(*waiting[0])] = None
         if self.can_stop():
             found["the end"] = None
         return list(found)
 
     # --- one position ------------------------------------------------------------------------------------------
 
-    def _append(self, following: StateSet, ended: list[tuple[Symbol, int]]) -> None:
+    def _append(self, following: StateSet, ended: list[tuple[Item, int]]) -> None:
         self._work = 0
         if ended:
             self._complete(following, len(self.sets), ended)
         self.sets.append(following)
 
-    def _complete(self, here: StateSet, position: int, ended: list[tuple[Symbol, int]]) -> None:
-        """Take every item further that waited for a symbol that ends here, until nothing new ends."""
+    def _complete(self, here: StateSet, position: int, reached: list[tuple[Item, int]]) -> None:
+        """Take up the items that are reached here, and those that waited for a rule that ends here, until all are."""
         seen: set[tuple[Item, int]] = set()
-        while ended:
-            symbol, start = end = ended.pop()
-            if end in here.completed:
+        while reached:
+            item, origin = place = reached.pop()
+            self._spend(1)
+            if place in seen:
                 continue
-            here.completed[end] = None
-            waiting = self.sets[start].waiting[symbol]
-            self._spend(len(waiting))
-            for item, origin, _ in waiting:
-                if (item, origin) in seen:
-                    continue
-                seen.add((item, origin))
-                if item.complete:
-                    ended.append((item.rule, origin))
-                self._predict(here, position, self._wait(here, item, origin))
+            seen.add(place)
+            if item.complete and (item.rule, origin) not in here.completed:
+                here.completed.add((item.rule, origin))
+                reached.extend((after, start) for after, start, _ in self.sets[origin].waiting[item.rule])
+            self._predict(here, position, self._wait(here, position, item, origin))
 
-    def _predict(self, here: StateSet, position: int, symbols: list[Symbol]) -> None:
-        """Begin symbols here, and those that they begin with; nullable ones were stepped over already."""
-        while symbols:
-            symbol = symbols.pop()
-            if symbol.automaton is not None:
-                here.running.append((symbol, symbol.automaton, symbol.automaton.start, position))
-            elif symbol.body is not None:
-                symbols += self._wait(here, symbol.body, position)
+    def _predict(self, here: StateSet, position: int, rules: list[Symbol]) -> None:
+        """Begin rules here, and those that they begin with; nullable ones were stepped over already."""
+        while rules:
+            body = rules.pop().body
+            if body is not None:
+                rules += self._wait(here, position, body, position)
 
-    def _wait(self, here: StateSet, item: Item, origin: int) -> list[Symbol]:
-        """Let `item` wait for each of its heads; the symbols that nothing waited for before."""
+    def _wait(self, here: StateSet, position: int, item: Item, origin: int) -> list[Symbol]:
+        """Let `item` wait for each of its heads; what nothing waited for before is returned."""
         heads = self.tables.heads(item)
         self._spend(len(heads) + 1)
         new: list[Symbol] = []
         for symbol, after, captures in heads:
+            if symbol.automaton is not None:
+                start = symbol.automaton.start
+                here.running.append(Running(symbol, symbol.automaton, start, after, origin, captures, position))
+                continue
             waiting = here.waiting.get(symbol)
             if waiting is None:
                 here.waiting[symbol] = waiting = []
@@ -205,28 +234,27 @@ class Recognizer:
 
     # --- for people --------------------------------------------------------------------------------------------
 
-    def _place(self, symbol: Symbol, start: int) -> str:
-        """Where a symbol stands: the innermost open capture, else the rule."""
-        first_rule = ""
-        for rule, captures in self._surroundings(symbol, start):
-            first_rule = first_rule or rule
-            shown = [name for name in captures if not name.startswith(".")]
+    def _place(self, item: Item, origin: int, captures: tuple[str, ...]) -> str:
+        """Where something stands: the innermost open capture, else the rule."""
+        for names in self._captures_around(item, origin, captures):
+            shown = [name for name in names if not name.startswith(".")]
             if shown:
                 return f" in {shown[0]!r}"
-        return f" in rule {first_rule}"
+        return f" in rule {item.rule.name}"
 
-    def _surroundings(self, symbol: Symbol, start: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The rules around a symbol with the captures open in them, outwards along one derivation at a time."""
-        stack = [(symbol, start)]
+    def _captures_around(self, item: Item, origin: int, captures: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """The captures open in a rule and in those around it, outwards along one derivation at a time."""
+        stack = [(item.rule, origin, captures)]
         seen: set[tuple[Symbol, int]] = set()
         while stack and len(seen) < _PLACES_SEARCHED:
-            current = stack.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            for item, origin, captures in self.sets[current[1]].waiting.get(current[0], ()):
-                yield item.rule.name, captures
-                stack.append((item.rule, origin))
+            rule, start, names = stack.pop()
+            yield names
+            if (rule, start) not in seen:
+                seen.add((rule, start))
+                stack.extend(
+                    (outer.rule, outer_start, outer_names)
+                    for outer, outer_start, outer_names in self.sets[start].waiting[rule]
+                )
 
 
 def _describe(automaton: Automaton, state: int) -> str:

@@ -13,10 +13,10 @@ from threading import RLock
 from typing import Any
 
 from formatter_core.automaton import Automaton
+from formatter_core.earley.shortest import EMPTY_LANGUAGE, minimum_costs
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, Token
 from formatter_core.limits import Limits
-from formatter_core.earley.shortest import EMPTY_LANGUAGE, minimum_costs
 
 __all__ = ["Item", "Symbol", "Tables", "tables_of"]
 
@@ -63,13 +63,19 @@ class Item:
 
 
 class Tables:
-    """The symbols and items of one grammar; filled as far as they are used, shared by threads."""
+    """The symbols and items of one grammar; filled as far as they are used, shared by threads.
+
+    Attributes:
+        rules: the symbols of the rules that derive anything, by name.
+        leaves: the symbols of the terminals and tokens.
+        start: the symbol of the start rule.
+    """
 
     def __init__(self, grammar: Grammar, limits: Limits) -> None:
         grammar.check(limits)
         self._limits = limits
         self._lock = RLock()
-        self._leaves: dict[Node, Symbol] = {}
+        self.leaves: dict[Node, Symbol] = {}
         costs = minimum_costs(grammar.rules, self._leaf_cost)
         if grammar.start not in costs:
             raise InvalidGrammar(EMPTY_LANGUAGE)
@@ -86,10 +92,6 @@ class Tables:
             symbol.body = self._item(symbol, self._build(grammar.rules[name]))
         self.start = self.rules[grammar.start]
 
-    def leaf(self, node: Node) -> Symbol:
-        """The symbol of a leaf of the grammar."""
-        return self._leaves[node]
-
     def heads(self, item: Item) -> list[tuple[Symbol, Item, tuple[str, ...]]]:
         """The symbols that `item` may go on with; see `Item.heads`."""
         if item.heads is None:
@@ -104,14 +106,14 @@ class Tables:
 
     def _leaf_cost(self, leaf: Node) -> int | None:
         """Nothing for the empty string, one for any other: only emptiness and zero matter here."""
-        symbol = self._leaves.get(leaf)
+        symbol = self.leaves.get(leaf)
         if symbol is None:
             if isinstance(leaf, Token):
                 symbol = Symbol("", None, leaf.token_id, False)
             else:
                 automaton = Automaton(leaf, self._limits)
                 symbol = Symbol("", automaton, None, automaton.accepting(automaton.start))
-            self._leaves[leaf] = symbol
+            self.leaves[leaf] = symbol
         if symbol.automaton is not None and symbol.automaton.is_empty():
             return None
         return 0 if symbol.nullable else 1
@@ -130,7 +132,7 @@ class Tables:
             return self._capture(self._build(node.item), node.name)
         if isinstance(node, Reference):
             return self._symbol(self.rules[node.name]) if node.name in self.rules else _NOTHING
-        symbol = self._leaves[node]
+        symbol = self.leaves[node]
         empty = symbol.automaton is not None and symbol.automaton.is_empty()
         return _NOTHING if empty else self._symbol(symbol)
 
