@@ -57,6 +57,7 @@ from formatter_core.regex.classes import Ranges
 
 __all__ = ["lower"]
 
+_STEP = 50  # elementary steps for one tail: a few nodes are made and compared
 _UNROLLED = 64  # the most rounds of a repeat around an assertion; real patterns have a handful
 
 
@@ -120,13 +121,13 @@ class _Lowering:
         self._pattern = pattern
         self._limits = limits
         self._ordered = ordered
-        self._steps = 0
+        self._work = 0
 
     def follow(self, tree: Tree, tails: list[_Tail]) -> list[_Tail]:
         """The tails of the place before `tree`, given those after it."""
-        self._steps += 1 + len(tails)
-        if self._steps > self._limits.nodes:
-            raise LimitExceeded("nodes", self._limits.nodes, "the pattern with its assertions")
+        self._work += _STEP * (1 + len(tails))
+        if self._work > self._limits.work:
+            raise LimitExceeded("work", self._limits.work, "expressing the pattern's assertions")
         if isinstance(tree, Concat):
             for item in reversed(tree.items):
                 tails = self.follow(item, tails)

@@ -8,6 +8,7 @@ from formatter_core.errors import InvalidRegex, LimitExceeded
 from formatter_core.grammar import EMPTY
 from formatter_core.limits import Limits
 from formatter_core.regex._tree import Tree, alternate, concat, loop
+from formatter_core.regex.classes import Members, Ranges
 
 __all__ = ["Scanner"]
 
@@ -46,6 +47,7 @@ class Scanner:
         self.at = 0
         self.flags = 0
         self._nodes = 0
+        self._work = 0
         self._frames = [_Frame(0, 0, None)]
 
     def peek(self, ahead: int = 0) -> str:
@@ -71,6 +73,16 @@ class Scanner:
         self._nodes += 1
         if self._nodes > self.limits.nodes:
             raise LimitExceeded("nodes", self.limits.nodes, "the pattern")
+
+    def collect(self, members: Members, ranges: Ranges) -> None:
+        """Put a set to the others of a class; each range is read, sorted, merged and perhaps negated."""
+        self.spend(4 * members.add(ranges))
+
+    def spend(self, steps: int) -> None:
+        """Count elementary steps on the pattern's classes."""
+        self._work += steps
+        if self._work > self.limits.work:
+            raise LimitExceeded("work", self.limits.work, "reading the pattern's classes")
 
     def forbid_quantifier(self) -> None:
         self._frames[-1].last = 0

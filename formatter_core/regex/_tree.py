@@ -93,14 +93,18 @@ def char(ranges: Ranges) -> Node:
 
 
 def concat(items: Items[Tree]) -> Tree:
-    """The items one after the other; neighbouring literals become one."""
+    """The items one after the other; neighbours without assertions become one node, and literals one literal."""
     if len(items) == 1:
         return items[0]
+    parts: list[Tree] = []
     nodes: list[Node] = []
     for item in items:
         if not is_node(item):
-            return Concat(tuple(items))
-        if isinstance(item, Bytes) and nodes and isinstance(nodes[-1], Bytes):
+            if nodes:
+                parts.append(_joined(nodes))
+                nodes = []
+            parts.append(item)
+        elif isinstance(item, Bytes) and nodes and isinstance(nodes[-1], Bytes):
             nodes[-1] = Bytes(nodes[-1].value + item.value)
         elif isinstance(item, Sequence):
             nodes.extend(item.items)
@@ -108,6 +112,12 @@ def concat(items: Items[Tree]) -> Tree:
             return NOTHING
         else:
             nodes.append(item)
+    if not parts:
+        return _joined(nodes)
+    return Concat((*parts, _joined(nodes)) if nodes else tuple(parts))
+
+
+def _joined(nodes: list[Node]) -> Node:
     return nodes[0] if len(nodes) == 1 else Sequence(tuple(nodes))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache, wraps
+from itertools import chain
+from typing import TypeAlias, TypeVar, cast
 
 from formatter_core.grammar import Chars
 
@@ -18,6 +19,7 @@ __all__ = [
     "ALL",
     "NONE",
     "POSIX",
+    "Members",
     "Ranges",
     "binary",
     "category",
@@ -66,19 +68,65 @@ def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
     return Chars.of(pairs).ranges
 
 
+_Operation = TypeVar("_Operation", bound=Callable[..., Ranges])
+
+
+def _remembered(operation: _Operation) -> _Operation:
+    """Keep the last results for sets of usual size, such as `\\w` and its negation; larger ones would fill memory."""
+    cached = lru_cache(maxsize=64)(operation)
+
+    @wraps(operation)
+    def run(*sets: Ranges) -> Ranges:
+        return cached(*sets) if sum(map(len, sets)) < 2048 else operation(*sets)
+
+    return cast(_Operation, run)
+
+
+class Members:
+    """A union that grows: its parts are joined from time to time, so that many large ones stay small together."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Ranges] = {}
+        self._pending = 0
+        self._joined = 0
+
+    def add(self, ranges: Ranges) -> int:
+        """Add a set and return what it costs: its ranges, or nothing if it was the last time's object."""
+        if id(ranges) in self._parts:
+            return 0
+        self._parts[id(ranges)] = ranges
+        self._pending += len(ranges)
+        if self._pending > 4096 + 2 * self._joined:
+            joined = union(*self._parts.values())
+            self._parts = {id(joined): joined}
+            self._pending = 0
+            self._joined = len(joined)
+        return len(ranges)
+
+    def union(self) -> Ranges:
+        """All that was added."""
+        return union(*self._parts.values())
+
+
 def single(code: int) -> Ranges:
     """The set of one code point: empty for a surrogate."""
     return NONE if 0xD800 <= code <= 0xDFFF else ((code, code),)
 
 
+@_remembered
 def union(*sets: Ranges) -> Ranges:
     """What is in any of the sets."""
-    full = [ranges for ranges in sets if ranges]
-    if len(full) < 2:
-        return full[0] if full else NONE
-    return ranges_of(pair for ranges in full for pair in ranges)
+    merged: list[tuple[int, int]] = []
+    for pair in sorted(chain.from_iterable(sets)):
+        if merged and pair[0] <= merged[-1][1] + 1:
+            if pair[1] > merged[-1][1]:
+                merged[-1] = (merged[-1][0], pair[1])
+        else:
+            merged.append(pair)
+    return tuple(merged)
 
 
+@_remembered
 def negation(ranges: Ranges) -> Ranges:
     """What is not in the set."""
     gaps, start = [], 0
@@ -115,6 +163,7 @@ def symmetric_difference(left: Ranges, right: Ranges) -> Ranges:
     return union(difference(left, right), difference(right, left))
 
 
+@_remembered
 def fold(ranges: Ranges) -> Ranges:
     """The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S)."""
     orbits = _case_orbits()

@@ -238,12 +238,12 @@ class _EcmaReader(Scanner):
         start = self.at
         self.at += 1
         negated = self.take("^")
-        members: list[Ranges] = []
+        members = classes.Members()
         while not self.take("]"):
             if not self.peek():
                 raise self.error("a class is not closed; write `\\[` to mean the character", start)
-            members.append(self._read_member())
-        ranges = self._folded(classes.union(*members))
+            self.collect(members, self._read_member())
+        ranges = self._folded(members.union())
         self.add(char(classes.negation(ranges) if negated else ranges))
 
     def _read_member(self) -> Ranges:

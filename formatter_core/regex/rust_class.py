@@ -38,7 +38,7 @@ class _Class:
     def __init__(self, position: int, negated: bool) -> None:
         self.position = position
         self.negated = negated
-        self.members: list[Ranges] = []
+        self.members = classes.Members()
         self.left: Ranges = classes.NONE
         self.operation: Callable[[Ranges, Ranges], Ranges] | None = None
 
@@ -76,9 +76,9 @@ class ClassReader(Scanner):
                 ranges = self._close_class(stack.pop())
                 if not stack:
                     return ranges
-                stack[-1].members.append(ranges)
+                self.collect(stack[-1].members, ranges)
             elif one == "[" and (posix := self._read_posix()) is not None:
-                top.members.append(posix)
+                self.collect(top.members, posix)
             elif one == "[":
                 if len(stack) >= self.limits.depth:
                     raise LimitExceeded("depth", self.limits.depth, "the nesting of the pattern's classes")
@@ -88,7 +88,7 @@ class ClassReader(Scanner):
                 top.left = self._operand(top)
                 top.operation = _OPERATIONS[sign]
             else:
-                top.members.append(self._read_member())
+                self.collect(top.members, self._read_member())
 
     def _open_class(self) -> _Class:
         start = self.at
@@ -97,18 +97,23 @@ class ClassReader(Scanner):
         negated = self.take("^")
         self.skip_space()
         opened = _Class(start, negated)
+        hyphens = False
         while self.take("-"):  # before anything else, `-` and then `]` are characters
-            opened.members.append(classes.single(0x2D))
+            self.collect(opened.members, classes.single(0x2D))
             self.skip_space()
-        if not opened.members and self.take("]"):
-            opened.members.append(classes.single(0x5D))
+            hyphens = True
+        if not hyphens and self.take("]"):
+            self.collect(opened.members, classes.single(0x5D))
         return opened
 
     def _operand(self, opened: _Class) -> Ranges:
         """The union at hand, joined to what stood left of it."""
-        right = self.folded(classes.union(*opened.members))
-        opened.members = []
-        return right if opened.operation is None else opened.operation(self.folded(opened.left), right)
+        right = self.folded(opened.members.union())
+        opened.members = classes.Members()
+        if opened.operation is None:
+            return right
+        self.spend(16 * (len(opened.left) + len(right)))
+        return opened.operation(self.folded(opened.left), right)
 
     def _close_class(self, closed: _Class) -> Ranges:
         ranges = self.folded(self._operand(closed))
