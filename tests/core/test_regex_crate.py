@@ -25,7 +25,9 @@ PIECES = ["a|b", "(?i:K)", "(?:K|é)+", ".", "\\w{1,2}?", "(?-i)s", " a", "[a b]
 FLAGS = ["", "", "(?i)", "(?x)", "(?U)", "(?s)", "(?-u)", "(?i-u)"]
 LETTERS = "aabKkKsſéÉσς-:&^]1 ٣\nα"
 ACCEPTED = "a** a{2}{3} a{5,} a} ] [a-] [-a] []a] [^]a] [a-z-9] [&&a] [a&&] [--a] [---] [a---b] [[:foo:]] a\\_\\@\\%"
-REJECTED = "* (*) a|* a{ a{} a{,5} a{5,4} (?) (?i-) (?ii) (?P<1>a) [] [^] [a-\\d] [z-a] [a \\0 \\q \\é \\x4 \\p{foo} \\pX a( a)"
+REJECTED = (
+    r"* (*) a|* a{ a{} a{,5} a{5,4} (?) (?i-) (?ii) (?P<1>a) [] [^] [a-\d] [z-a] [a \0 \q \é \x4 \p{foo} \pX a( a)"
+)
 
 
 def engine(pattern: str) -> object:
