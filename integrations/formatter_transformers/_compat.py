@@ -15,7 +15,7 @@ except ImportError as error:
         "transformers", found=transformers.__version__, needed=">= 4.46", missing="LogitsProcessor or GenerationConfig"
     ) from error
 
-# Releases from before stop strings call processors with scores that later steps still read, and of other dtypes.
+# A feature that the oldest releases lack on which the adapter was never tried.
 if not hasattr(GenerationConfig(), "stop_strings"):  # type: ignore[no-untyped-call]
     raise UnsupportedEngineVersion(
         "transformers", found=transformers.__version__, needed=">= 4.46", missing="GenerationConfig.stop_strings"

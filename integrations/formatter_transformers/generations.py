@@ -31,6 +31,7 @@ class Generation:
 
     def __init__(self, prompts: torch.Tensor, formats: list[CompiledFormat | None]) -> None:
         self.prompts = prompts.clone()
+        self.is_over = False
         self._formats = formats
         self._pools = {compiled: StatePool(compiled) for compiled in formats if compiled is not None}
 
@@ -57,9 +58,7 @@ class Generation:
 
     def grown_to(self, input_ids: torch.Tensor) -> list[bytes | None] | None:
         """The generated tokens of each row, if its format allows them all, however many are new; else None."""
-        if input_ids.shape[0] != self.prompts.shape[0]:
-            return None
-        keys = self.outputs(input_ids)
+        keys = self.outputs(input_ids) if len(input_ids) == len(self.prompts) else None
         if keys is None:
             return None
         pairs = zip(keys, self._formats, strict=True)
@@ -71,8 +70,8 @@ class Generation:
 
         There may be another number of rows than prompts were seen, as long as each prompt has its share of them.
         """
-        rows, width = len(sequences), self.prompts.shape[1]
-        prompts = self.prompts[torch.arange(rows, device=self.prompts.device) * len(self.prompts) // max(rows, 1)]
+        rows, (seen, width) = len(sequences), self.prompts.shape
+        prompts = self.prompts[[row * seen // rows for row in range(rows)]].to(sequences.device)
         if sequences.shape[1] < width or not torch.equal(sequences[:, :width], prompts):
             return None
         return _keys(sequences[:, width:])
@@ -117,9 +116,15 @@ class Generations:
         """Forget all of them: what comes next is a new call."""
         self._generations.clear()
 
+    def end(self) -> None:
+        """Take a batch with several new tokens for a new call, whatever the tokens are."""
+        for generation in self._generations:
+            generation.is_over = True
+
     def states(self, input_ids: torch.Tensor) -> list[RowState | None]:
         """The state of each row of a batch, which continues a call that was seen, or begins a new one."""
         generation, keys = self._find(input_ids)
+        generation.is_over = False
         self._generations = [generation, *(other for other in self._generations if other is not generation)]
         del self._generations[_REMEMBERED:]
         return generation.states(keys)
@@ -138,7 +143,7 @@ class Generations:
             if keys is not None:
                 return generation, keys
         for generation in self._generations:
-            keys = generation.grown_to(input_ids)
+            keys = None if generation.is_over else generation.grown_to(input_ids)
             if keys is not None:
                 return generation, keys
         rows = len(input_ids)

@@ -52,8 +52,9 @@ class FormatterLogitsProcessor(LogitsProcessor):
     """Leaves each row of a batch only the tokens that its format allows next.
 
     The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`
-    after the other, not several at once. A prompt that is an earlier prompt and its output, with nothing more,
-    resumes that output; call `reset` or `results` before, to begin a new one instead.
+    after the other, not several at once. Prompts that begin with the latest ones resume their outputs where the format
+    allows all that follows; call `reset` before, to begin anew in any case. (After `results` only the outputs as they
+    are, at most one token longer, are resumed.)
 
     Nothing is left unconstrained: when a sequence cannot go on, it is offered only its end, and `errors` keeps why.
     An end id that `min_new_tokens` forbids is taken all the same where the format allows nothing else.
@@ -67,7 +68,6 @@ class FormatterLogitsProcessor(LogitsProcessor):
         if not self._formats:
             raise InvalidFormat("the list of formats is empty; give one format, or one for each prompt")
         self._generations = Generations(self._formats)
-        self._has_results = False
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest call, or of the sequences given to `results`."""
 
@@ -86,8 +86,6 @@ class FormatterLogitsProcessor(LogitsProcessor):
                 f"a format needs whole sequences, but input_ids has shape {tuple(input_ids.shape)} and scores "
                 f"{tuple(scores.shape)}; use generate, which continuous batching (generate_batch) does not replace"
             )
-        if self._has_results:
-            self.reset()
         states = self._generations.states(input_ids)
         bits = self._masks(states, scores.shape[1])
         masked = torch_bitmask.apply(scores, bits)
@@ -98,11 +96,10 @@ class FormatterLogitsProcessor(LogitsProcessor):
     def reset(self) -> None:
         """Forget all prompts and outputs: the next call begins a new generation."""
         self._generations.clear()
-        self._has_results = False
         self.errors = {}
 
     def results(self, sequences: Any) -> list[Result | None]:
-        """What the generated sequences turned out to be; the generation is over then.
+        """What the generated sequences turned out to be.
 
         Args:
             sequences: what `generate` returned: int64 (rows, length) with the prompts, or its output object.
@@ -121,7 +118,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
             )
         generation, keys = output
         formats = formats_of_rows(self._formats, len(keys))
-        self._has_results = True
+        self._generations.end()
         self.errors = {}
         results: list[Result | None] = []
         for row, (key, compiled) in enumerate(zip(keys, formats, strict=True)):

@@ -215,19 +215,34 @@ class TestReuse:
             assert re.fullmatch(WORD, texts_of(rows, prompts.shape[1])[0])
             prompts = torch.cat([rows, torch.tensor([ids("\nquestion: ")])], dim=1)
 
-    def test_after_results_or_reset_an_output_is_a_prompt(self, compiler, loops) -> None:
+    def test_after_results_or_reset_a_longer_output_is_a_prompt(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"[ab]{1,50}"))])
         loops.max_new_tokens = 2
-        prompts = prompts_of("p")
-        rows = loops.generate(processor, prompts)
+        rows = loops.generate(processor, prompts_of("p"))
         assert processor.results(rows)[0].ended == "length"
-        again = torch.cat([rows, torch.tensor([ids("abab")])], dim=1)
-        masked = processor(again, loops.logits(again))
-        assert torch.isneginf(masked[0, list(ENDS)]).all()
-        processor.reset()
-        longer = torch.cat([again, torch.tensor([ids("ab")])], dim=1)
+        longer = torch.cat([rows, torch.tensor([ids("abab")])], dim=1)
         masked = processor(longer, loops.logits(longer))
         assert torch.isneginf(masked[0, list(ENDS)]).all()
+        processor.reset()
+        longer = torch.cat([longer, torch.tensor([ids("ab")])], dim=1)
+        masked = processor(longer, loops.logits(longer))
+        assert torch.isneginf(masked[0, list(ENDS)]).all()
+
+    def test_results_between_two_tokens_disturb_nothing(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(LIST))])
+        prompts = prompts_of("p")
+        plain = loops.generate(processor, prompts)
+        processor.reset()
+        seen: list[str] = []
+
+        def watched(input_ids, scores):
+            masked = processor(input_ids, scores)
+            seen.append(processor.results(input_ids)[0].text)
+            return masked
+
+        assert loops.generate(watched, prompts).tolist() == plain.tolist()
+        assert len(seen) > 2
+        assert texts_of(plain, prompts.shape[1])[0].startswith(seen[-1])
 
     def test_an_output_that_was_cut_can_be_resumed(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"a{4}b{4}"))])

@@ -1,0 +1,80 @@
+"""The small trained model of the examples: right answers stay right, and no sample ever leaves its format."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers")
+
+from formatter_transformers import create_logits_processor  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+OFF_THE_BEATEN_TRACK = "Dr. Grace Hopper (85) was an admiral in Arlington.\n"
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    sys.path.insert(0, str(EXAMPLES))
+    yield importlib.import_module("quickstart")
+    sys.path.remove(str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def writer(quickstart):
+    return quickstart.Writer(str(EXAMPLES / "tiny_model"), temperature=1.5)
+
+
+def is_person(text: str) -> bool:
+    value = json.loads(text)
+    types = {key: type(item) for key, item in value.items()}
+    return list(types) == ["name", "age", "city", "job"] and value["age"] == int(value["age"])
+
+
+def is_card(text: str) -> bool:
+    found = re.fullmatch(r"[^\W\d_][\w .]{0,30} \(([0-9]+)\), [a-z]{1,20} from [\w ]+", text)
+    return found is not None and int(found[1]) <= 150
+
+
+def is_option(text: str) -> bool:
+    return text in ("admiral", "doctor", "engineer", "pilot", "teacher")
+
+
+@pytest.mark.parametrize(("task", "judge"), enumerate([is_person, is_card, is_option]))
+def test_two_hundred_samples_of_each_format(quickstart, writer, task, judge) -> None:
+    _, cue, format = quickstart.TASKS[task]
+    for seed in range(2):
+        results = writer.constrained(OFF_THE_BEATEN_TRACK + cue, seed, format, count=100)
+        for result in results:
+            assert result.ended == "end"
+            assert result.is_complete
+            assert judge(result.text), result.text
+
+
+def test_right_answers_stay_right(quickstart, writer) -> None:
+    """Constrained, greedily: the values are those of the sentences, in a batch of left-padded prompts."""
+    training = importlib.import_module("train_tiny_model")
+    rng = random.Random(11)
+    people = [training.person(rng) for _ in range(24)]
+    prompts = [f"{training.sentence(who, rng)}\n" for who in people]
+    processor = create_logits_processor(writer.tokenizer, quickstart.Person, model=writer.model)
+    inputs = writer.tokenizer(prompts, return_tensors="pt", padding=True)
+    output = writer.model.generate(**inputs, max_new_tokens=120, logits_processor=[processor])
+    answers = [asdict(result.value) for result in processor.results(output)]
+    assert sum(answer == asdict(who) for answer, who in zip(answers, people, strict=True)) >= 20
+
+
+def test_the_quickstart_prints_its_table(quickstart, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--seeds", "5"])
+    quickstart.main()
+    printed = capsys.readouterr().out
+    assert "Person(name=" in printed
+    assert printed.count("100.0%") >= 3
