@@ -148,7 +148,10 @@ class _Lowering:
 
     def _follow_loop(self, tree: Loop, tails: list[_Tail]) -> list[_Tail]:
         if max(tree.minimum, tree.maximum or 0) > _UNROLLED:
-            raise self._refused("an assertion inside a repeat of so many rounds; lower the count", tree.position)
+            raise self._refused(
+                f"an assertion inside a repeat of more than {_UNROLLED} rounds is not supported; lower the count",
+                tree.position,
+            )
         if tree.maximum is None:
             tails = self._follow_star(tree, tails)
             for _ in range(tree.minimum):
@@ -178,13 +181,19 @@ class _Lowering:
                 banned = self.follow(look.item, [_Tail(_FREE, ANY_TEXT)])
                 if all(tail.before == _FREE for tail in [*banned, *tails]):
                     return [_Tail(_FREE, self._tempered(tree, one, banned, tail.node), tail.at_end) for tail in tails]
-        raise self._refused("a look-around inside an unbounded repeat is not supported here", tree.position)
+        raise self._refused(
+            "a look-around in an unbounded repeat is not supported here; bound the repeat by a small count",
+            tree.position,
+        )
 
     def _tempered(self, tree: Loop, one: Chars, banned: list[_Tail], rest: Node) -> Node:
         if rest == ANY_TEXT:
             return rest  # the repeat may as well take nothing
         if fixed_length(rest) is None and classes.intersection(first_characters(rest), one.ranges):
-            raise self._refused("a look-around inside a repeat whose end what follows does not fix", tree.position)
+            raise self._refused(
+                "a look-around in a repeat needs an end that the repeat cannot take; write one, or bound the repeat",
+                tree.position,
+            )
         every = Repeat(one, greedy=tree.greedy)
         taken = sequence(one, Repeat(one), rest)  # from a character that the repeat takes, to the end
         wrong = Sequence((Repeat(one), Intersection((choice([tail.node for tail in banned]), taken))))
@@ -217,7 +226,10 @@ class _Lowering:
     def _follow_behind(self, tree: Look, tails: list[_Tail]) -> list[_Tail]:
         demand = _demand(tree.item)
         if demand is None:
-            raise self._refused("look-behind of anything but one character is not supported", tree.position)
+            raise self._refused(
+                "look-behind is supported for one character only; write what precedes as part of the pattern",
+                tree.position,
+            )
         if tree.negated:
             demand = demand.negation()
         return self._merge([_Tail(tail.before.both(demand), tail.node, tail.at_end) for tail in tails])

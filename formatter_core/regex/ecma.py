@@ -209,9 +209,11 @@ class _EcmaReader(Scanner):
                 raise self.error(f"U+{code:X} is not a Unicode character", start)
             return code
         if kind == "k" or (kind.isascii() and kind.isdigit()):
-            raise self.error(f"the back-reference `\\{kind}` is not supported", start)
+            raise self.error(
+                f"the back-reference `\\{kind}` is not regular, and so not supported; spell the alternatives out", start
+            )
         if kind.isascii() and kind.isalpha():
-            raise self.error(f"`\\{kind}` is not an escape of ECMA 262", start)
+            raise self.error(f"`\\{kind}` is not an escape of ECMA 262; write `\\\\` for a backslash", start)
         return ord(kind)
 
     def _read_property(self, negated: bool, start: int) -> Ranges:
@@ -231,7 +233,9 @@ class _EcmaReader(Scanner):
         elif name in ("sc", "script", "scx", "scriptextensions"):
             found = classes.script(value, extensions=name.startswith(("scx", "scripte")))
         if found is None:
-            raise self.error(f"{text!r} names no Unicode property of ECMA 262 that is known here", start)
+            raise self.error(
+                f"{text!r} names no Unicode property that is known here; a script is written `\\p{{Script=…}}`", start
+            )
         return classes.negation(found) if negated else found
 
     def _read_class(self) -> None:

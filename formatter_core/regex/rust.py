@@ -125,7 +125,9 @@ class _RustReader(ClassReader):
             self.at += 2
             self.add(Anchor(kind == "z", start))
         elif kind in ("b", "B", "<", ">"):
-            raise self.error(f"the word boundary `\\{kind}` is not supported", start)
+            raise self.error(
+                f"the word boundary `\\{kind}` is not supported; write the characters beside it instead", start
+            )
         else:
             self.add(char(self.read_escape()))
 
@@ -159,7 +161,7 @@ class _RustReader(ClassReader):
         self.skip_space()
         for sign in ("?=", "?!", "?<=", "?<!"):
             if self.pattern.startswith(sign, self.at):
-                raise self.error(f"the look-around `({sign}` is not supported", start)
+                raise self.error(f"the look-around `({sign}` is not supported; spell out what may stand there", start)
         if self.take("?P<") or self.take("?<"):
             self.open(start, self._read_name())
         elif self.take("?"):
@@ -177,7 +179,7 @@ class _RustReader(ClassReader):
             if not (one.isalnum() or one in "_.[]"):
                 raise self.error("a group's name has only letters, digits and the characters `_.[]`", start + index)
         if name in self._names:
-            raise self.error(f"the group name {name!r} is used twice", start)
+            raise self.error(f"the group name {name!r} is used twice; give each group a name of its own", start)
         self._names.add(name)
         self.at = end + 1
         return partial(capture, name)
@@ -197,7 +199,7 @@ class _RustReader(ClassReader):
             elif one:
                 raise self.error(f"{one!r} is not a flag here; the flags are i, m, s, U, u, R and x", position)
             else:
-                raise self.error("a group is not closed", start)
+                raise self.error("a group is not closed; write `\\(` to mean the character", start)
             last = one
         if last == "-" or (not seen and one == ")"):
             raise self.error("flags are missing; a group without a name and flags begins with `(?:`", self.at)

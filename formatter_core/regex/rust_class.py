@@ -168,7 +168,7 @@ class ClassReader(Scanner):
     def _read_unchecked(self) -> tuple[Ranges, bool]:
         if self.peek() == "\\":
             if self.peek(1) in ("b", "B", "A", "z", "<", ">"):
-                raise self.error(f"`\\{self.peek(1)}` is no character and cannot stand in a class", self.at)
+                raise self.error(f"`\\{self.peek(1)}` is no character; take it out of the class", self.at)
             return self._read_escaped()
         code = ord(self.peek())
         if 0xD800 <= code <= 0xDFFF:
@@ -193,8 +193,11 @@ class ClassReader(Scanner):
         if kind.isascii() and not kind.isalnum() and kind not in "<>":
             return classes.single(ord(kind)), False
         if kind.isdigit():
-            raise self.error(f"the back-reference (or octal escape) `\\{kind}` is not supported", start)
-        raise self.error(f"`\\{kind}` is not an escape of this syntax", start)
+            raise self.error(
+                f"`\\{kind}`, a back-reference or octal escape, is not supported; write `\\x{{…}}` for a character",
+                start,
+            )
+        raise self.error(f"`\\{kind}` is not an escape of this syntax; write `\\\\` for a backslash", start)
 
     def _read_hexadecimal(self, start: int, digits: int) -> int:
         """`\\x41`, `\\u0041`, `\\U00000041`, and each with any number of digits in braces."""
@@ -210,7 +213,7 @@ class ClassReader(Scanner):
             if len(text) < digits:
                 text = ""
         if not re.fullmatch(r"[0-9A-Fa-f]+", text):
-            raise self.error("an escape lacks its hexadecimal digits", start)
+            raise self.error("an escape lacks its hexadecimal digits; write `\\x41`, `\\u0041` or `\\x{41}`", start)
         code = int(text, 16)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
             raise self.error(f"U+{code:04X} is not a Unicode character", start)
@@ -230,7 +233,7 @@ class ClassReader(Scanner):
     def _read_property(self, negated: bool, start: int) -> Ranges:
         """`\\pL`, `\\p{Greek}`, `\\p{^Greek}`, `\\p{sc=Greek}`, `\\p{gc!=Lu}`; names are matched loosely."""
         if not self.flags & UNICODE:
-            raise self.error("a Unicode property cannot stand under (?-u)", start)
+            raise self.error("a Unicode property cannot stand under (?-u); leave (?-u) out", start)
         self.skip_space()
         text = self.peek()
         self.at += 1
@@ -244,7 +247,10 @@ class ClassReader(Scanner):
         parts = re.split("(!=|=|:)", text, maxsplit=1)
         ranges = _property(classes.normal_name(parts[0]), classes.normal_name(parts[2]) if len(parts) > 1 else None)
         if ranges is None:
-            raise self.error(f"{text!r} names no Unicode property that is known here", start)
+            raise self.error(
+                f"{text!r} names no general category, script or binary property that is known here; check its spelling",
+                start,
+            )
         folded = self.folded(ranges)
         return classes.negation(folded) if negated != (parts[1:2] == ["!="]) else folded
 

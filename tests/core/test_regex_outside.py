@@ -26,7 +26,9 @@ import regex
 
 from formatter_core.automaton import Automaton
 from formatter_core.errors import InvalidRegex
-from formatter_core.regex import parse_ecma, parse_rust
+from formatter_core.grammar import Grammar
+from formatter_core.parse import parse
+from formatter_core.regex import as_terminal, parse_ecma, parse_rust
 
 LETTERS = "abkABKsS1_- éÉßσςΣЖж\u212a\u017f٣\u0301\n"
 CHARACTERS = ["a", "b", "k", "S", "1", "-", "é", "ß", "σ", "ж", "\\n", "\\.", "\\x61", "\\u00e9", "ab", "kS"]
@@ -125,6 +127,34 @@ def test_rust_patterns_with_anchors_agree_on_full_matches(seed: int) -> None:
     assert matches > 300
 
 
+@pytest.mark.parametrize("seed", range(25, 27))
+def test_captures_agree_where_no_repeated_part_can_be_empty(seed: int) -> None:
+    """An empty round of a repeat is a round for the package, and none for us."""
+    source = random.Random(seed)
+
+    def branch() -> str:
+        parts = [
+            source.choice(["a", "b", "[ab]", "."]) + source.choice(["", "", *QUANTIFIERS, "*?", "??"]) for _ in "12"
+        ]
+        return "".join(parts)
+
+    found = 0
+    for _ in range(60):
+        groups = [f"(?P<n{index}>{branch()}|{branch()})" for index in range(source.randint(1, 3))]
+        pattern = branch() + "".join(groups)
+        grammar = Grammar({"start": as_terminal(parse_rust(pattern))}, "start")
+        judge = regex.compile(pattern)
+        for _ in range(5):
+            text = "".join(source.choices("aab", k=source.randint(1, 6)))
+            expected = judge.fullmatch(text)
+            parsed = parse(grammar, text.encode())
+            assert (parsed is None) == (expected is None), (pattern, text)
+            if expected is not None and parsed is not None:
+                found += 1
+                assert {child.name: child.text for child in parsed.children} == expected.groupdict(), (pattern, text)
+    assert found > 50
+
+
 ECMA_ASSERTIONS = [
     ("^", r"\A"),
     ("$", r"\Z"),
@@ -176,7 +206,7 @@ def test_ecma_patterns_are_found_where_node_finds_them(seed: int) -> None:
         "\\ud83d\\ude00",
     ]
     patterns = Patterns(seed, atoms, assertions=anchors)
-    sources = [patterns.pattern(1)[0] for _ in range(200)]
+    sources = [patterns.pattern(1)[0] for _ in range(120)]
     texts = patterns.texts(40, "aab1_- éÉ😀\n\r\u2028\ufeff")
     script = """
         const [sources, texts] = JSON.parse(require("fs").readFileSync(0));
