@@ -170,6 +170,11 @@ impl<'a> Chart<'a> {
         self.close(meter)
     }
 
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Go back to the first `columns` columns.
     pub fn truncate(&mut self, columns: usize) {
         if let Some(first) = self.columns.get(columns) {

@@ -18,6 +18,11 @@ pub struct Move {
 
 type Moves = Arc<[Move]>;
 
+/// Counts below this one are not worth a detour.
+const SMALL_COUNT: u32 = 8;
+/// The lower bound that stands for any large one: no token is so long that it could meet it.
+const UNREACHED: u32 = 1 << 30;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Unknown,
@@ -295,37 +300,48 @@ impl Derivatives {
         Ok(merged)
     }
 
-    /// A term that no string of at most `length` bytes can tell from `term`: counts beyond `length` become unbounded.
+    /// A term without the larger counts of `term`, and up to which length no string can tell the two apart.
     ///
-    /// Only counts near the front are changed, and none under an intersection or a complement, where a count can
-    /// decide whether anything is matched at all.
-    pub fn capped(&mut self, term: Term, length: u32) -> Term {
-        self.capped_to(term, length, 3)
+    /// A count of `n` rounds takes at least `n` bytes. Only counts near the front are changed, and none under an
+    /// intersection or a complement, where a count can decide whether anything is matched at all.
+    pub fn uncounted(&mut self, term: Term) -> (Term, u32) {
+        self.uncounted_to(term, 3)
     }
 
-    fn capped_to(&mut self, term: Term, length: u32, depth: u32) -> Term {
+    fn uncounted_to(&mut self, term: Term, depth: u32) -> (Term, u32) {
         if depth == 0 || self.terms.uncertain(term) {
-            return term;
+            return (term, u32::MAX);
         }
         match *self.terms.kind(term) {
             Kind::Repeat { item, minimum, maximum } => {
-                let maximum = if maximum > length { UNBOUNDED } else { maximum };
-                self.terms.repeat(item, minimum.min(length + 1), maximum)
+                let mut length = u32::MAX;
+                let mut uncount = |count: u32, to: u32| {
+                    if count == to || count < SMALL_COUNT {
+                        return count;
+                    }
+                    length = length.min(count - 1);
+                    to
+                };
+                let maximum = uncount(maximum, UNBOUNDED);
+                let minimum = uncount(minimum, UNREACHED);
+                (self.terms.repeat(item, minimum, maximum), length)
             }
             Kind::Concatenation(first, second) => {
-                let first = self.capped_to(first, length, depth - 1);
-                let second = self.capped_to(second, length, depth - 1);
-                self.terms.concatenation(first, second)
+                let (first, first_length) = self.uncounted_to(first, depth - 1);
+                let (second, second_length) = self.uncounted_to(second, depth - 1);
+                (self.terms.concatenation(first, second), first_length.min(second_length))
             }
             Kind::Alternation(ref items) if items.len() <= 16 => {
-                let items = items.to_vec();
-                let items = items
-                    .into_iter()
-                    .map(|item| self.capped_to(item, length, depth - 1))
-                    .collect();
-                self.terms.alternation(items)
+                let mut length = u32::MAX;
+                let mut changed = Vec::with_capacity(items.len());
+                for item in items.to_vec() {
+                    let (item, item_length) = self.uncounted_to(item, depth - 1);
+                    length = length.min(item_length);
+                    changed.push(item);
+                }
+                (self.terms.alternation(changed), length)
             }
-            _ => term,
+            _ => (term, u32::MAX),
         }
     }
 

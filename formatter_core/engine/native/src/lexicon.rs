@@ -2,17 +2,22 @@
 //!
 //! Moves of a state are worked out once, under a lock, and then read without one.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::byteset::ByteSet;
-use crate::class::{Class, Classes};
+use crate::class::Class;
 use crate::derive::Derivatives;
+use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::term::{Term, NOTHING};
 use crate::trie::Vocabulary;
 
 /// Bytes that the automata of one lexicon may take. A lexicon that is half full serves no new grammar.
 const MAXIMUM_BYTES: usize = 512 << 20;
+
+/// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
+const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
 /// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
 #[derive(Clone, Copy)]
@@ -66,7 +71,8 @@ pub struct Lexicon {
     pub vocabulary: Arc<Vocabulary>,
     derivatives: Mutex<Derivatives>,
     chunks: [Chunk; 24],
-    classes: Mutex<Classes>,
+    classes: Mutex<FastMap<Term, Arc<Class>>>,
+    class_bytes: AtomicUsize,
 }
 
 impl Lexicon {
@@ -75,7 +81,8 @@ impl Lexicon {
             vocabulary,
             derivatives: Mutex::new(Derivatives::new()),
             chunks: std::array::from_fn(|_| OnceLock::new()),
-            classes: Mutex::new(Classes::default()),
+            classes: Mutex::default(),
+            class_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -91,7 +98,7 @@ impl Lexicon {
 
     /// An estimate of the bytes that automata and token classes take.
     pub fn bytes(&self) -> usize {
-        self.derivatives().bytes() + self.classes().bytes()
+        self.derivatives().bytes() + self.class_bytes.load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -122,21 +129,38 @@ impl Lexicon {
 
     /// What `state` means for the tokens of the vocabulary.
     pub fn class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        if let Some(class) = self.classes().get(state) {
-            return Ok(class);
+        if let Some(class) = self.classes().get(&state) {
+            return Ok(class.clone());
         }
-        let like = self.derivatives().capped(state, self.vocabulary.longest);
-        let class = match self.classes().get(like) {
-            Some(class) => class,
-            None => Arc::new(Class::new(self, like, meter)?),
+        let (uncounted, length) = self.derivatives().uncounted(state);
+        let class = if uncounted == state {
+            Arc::new(Class::new(self, state, None, meter)?)
+        } else {
+            let like = self.class(uncounted, meter)?;
+            if length >= self.vocabulary.longest {
+                like
+            } else {
+                Arc::new(Class::new(self, state, Some((&like, length)), meter)?)
+            }
         };
+        if Arc::strong_count(&class) == 1 {
+            self.count_class_bytes(class.bytes());
+        }
         let mut classes = self.classes();
-        classes.insert(like, &class);
-        classes.insert(state, &class);
+        if self.class_bytes.load(Ordering::Relaxed) > MAXIMUM_CLASS_BYTES {
+            self.class_bytes.store(0, Ordering::Relaxed);
+            classes.clear();
+        }
+        classes.insert(state, class.clone());
         Ok(class)
     }
 
-    fn classes(&self) -> MutexGuard<'_, Classes> {
+    /// Count bytes that a class takes, or that it has grown by.
+    pub fn count_class_bytes(&self, bytes: usize) {
+        self.class_bytes.fetch_add(bytes + 48, Ordering::Relaxed);
+    }
+
+    fn classes(&self) -> MutexGuard<'_, FastMap<Term, Arc<Class>>> {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

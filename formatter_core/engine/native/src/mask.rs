@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::chart::{Chart, FrameRef};
-use crate::class::TokenSet;
+use crate::class::{Class, TokenSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::Network;
@@ -21,19 +21,17 @@ pub struct Mask {
 
 impl Mask {
     /// Work out the mask of `state`.
-    pub fn new(state: &State, network: &Network, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Self> {
+    pub fn new<'a>(state: &'a State, network: &'a Network, lexicon: &'a Lexicon, meter: &mut Meter) -> Outcome<Self> {
         let mut mask = Builder {
             lexicon,
             shared: Vec::new(),
             ids: Vec::new(),
         };
         let mut chart = Chart::new(network, lexicon);
-        let mut rest = &state.threads[..];
-        while let Some(first) = rest.first() {
-            let same = rest.iter().take_while(|thread| thread.state == first.state).count();
-            let (threads, others) = rest.split_at(same);
-            mask.add_threads(threads, &mut chart, meter)?;
-            rest = others;
+        for same in runs(&state.threads, |thread| thread.state) {
+            let class = lexicon.class(same[0].state, meter)?;
+            let place = |thread: &'a Thread| (thread.next, FrameRef::Frozen(&thread.frame.group, thread.frame.member));
+            mask.add_class(&class, same.iter().map(place).collect(), &mut chart, meter)?;
         }
         mask.ids.extend(state.tokens.iter().map(|thread| thread.token));
         Ok(mask.finish())
@@ -67,32 +65,55 @@ struct Builder<'a> {
     ids: Vec<u32>,
 }
 
+/// Rests of tokens are parsed byte by byte where their trie is small, or where too many terminals are under way; else
+/// the class of the terminals in a row is asked for.
+const FEW: usize = 256;
+const STATES_BY_CLASS: usize = 8;
+const TERMINALS_BY_CLASS: usize = 3;
+
+type Place<'a> = (u32, FrameRef<'a>);
+
 impl<'a> Builder<'a> {
-    /// Add what may come while one automaton state is under way, whatever the threads that it is under way for.
-    fn add_threads(&mut self, threads: &'a [Thread], chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<()> {
-        let class = self.lexicon.class(threads[0].state, meter)?;
+    /// Add the tokens of `class`, whose terminal goes on at `places`: the chart's last column is where it began.
+    fn add_class(
+        &mut self,
+        class: &Class,
+        places: Vec<Place<'a>>,
+        chart: &mut Chart<'a>,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
         match &class.inside {
             TokenSet::Sparse(ids) => self.ids.extend_from_slice(ids),
             TokenSet::Dense(words) if self.shared.iter().any(|other| Arc::ptr_eq(other, words)) => {}
             TokenSet::Dense(words) => self.shared.push(words.clone()),
         }
-        if !class.has_remainders() {
+        if !class.has_rests() {
             return Ok(());
         }
-        let place = |thread: &'a Thread| (thread.next, FrameRef::Frozen(&thread.frame.group, thread.frame.member));
-        chart.truncate(0);
-        chart.push_places(threads.iter().map(place), meter)?;
+        let columns = chart.columns();
+        chart.push_places(places.into_iter(), meter)?;
         let states = chart.actives().iter().map(|active| active.state);
-        for first in self.lexicon.first_bytes(states, meter)?.iter() {
-            if let Some(remainders) = class.remainders(&self.lexicon.vocabulary, first, meter)? {
-                self.add_remainders(remainders, chart, meter)?;
+        let firsts = self.lexicon.first_bytes(states, meter)?;
+        let rests = class.rests(self.lexicon, firsts, meter)?;
+        let mut actives = chart.actives().to_vec();
+        actives.sort_unstable_by_key(|active| active.state);
+        let states = runs(&actives, |active| active.state).count();
+        if columns < TERMINALS_BY_CLASS && states <= STATES_BY_CLASS && rests.weight > FEW * states * states {
+            for same in runs(&actives, |active| active.state) {
+                let class = class.then(self.lexicon, same[0].state, meter)?;
+                let places = same.iter().map(|active| (active.next, active.frame)).collect();
+                self.add_class(&class, places, chart, meter)?;
             }
+        } else {
+            self.add_rests(class.trie(&rests, self.lexicon, &firsts, meter)?, chart, meter)?;
         }
+        chart.truncate(columns);
         Ok(())
     }
 
     /// Add the keys of `trie` that the chart can go on with.
-    fn add_remainders(&mut self, trie: &Trie, chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<()> {
+    fn add_rests(&mut self, trie: &Trie, chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<()> {
+        let columns = chart.columns();
         let nodes = trie.nodes();
         let mut open: Vec<u32> = Vec::new();
         let mut index = 0;
@@ -100,7 +121,7 @@ impl<'a> Builder<'a> {
             while open.last().is_some_and(|end| *end as usize <= index) {
                 open.pop();
             }
-            chart.truncate(1 + open.len());
+            chart.truncate(columns + open.len());
             let alive = chart.push_byte(node.byte, meter)?;
             if alive {
                 self.ids.extend_from_slice(trie.ids(index));
@@ -114,7 +135,7 @@ impl<'a> Builder<'a> {
                 open.push(node.end);
             }
         }
-        chart.truncate(1);
+        chart.truncate(columns);
         Ok(())
     }
 
@@ -138,4 +159,16 @@ impl<'a> Builder<'a> {
             ids: Box::default(),
         }
     }
+}
+
+/// The longest runs of neighbours with the same key.
+fn runs<T, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> impl Iterator<Item = &[T]> {
+    let mut rest = items;
+    std::iter::from_fn(move || {
+        let first = key(rest.first()?);
+        let same = rest.iter().take_while(|item| key(item) == first).count();
+        let (run, others) = rest.split_at(same);
+        rest = others;
+        Some(run)
+    })
 }

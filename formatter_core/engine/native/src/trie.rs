@@ -10,7 +10,9 @@ pub struct Node {
     /// The byte that leads here.
     pub byte: u8,
     /// Whether a key ends here.
-    pub ends_key: bool,
+    ends_key: bool,
+    /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
+    pub longest: u16,
 }
 
 /// Keys in ascending order, each with one or more ids. The root is no node: node 0 is its first child.
@@ -36,7 +38,7 @@ impl Trie {
                     .zip(key)
                     .take_while(|(left, right)| left == right)
                     .count();
-                close(&mut nodes, open.drain(shared..));
+                close(&mut nodes, &mut open, shared);
                 for &byte in &key[shared..] {
                     open.push(nodes.len());
                     nodes.push(Node {
@@ -44,17 +46,19 @@ impl Trie {
                         key: id_starts.len() as u32,
                         byte,
                         ends_key: false,
+                        longest: 0,
                     });
                 }
                 if let Some(last) = nodes.last_mut() {
                     last.ends_key = true;
+                    last.longest = u16::try_from(key.len()).unwrap_or(u16::MAX);
                 }
                 id_starts.push(ids.len() as u32);
                 previous = key;
             }
             ids.push(id);
         }
-        close(&mut nodes, open.drain(..));
+        close(&mut nodes, &mut open, 0);
         id_starts.push(ids.len() as u32);
         Trie {
             nodes: nodes.into(),
@@ -93,10 +97,17 @@ impl Trie {
     }
 }
 
-fn close(nodes: &mut [Node], finished: impl Iterator<Item = usize>) {
+/// Nothing more comes below the open nodes from `depth` on.
+fn close(nodes: &mut [Node], open: &mut Vec<usize>, depth: usize) {
     let end = nodes.len() as u32;
-    for node in finished {
+    while open.len() > depth {
+        let Some(node) = open.pop() else {
+            return;
+        };
         nodes[node].end = end;
+        if let Some(parent) = open.last() {
+            nodes[*parent].longest = nodes[*parent].longest.max(nodes[node].longest);
+        }
     }
 }
 
@@ -171,7 +182,15 @@ mod tests {
         assert_eq!(vocabulary.trie.ids_below(0).collect::<Vec<_>>().concat(), [1, 0, 2, 5]);
         assert_eq!(vocabulary.token(4), b"b");
         assert!(vocabulary.token(3).is_empty() && vocabulary.token(99).is_empty());
-        assert_eq!(vocabulary.longest, 2);
+        assert_eq!(
+            vocabulary
+                .trie
+                .nodes()
+                .iter()
+                .map(|node| node.longest)
+                .collect::<Vec<_>>(),
+            [2, 2, 1]
+        );
     }
 
     #[test]
