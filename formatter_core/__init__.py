@@ -7,18 +7,23 @@ from formatter_core.format import Format
 from formatter_core.formats import FormatterBuilder
 from formatter_core.formatter import Formatter
 from formatter_core.limits import Limits
-from formatter_core.result import Capture, Result
+from formatter_core.result import Capture, Event, HoleOpened, Result, Retracted, TextAdded, ValueCompleted
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
     "Capture",
     "CompiledFormat",
     "Compiler",
+    "Event",
     "Format",
     "Formatter",
     "FormatterBuilder",
+    "HoleOpened",
     "Limits",
     "Result",
+    "Retracted",
+    "TextAdded",
+    "ValueCompleted",
     "Vocabulary",
     "bitmask",
     "errors",

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.compiled import describe
 from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, TokenRejected
+from formatter_core.events import EventStream
+from formatter_core.format import Match
 from formatter_core.parse import Recognizer, parse
-from formatter_core.result import Ended, Result
+from formatter_core.result import Ended, Event, Result
 
 if TYPE_CHECKING:
     from formatter_core.compiled import CompiledFormat
@@ -58,6 +60,7 @@ class Formatter:
         self._state = compiled.engine_grammar.start()
         self._steps: list[Part] = []
         self._ends = 0  # how many of the last steps are end ids
+        self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
         self._busy = threading.Lock()
 
     def __repr__(self) -> str:
@@ -154,6 +157,7 @@ class Formatter:
         copy._state = self._state.fork()
         copy._steps = self._steps.copy()
         copy._ends = self._ends
+        copy._events = None
         copy._busy = threading.Lock()
         return copy
 
@@ -205,8 +209,17 @@ class Formatter:
 
     @property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The captured values of the text so far, by name; empty until it is complete."""
+        """The values captured so far, by name; of an unfinished text those that no continuation can change."""
         return self.result().captures
+
+    @_exclusive
+    def events(self) -> list[Event]:
+        """What is new since the last call: holes opened, text added, values completed, text taken back.
+
+        Of an unfinished text only what every surviving parse agrees on is told; the rest follows when the sequence is
+        complete.
+        """
+        return self._stream().advance(self._parts(), self._parse() if self._ends or self._must_stop() else None)
 
     @_exclusive
     def result(self, ended: Ended | None = None) -> Result:
@@ -220,9 +233,11 @@ class Formatter:
         """
         how: Ended | None = "end" if ended is None and self._ends else ended
         complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
-        match = parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits) if complete else None
+        match = self._parse() if complete else None
         missing = None if match is not None else self._what_is_missing(how)
-        return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match)
+        # Of an unfinished text, the captures that no continuation can change are certain all the same.
+        found = self._stream().matches(self._parts()) if match is None else ()
+        return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match, tuple(found))
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -302,6 +317,14 @@ class Formatter:
             else:
                 parts.append(step)
         return parts
+
+    def _parse(self) -> Match | None:
+        return parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits)
+
+    def _stream(self) -> EventStream:
+        if self._events is None:
+            self._events = EventStream(self.compiled.lowered, self.compiled.limits)
+        return self._events
 
     def _recognizer(self) -> Recognizer:
         recognizer = Recognizer(self.compiled.lowered.grammar, self.compiled.limits)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from formatter_core.errors import IncompleteResult
 from formatter_core.format import Converter, Lowered, Match, text_of
 
-__all__ = ["Capture", "Ended", "Result"]
+__all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
 
 Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
@@ -24,6 +24,42 @@ class Capture:
     text: str
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoleOpened:
+    """A capture has begun at the byte `offset` of the text."""
+
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextAdded:
+    """Text was added to an open capture; it ends between two characters."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCompleted:
+    """A capture is complete. `start` and `end` count bytes of the text."""
+
+    name: str
+    value: Any
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """The text was taken back: forget every event at the byte `to` or later, and captured text past `to`."""
+
+    to: int
+
+
+Event: TypeAlias = HoleOpened | TextAdded | ValueCompleted | Retracted
 
 
 @dataclass(frozen=True)
@@ -43,6 +79,7 @@ class Result:
     missing: str | None
     _lowered: Lowered
     _match: Match | None
+    _certain: tuple[Match, ...] = ()
 
     @property
     def text(self) -> str:
@@ -56,7 +93,10 @@ class Result:
 
     @cached_property
     def spans(self) -> tuple[Capture, ...]:
-        """Every capture in order of its start, an outer one before those inside it; empty unless the text parses."""
+        """Every capture in order of its start, an outer one before those inside it.
+
+        Of a text that is not complete, those that no continuation could change.
+        """
         return tuple(self._spans())
 
     @cached_property
@@ -79,7 +119,7 @@ class Result:
         return self._lowered.value(self._match)
 
     def _spans(self) -> Iterator[Capture]:
-        stack = [] if self._match is None else list(reversed(self._match.children))
+        stack = list(reversed(self._certain if self._match is None else self._match.children))
         while stack:
             match = stack.pop()
             stack.extend(reversed(match.children))
