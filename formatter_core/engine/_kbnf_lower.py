@@ -23,6 +23,7 @@ from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
     Capture,
+    Chars,
     Choice,
     Complement,
     Grammar,
@@ -46,6 +47,9 @@ ENGINE = "kbnf"
 
 #: The largest weight of a node that becomes one pattern. Beyond, it becomes rules over smaller patterns.
 _PATTERN_WEIGHT = 100_000
+#: Steps of `Limits.work` for each letter of a pattern, which the package takes some 4 µs to make deterministic. When
+#: they are used up, the rest becomes rules over single characters.
+_WORK_PER_LETTER = 40
 #: The largest weight of neighbours that are put into one pattern although the format does not say so: copies of a
 #: large automaton cost more than they save.
 _JOINED_WEIGHT = 2_000
@@ -105,6 +109,8 @@ class _Lowering:
         self._refused = refused
         self._regular = RegularNodes(grammar, limits, work)
         self._automata: dict[int, Automaton] = {}
+        self._letters_left = limits.work // _WORK_PER_LETTER
+        self._patterns: set[str] = set()
         self._productions: list[list[Production]] = []
         self._symbols: dict[int, Symbol | None] = {}
         self._nonterminals: dict[str, int] = {}
@@ -152,7 +158,7 @@ class _Lowering:
         if isinstance(node, (Intersection, Complement, Shortest)):
             automaton = self._automaton(node)
             return automaton.accepting(automaton.start)
-        return False
+        return isinstance(node, Substring)
 
     def _automaton(self, node: Node) -> Automaton:
         if id(node) not in self._automata:
@@ -207,15 +213,22 @@ class _Lowering:
     def _as_pattern(self, node: Node) -> list[Symbol] | None:
         """The node as a single terminal ([] where it has no non-empty strings), or None where it must be rules."""
         shape = self._regular.shape(node)
-        if shape is None or shape.weight > _PATTERN_WEIGHT or isinstance(node, Bytes):
+        if shape is None or shape.weight > min(_PATTERN_WEIGHT, self._limits.states) or isinstance(node, Bytes):
             return None
         if not self._regular.traits(node).simple:
             return None
-        return self._pattern_symbols(self._regular.solid_choice((node,)))
+        # A class of characters has no smaller parts to become rules of.
+        weight = 0 if isinstance(node, Chars) else shape.weight
+        return self._pattern_symbols(self._regular.solid_choice((node,)), weight)
 
-    def _pattern_symbols(self, pattern: str | None) -> list[Symbol] | None:
+    def _pattern_symbols(self, pattern: str | None, weight: int) -> list[Symbol] | None:
         if pattern is None:
             return []
+        if pattern not in self._patterns:
+            if weight > self._letters_left:
+                return None
+            self._letters_left -= weight
+            self._patterns.add(pattern)
         return None if pattern in self._refused else [Regex(pattern)]
 
     def _reference(self, name: str) -> Symbol | None:
@@ -258,7 +271,7 @@ class _Lowering:
         groups = self._groups(filter(_is_bytes, regular), lambda one, _: one, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
         groups += self._groups(filterfalse(_is_bytes, regular), any_of, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
         for group in groups:
-            symbols = self._pattern_symbols(self._regular.solid_choice(group)) if len(group) > 1 else None
+            symbols = self._joined_pattern(self._regular.solid_choice(group), group) if len(group) > 1 else None
             if symbols is None:
                 symbols = [symbol for item in group if (symbol := self._symbol(item)) is not None]
             productions.extend((symbol,) for symbol in symbols)
@@ -282,6 +295,10 @@ class _Lowering:
             groups[-1].append(item)
             room -= needed
         return groups
+
+    def _joined_pattern(self, pattern: str | None, group: list[Node]) -> list[Symbol] | None:
+        shapes = [self._regular.shape(node) for node in group]
+        return self._pattern_symbols(pattern, sum(shape.weight for shape in shapes if shape is not None))
 
     def _sequence(self, node: Sequence) -> list[Production]:
         items: list[_Item] = []
@@ -315,7 +332,7 @@ class _Lowering:
                 text = b"".join(node.value for node in group if isinstance(node, Bytes))
                 items.append((Literal(letters(text)) if text else None, not text))
                 continue
-            symbols = self._pattern_symbols(self._regular.solid_sequence(group))
+            symbols = self._joined_pattern(self._regular.solid_sequence(group), group)
             if symbols is None:
                 items.extend((self._symbol(node), self._nullable(node)) for node in group)
             else:
@@ -351,6 +368,7 @@ class _Lowering:
     # --- repeats -----------------------------------------------------------------------------------------------
 
     def _repeat(self, node: Repeat) -> list[Production]:
+        node = self._one_repeat(node)
         item = self._symbol(node.item)
         if item is None or node.maximum == 0:
             return []
@@ -363,6 +381,24 @@ class _Lowering:
         base = self._power(minimum - 1, powers) if minimum > 1 else None
         more = self._up_to(node.maximum - minimum + 1, powers)
         return [(more,)] if base is None else [(base, more)]
+
+    def _one_repeat(self, node: Repeat) -> Repeat:
+        """The same language without a repeat directly inside, whose counts would have many derivations.
+
+        The inner counts of k rounds have no gaps, nor have those of k and of k + 1 rounds together, if one round
+        takes as little as none or one.
+        """
+        item = node.item
+        while isinstance(item, (Capture, Terminal)):
+            item = item.item
+        if not isinstance(item, Repeat) or item.minimum > 1 or node.maximum == 0:
+            return node
+        inner = self._one_repeat(item)
+        if inner.maximum == 0:
+            return node
+        unbounded = node.maximum is None or inner.maximum is None
+        maximum = None if unbounded else (node.maximum or 0) * (inner.maximum or 0)
+        return Repeat(inner.item, node.minimum * inner.minimum, maximum)
 
     def _power(self, count: int, powers: dict[int, Symbol]) -> Symbol:
         """The item exactly `count` times."""

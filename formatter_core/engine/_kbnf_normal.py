@@ -16,6 +16,8 @@ __all__ = ["normalized"]
 
 #: The package's reader recurses over the alternatives of a rule and over the symbols of an alternative.
 _LONGEST = 500
+#: How long, and how often in a row, bodies of other rules are put into a rule.
+_INLINED = 16
 #: It numbers rules, and their productions, with 16 bits.
 _MOST_NONTERMINALS = 60_000
 _MOST_SYMBOLS = 1_000_000
@@ -31,6 +33,8 @@ def normalized(rules: Rules, work: Work) -> Rules:
     productions = _without_unproductive(productions, work)
     productions, start = _without_unit_cycles(productions, start, work)
     _flatten_operators(productions)
+    _inline_endings(productions, work)
+    _turn_right_recursion(productions)
     productions, start = _with_synonyms_replaced(productions, start, work)
     if isinstance(start, int) and not productions[start]:
         start = None
@@ -142,6 +146,36 @@ def _flatten_operators(productions: list[list[Production]]) -> None:
         operand = len(productions)
         productions.append(rest)
         productions[nonterminal] = [(*p[:-1], operand) for p in operators] + [(operand,)]
+
+
+def _inline_endings(productions: list[list[Production]], work: Work) -> None:
+    """Put the one short body of a rule where an alternative ends in it: `a = x b; b = y a` recurses directly."""
+    for nonterminal, alternatives in enumerate(productions):
+        for index, production in enumerate(alternatives):
+            for _ in range(_INLINED):
+                last = production[-1]
+                if len(production) == 1 or not isinstance(last, int) or last == nonterminal:
+                    break
+                body = productions[last]
+                if len(body) != 1 or not 1 < len(body[0]) <= _INLINED or body[0][-1] == last:
+                    break
+                production = (*production[:-1], *body[0])
+                work.add(len(production))
+            alternatives[index] = production
+
+
+def _turn_right_recursion(productions: list[list[Production]]) -> None:
+    """`a = x a | rest` becomes `a = xs b | b; xs = xs x | x; b = rest`: open right recursions add up."""
+    for nonterminal in range(len(productions)):
+        alternatives = productions[nonterminal]
+        repeated = [p[:-1] for p in alternatives if len(p) > 1 and p[-1] == nonterminal]
+        if not repeated:
+            continue
+        rest = [p for p in alternatives if len(p) == 1 or p[-1] != nonterminal]
+        end, run = len(productions), len(productions) + 1
+        productions.append(rest)
+        productions.append(repeated + [(run, *p) for p in repeated])
+        productions[nonterminal] = [(run, end), (end,)]
 
 
 def _with_synonyms_replaced(

@@ -14,7 +14,7 @@ twins), `_kbnf_native` (configuration).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,9 @@ _PATTERNS_BYTES = 32 * 2**20
 _PATTERN_BYTES = 2**20
 #: How often patterns that turn out too large are broken up, each time into their parts.
 _ROUNDS = 12
+#: What a step of `Limits.work` may take within one mask, and how often a slow pace is measured again.
+_SECONDS_PER_STEP = 5e-7
+_TRIALS = 3
 #: How many earlier trackers a state keeps.
 _MARKS = 16
 _SENTINEL = SENTINEL.encode()
@@ -60,7 +63,6 @@ class KbnfEngine:
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
         """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
-        table = native.token_table(vocabulary)
         work = Work(limits)
         refused: frozenset[str] = frozenset()
         memory = 0
@@ -72,30 +74,26 @@ class KbnfEngine:
             patterns = _patterns(rules)
             memory = memory or max(_PATTERN_BYTES, _PATTERNS_BYTES // max(len(patterns), 1))
             try:
-                template = native.build(text, table.native, memory)
+                return KbnfGrammar(text, memory, vocabulary, limits)
             except native.PatternError as error:
                 more = frozenset(pattern for pattern in patterns if not _buildable(pattern, memory))
                 if more <= refused:
                     raise UnsupportedByEngine(str(error), engine=self.name, node="this grammar") from error
                 refused |= more
-                continue
-            return KbnfGrammar(
-                vocabulary,
-                template,
-                MaskerPool(template, len(vocabulary), table, limits.cache_bytes),
-                partial(native.build, text, memory=memory),
-            )
         raise LimitExceeded("states", limits.states, "an automaton of the kbnf package")
 
 
 class KbnfGrammar:
     """A grammar compiled for one vocabulary; shared between threads."""
 
-    def __init__(self, vocabulary: Vocabulary, template: Any, maskers: MaskerPool, build: Callable[[Any], Any]) -> None:
+    def __init__(self, text: str, memory: int, vocabulary: Vocabulary, limits: Limits) -> None:
+        table = native.token_table(vocabulary)
         self.vocabulary = vocabulary
-        self.maskers = maskers
-        self._template = template
-        self._build = build
+        self.limits = limits
+        self.slowest_pace = limits.work * _SECONDS_PER_STEP / len(vocabulary)
+        self._build = partial(native.build, text, memory=memory)
+        self._template = self._build(table.native)
+        self.maskers = MaskerPool(self._template, len(vocabulary), table, limits.cache_bytes)
         self._prober: Any = None
         self._lock = threading.Lock()
 
@@ -119,9 +117,12 @@ class KbnfState:
         self._ends: list[int] = []  # where each step ends in the text
         self._tracker = tracker
         self._marks: list[tuple[int, Any]] = [(0, tracker)]  # steps taken, and the tracker after them
+        self._pace = 0.0  # seconds that the last step took for each byte
         self._prober: tuple[bytes, Any] | None = None  # a text, and an engine of single bytes after it
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+        if self._pace > self._grammar.slowest_pace:
+            self._check_pace()
         self._grammar.maskers.fill(self._text, row)
 
     def accept_token(self, token_id: int) -> bool:
@@ -134,6 +135,7 @@ class KbnfState:
     def rollback(self, steps: int) -> None:
         if steps == 0:
             return
+        self._pace = 0.0
         kept = len(self._ends) - steps
         del self._ends[kept:]
         del self._text[self._ends[-1] if self._ends else 0 :]
@@ -151,6 +153,7 @@ class KbnfState:
         other._text = self._text.copy()
         other._ends = self._ends.copy()
         other._marks = self._marks.copy()
+        other._pace = self._pace
         return other
 
     def can_stop(self) -> bool:
@@ -176,13 +179,34 @@ class KbnfState:
     def _accept(self, spelling: bytes) -> bool:
         if spelling:
             tracker = native.fork(self._tracker)
+            begin = time.perf_counter()
             if not native.accepts(tracker, spelling):
                 return False
+            self._pace = (time.perf_counter() - begin) / len(spelling)
             self._tracker = tracker
         self._text += spelling
         self._ends.append(len(self._text))
         self._remember()
         return True
+
+    def _check_pace(self) -> None:
+        """Refuse a mask that would take minutes, which nothing could interrupt: an ambiguous grammar, a long text.
+
+        A mask appends about one byte for each token. How long that takes was seen at the last step; it is measured
+        again, because the step may only have waited for its turn on the processor.
+
+        Raises:
+            LimitExceeded: a mask would take longer than `Limits.work` allows.
+        """
+        before, tracker = self._marks[-2]
+        spelling = bytes(self._text[self._ends[before - 1] if before else 0 :])
+        for _ in range(_TRIALS):
+            trial = native.fork(tracker)
+            begin = time.perf_counter()
+            native.feed(trial, spelling)
+            self._pace = min(self._pace, (time.perf_counter() - begin) / len(spelling))
+        if self._pace > self._grammar.slowest_pace:
+            raise LimitExceeded("work", self._grammar.limits.work, "a mask after a text this long")
 
     def _remember(self) -> None:
         """Keep the tracker; of old ones keep fewer the older they are, so that memory is bounded."""
