@@ -1,0 +1,24 @@
+"""Constrained decoding for vLLM: `--logits-processors formatter_vllm:FormatterLogitsProcessor`, and a format per request.
+
+Importing this package imports no vLLM: `create_extra_args`, `create_vllm_xargs` and `read_result` serve clients, which
+need none. Only `FormatterLogitsProcessor` does.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from formatter_vllm.requests import create_extra_args, create_vllm_xargs
+from formatter_vllm.results import read_result
+from formatter_vllm.vocabulary import create_vocabulary
+
+if TYPE_CHECKING:
+    from formatter_vllm.logits_processor import FormatterLogitsProcessor
+
+__all__ = ["FormatterLogitsProcessor", "create_extra_args", "create_vllm_xargs", "create_vocabulary", "read_result"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FormatterLogitsProcessor":
+        from formatter_vllm.logits_processor import FormatterLogitsProcessor
+
+        return FormatterLogitsProcessor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

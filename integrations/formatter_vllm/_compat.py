@@ -1,0 +1,139 @@
+"""What the adapter needs of vLLM; no other module looks at vLLM, its configuration or its parameters.
+
+vLLM has two interfaces for custom logits processors: that of the V1 model runner (from 0.10.1 on), which reports the
+changes of a batch, and that of Model Runner V2 (from 0.31 on), which numbers request slots.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from formatter_core.errors import UnsupportedEngineVersion
+
+_MODULES = ("vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor")
+
+
+def _interfaces() -> tuple[type, ...]:
+    found = []
+    for name in _MODULES:
+        try:
+            found.append(import_module(name).LogitsProcessor)
+        except (ImportError, AttributeError):
+            continue
+    if not found:
+        raise UnsupportedEngineVersion(
+            "vllm",
+            found=getattr(import_module("vllm"), "__version__", "of unknown version"),
+            needed=">= 0.10.1",
+            missing=f"LogitsProcessor in {' or '.join(_MODULES)}",
+        )
+    return tuple(found)
+
+
+#: The interfaces of this vLLM; a class that derives from all of them is taken by any runner.
+INTERFACES = _interfaces()
+
+__all__ = [
+    "INTERFACES",
+    "competing_rules",
+    "end_ids",
+    "is_swap",
+    "lists_processor",
+    "logits_width",
+    "refused_parameters",
+    "request_arguments",
+    "request_end_ids",
+    "tokenizer_of",
+    "unknown_tokens_reason",
+]
+
+
+def tokenizer_of(config: Any) -> Any:
+    """The tokenizer of a `VllmConfig`; None where the engine was started without one."""
+    model_config = config.model_config
+    if getattr(model_config, "skip_tokenizer_init", False):
+        return None
+    for name in ("vllm.tokenizers", "vllm.transformers_utils.tokenizer"):
+        try:
+            return import_module(name).cached_tokenizer_from_config(model_config)
+        except (ImportError, AttributeError):
+            continue
+    return None
+
+
+def _model_config(model: Any) -> Any:
+    """The `ModelConfig` of an `LLM`, an engine, a `VllmConfig`, or itself."""
+    for path in (("llm_engine", "model_config"), ("model_config",), ("vllm_config", "model_config")):
+        found = model
+        for name in path:
+            found = getattr(found, name, None)
+        if found is not None:
+            return found
+    return model
+
+
+def logits_width(model: Any) -> int | None:
+    """How many logits the model gives at each position; often more than its tokenizer has ids."""
+    measure = getattr(_model_config(model), "get_vocab_size", None)
+    return None if measure is None else int(measure())
+
+
+def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
+    """The ids at which vLLM stops by itself: the tokenizer's, and those of the generation config; None where none."""
+    read = getattr(_model_config(model), "try_get_generation_config", None)
+    named = None if read is None else (read() or {}).get("eos_token_id")
+    found = [getattr(tokenizer, "eos_token_id", None), *(named if isinstance(named, (list, tuple)) else [named])]
+    return tuple(dict.fromkeys(token_id for token_id in found if token_id is not None)) or None
+
+
+def lists_processor(config: Any, name: str) -> bool:
+    """Whether the user named this class when the engine was started, so that it was not found by entry point alone."""
+    named = getattr(config.model_config, "logits_processors", None) or ()
+    return any((one if isinstance(one, str) else one.__name__).rpartition(":")[2] == name for one in named)
+
+
+def unknown_tokens_reason(config: Any) -> str:
+    """What to do about output ids that are -1: with asynchronous scheduling vLLM fills them in for named classes only."""
+    is_async = getattr(getattr(config, "scheduler_config", None), "async_scheduling", False)
+    return (
+        "the id of the latest token is not known"
+        + (", because scheduling is asynchronous" if is_async else "")
+        + "; start vLLM with --logits-processors formatter_vllm:FormatterLogitsProcessor "
+        "(logits_processors=[FormatterLogitsProcessor]), or with --no-async-scheduling"
+    )
+
+
+def request_arguments(parameters: Any) -> Any:
+    """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
+    return getattr(parameters, "extra_args", None)
+
+
+def request_end_ids(parameters: Any) -> frozenset[int]:
+    """The ids at which this request stops, its own and the model's."""
+    found = getattr(parameters, "all_stop_token_ids", None)
+    return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
+
+
+def refused_parameters(parameters: Any) -> str | None:
+    """Why a format cannot hold together with the request's other parameters; None where it can."""
+    if getattr(parameters, "min_tokens", 0):
+        return (
+            f"min_tokens={parameters.min_tokens} forbids the end where the format allows nothing else; "
+            "leave it out, and ask for the length in the format"
+        )
+    for name in ("structured_outputs", "guided_decoding"):
+        if getattr(parameters, name, None) is not None:
+            return f"the request has a format and {name} (response_format) too; leave one of them out"
+    return None
+
+
+def competing_rules(parameters: Any) -> bool:
+    """Whether other rules of the request may forbid tokens before this processor is called."""
+    names = ("allowed_token_ids", "bad_words", "logit_bias")
+    return any(getattr(parameters, name, None) for name in names)
+
+
+def is_swap(direction: Any) -> bool:
+    """Whether a move of a `BatchUpdate` exchanges two rows."""
+    return bool(direction.name == "SWAP")

@@ -1,0 +1,63 @@
+"""The requests of the V1 model runner: batch rows, which move, and the live list of each request's output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formatter_core.errors import UnsupportedFormat
+from formatter_vllm import _compat
+from formatter_vllm.constraints import Constraint, Constraints
+
+__all__ = ["BatchRows"]
+
+
+class BatchRows:
+    """Which constraint stands in which row of the batch.
+
+    Args:
+        constraints: makes the constraint of a new request.
+        unknown_tokens_reason: what to tell where the id of an output token is not known.
+    """
+
+    def __init__(self, constraints: Constraints, unknown_tokens_reason: str) -> None:
+        self._constraints = constraints
+        self._unknown_tokens_reason = unknown_tokens_reason
+        self._rows: dict[int, tuple[Constraint, list[int]]] = {}
+
+    def update(self, changes: Any) -> None:
+        """Take over what changed in the batch: a `BatchUpdate`, read as removed, added, moved; None for no change.
+
+        A request that was preempted comes back as an added one with the output that it had; its state is made anew.
+        """
+        if changes is None:
+            return
+        for row in changes.removed:
+            self._rows.pop(row, None)
+        for row, parameters, _, output_ids in changes.added:
+            constraint = self._constraints.of_request(parameters)
+            if constraint is None:
+                self._rows.pop(row, None)
+            else:
+                self._rows[row] = (constraint, output_ids)
+        for first, second, direction in changes.moved:
+            moving, displaced = self._rows.pop(first, None), self._rows.pop(second, None)
+            if moving is not None:
+                self._rows[second] = moving
+            if displaced is not None and _compat.is_swap(direction):
+                self._rows[first] = displaced
+
+    def follow(self, count: int) -> list[Constraint | None]:
+        """The constraint of each of the first `count` rows, in step with the output so far.
+
+        Outputs are read here and not in `update`, because asynchronous scheduling fills in the latest token in between;
+        how often this is called says nothing, because a prompt in chunks is sampled after every chunk.
+        """
+        rows: list[Constraint | None] = [None] * count
+        for row, (constraint, output_ids) in self._rows.items():
+            if row >= count:
+                continue
+            if output_ids and output_ids[-1] < 0:
+                constraint.fail(UnsupportedFormat(self._unknown_tokens_reason, server="vLLM"))
+            constraint.follow(output_ids)
+            rows[row] = constraint
+        return rows

@@ -1,0 +1,116 @@
+"""The hook: a logits processor for the V1 model runner and for Model Runner V2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from formatter_core import Compiler
+from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_vllm import _compat
+from formatter_vllm.batch_rows import BatchRows
+from formatter_vllm.constraints import Constraint, Constraints, logger
+from formatter_vllm.masks import end_rows, mask_rows
+from formatter_vllm.request_slots import RequestSlots
+from formatter_vllm.requests import read_format, text_compiler
+from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
+
+__all__ = ["FormatterLogitsProcessor"]
+
+
+class FormatterLogitsProcessor(*_compat.INTERFACES):  # type: ignore[misc]
+    """Leaves each request that asks for a format only the tokens that the format allows next.
+
+    Give the class to vLLM, which makes the objects: `LLM(logits_processors=[FormatterLogitsProcessor])` or
+    `--logits-processors formatter_vllm:FormatterLogitsProcessor`. A request asks by
+    `SamplingParams(extra_args=create_extra_args(format))`, or `vllm_xargs` over HTTP.
+
+    Requests are checked when they come in. After that nothing raises: a request that cannot go on is offered only its
+    end, and the cause is logged and counted in `failures`.
+    """
+
+    def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
+        """Called by vLLM, with the device and a flag (V1), or with the states of its request slots (V2)."""
+        self._compiler, unusable = _compiler(vllm_config)
+        ends = self._compiler.vocabulary.end_ids if self._compiler is not None else ()
+        self._constraints = Constraints(self._compiler, unusable, ends)
+        self._rows = BatchRows(self._constraints, _compat.unknown_tokens_reason(vllm_config))
+        self._slots = RequestSlots(self._constraints, device_or_states)
+
+    @property
+    def failures(self) -> int:
+        """How many requests were ended because their format could not be kept."""
+        return self._constraints.failures
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Refuse a request whose format has a fault, when it comes in.
+
+        Raises:
+            ValueError: with the message of the error; vLLM answers with HTTP 400.
+        """
+        try:
+            format = read_format(_compat.request_arguments(sampling_params))
+            if format is None:
+                return
+            reason = _compat.refused_parameters(sampling_params)
+            if reason is not None:
+                raise InvalidFormat(reason)
+            (only_compiler() or text_compiler()).compile(format)
+        except FormatterError as error:
+            raise ValueError(str(error)) from error
+        except Exception as error:
+            # Whatever it is, it must stay this request's fault.
+            logger.exception("a format could not be checked")
+            raise ValueError(f"the format could not be checked: {error!r}") from error
+
+    def is_argmax_invariant(self) -> bool:
+        """Never: a mask changes which token is the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """V1: rows that were removed, added or moved."""
+        self._rows.update(batch_update)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """V2: a request that comes into a slot; whether it has a format."""
+        return self._slots.add(req_idx, sampling_params)
+
+    def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
+        """Mask the logits in place: float (rows, width); `ctx` is given by V2 alone."""
+        rows: list[Constraint | None]
+        drafts: dict[int, list[int]] = {}
+        if ctx is None:
+            rows = self._rows.follow(len(logits))
+        else:
+            rows, drafts = self._slots.follow(ctx, len(logits))
+        if any(rows):
+            self._mask(logits, rows, drafts)
+        return logits
+
+    def _mask(self, logits: torch.Tensor, rows: list[Constraint | None], drafts: dict[int, list[int]]) -> None:
+        size = len(self._compiler.vocabulary) if self._compiler is not None else 0
+        try:
+            mask_rows(logits, rows, size, drafts)
+        except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and no exception may leave
+            for constraint in filter(None, rows):
+                constraint.fail(error)
+            end_rows(logits, rows, drafts)
+        for constraint in filter(None, rows):
+            self._constraints.report(constraint)
+
+
+def _compiler(vllm_config: Any) -> tuple[Compiler | None, Exception | None]:
+    """The compiler for the engine's tokenizer, or why there is none.
+
+    An engine must start even so: it may have found this class by its entry point, and serve no format at all.
+    """
+    try:
+        tokenizer = _compat.tokenizer_of(vllm_config)
+        if tokenizer is None:
+            return None, None
+        return compiler_of(create_vocabulary(tokenizer, model=vllm_config)), None
+    except Exception as error:  # noqa: BLE001 - as above; the cause is told to every request that asks for a format
+        logger.warning("formatter_vllm cannot serve formats with this tokenizer: %s", error)
+        return None, error

@@ -1,0 +1,99 @@
+"""What a request asks for: a format as JSON data among the request's own arguments.
+
+The key is `formatter`; its value is an object with one of the keys `json_schema`, `regex`, `choice` (a list), `kbnf`, or
+`format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from formatter_core import Compiler, Format, Vocabulary, formats
+from formatter_core.errors import InvalidFormat
+
+__all__ = ["KEY", "create_extra_args", "create_vllm_xargs", "read_format", "text_compiler"]
+
+#: The request's argument that holds the format.
+KEY = "formatter"
+
+_READERS: dict[str, Callable[[Any], Format]] = {
+    "json_schema": formats.json_schema,
+    "regex": formats.regex,
+    "choice": formats.choice,
+    "kbnf": formats.kbnf,
+    "format": formats.from_json,
+}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "json_schema": (dict, bool, str),
+    "regex": (str,),
+    "choice": (list, tuple),
+    "kbnf": (str,),
+    "format": (dict,),
+}
+
+#: More ids than the tokenizers of today have.
+_SPECIAL_TOKENS = 300_000
+
+
+def create_extra_args(format: Any) -> dict[str, Any]:
+    """The request's arguments for offline use: `SamplingParams(extra_args=create_extra_args(format))`.
+
+    Args:
+        format: whatever `Compiler.compile` takes. Captures go along; of a Python type its JSON Schema does.
+
+    Raises:
+        InvalidFormat: it is no format.
+    """
+    return {KEY: {"format": formats.as_format(format).to_json()}}
+
+
+def create_vllm_xargs(format: Any) -> dict[str, str]:
+    """The request's arguments over HTTP: `extra_body={"vllm_xargs": create_vllm_xargs(format)}` with the openai client.
+
+    Args:
+        format: as for `create_extra_args`.
+
+    Raises:
+        InvalidFormat: it is no format.
+    """
+    return {KEY: json.dumps(create_extra_args(format)[KEY])}
+
+
+def read_format(arguments: Any) -> Format | None:
+    """The format that a request's arguments ask for; None where they ask for none.
+
+    Raises:
+        InvalidFormat: they ask for one in a way that cannot be read.
+        FormatterError: whatever making the format raises.
+    """
+    if not isinstance(arguments, Mapping) or KEY not in arguments:
+        return None
+    wanted = arguments[KEY]
+    if isinstance(wanted, str):
+        try:
+            wanted = json.loads(wanted)
+        except (ValueError, RecursionError) as error:
+            raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
+    if not isinstance(wanted, Mapping) or len(wanted) != 1 or not _READERS.keys() & wanted.keys():
+        found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__
+        raise InvalidFormat(f"`{KEY}` is an object with exactly one of the keys {', '.join(_READERS)}; found {found}")
+    kind, value = next(iter(wanted.items()))
+    if not isinstance(value, _TYPES[kind]):
+        raise InvalidFormat(
+            f"`{KEY}.{kind}` is a {type(value).__name__}; give {' or '.join(one.__name__ for one in _TYPES[kind])}"
+        )
+    return _READERS[kind](value)
+
+
+@cache
+def text_compiler() -> Compiler:
+    """A compiler where the engine's tokens are not known: it finds every fault of a format but those of its tokens.
+
+    Its vocabulary has all single bytes, which any tokenizer that is worth its name can spell, and before them special
+    tokens, so that formats may ask for tokens by their ids.
+    """
+    tokens = [*[None] * _SPECIAL_TOKENS, *(bytes([byte]) for byte in range(256)), None]
+    return Compiler(Vocabulary(tokens, end_ids=[len(tokens) - 1]), cache_bytes=64 * 2**20)

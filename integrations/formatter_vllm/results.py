@@ -1,0 +1,85 @@
+"""From the outputs of vLLM to typed results: parsed again, so that a cut or broken answer is never taken for a good one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from formatter_core import CompiledFormat, Result, Vocabulary
+from formatter_core.errors import InvalidFormat, TokenRejected
+from formatter_core.result import Ended
+from formatter_vllm.requests import text_compiler
+from formatter_vllm.vocabulary import compiler_of
+
+__all__ = ["read_result"]
+
+
+def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = None) -> Result:
+    """What one output of vLLM turned out to be.
+
+    Args:
+        format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
+        output: a `CompletionOutput` of `LLM.generate`, a choice of an openai response, or the text of an answer that was
+            not cut.
+        vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed where the
+            format names special tokens, or where the engine was told to give no text.
+
+    Returns:
+        a result that `is_complete` only if the text is in the format, to its end, and was ended by the format's own
+        rules; `Result.value` of any other raises `IncompleteResult`.
+
+    Raises:
+        InvalidFormat: the output is none of these.
+        FormatterError: whatever `Compiler.compile` raises.
+    """
+    token_ids = getattr(output, "token_ids", None)
+    if vocabulary is not None and token_ids is not None:
+        return _from_tokens(compiler_of(vocabulary).compile(format), output)
+    compiled = text_compiler().compile(format)
+    if isinstance(output, str):
+        return compiled.parse(output)
+    return _from_text(compiled, _text_of(output), _ended(output))
+
+
+def _text_of(output: Any) -> str:
+    message = getattr(output, "message", None)
+    text = getattr(output, "text", None) if message is None else getattr(message, "content", None)
+    if message is not None and text is None:
+        text = ""  # a chat answer that was cut before it began
+    if isinstance(text, str):
+        return text
+    raise InvalidFormat(
+        f"a {type(output).__name__} is not one output; give LLM.generate(...)[i].outputs[j], "
+        "response.choices[i], or a text"
+    )
+
+
+def _ended(output: Any) -> Ended | None:
+    reason = getattr(output, "finish_reason", None)
+    if reason == "stop":
+        return "stop_string" if isinstance(getattr(output, "stop_reason", None), str) else "end"
+    if reason is None:
+        return None
+    return "length" if reason == "length" else "error"
+
+
+def _from_text(compiled: CompiledFormat, text: str, ended: Ended | None) -> Result:
+    result = compiled.parse(text)
+    if not result.is_complete or ended == "end":
+        return replace(result, ended=ended)
+    # The text is in the format, but perhaps only the beginning of what would have come.
+    formatter = compiled.formatter()
+    formatter.accept_bytes(text.encode("utf-8", "surrogatepass"))
+    return formatter.result(ended)
+
+
+def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
+    stop_id = getattr(output, "stop_reason", None)
+    own_ends = [stop_id] if isinstance(stop_id, int) else []
+    formatter = compiled.formatter(end_ids=[*compiled.vocabulary.end_ids, *own_ends])
+    token_ids = list(output.token_ids)
+    taken = formatter.accept_tokens(token_ids)
+    if taken == len(token_ids):
+        return formatter.result(_ended(output))
+    rejected = TokenRejected(token_ids[taken], position=taken, reason=formatter.explain(token_ids[taken]))
+    return replace(formatter.result("error"), missing=str(rejected))

@@ -1,0 +1,56 @@
+"""The tokenizer of a vLLM engine as a `Vocabulary`, and the compilers of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakValueDictionary
+
+from formatter_core import Compiler, Vocabulary
+
+__all__ = ["compiler_of", "create_vocabulary", "only_compiler"]
+
+_compilers: WeakValueDictionary[str, Compiler] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
+    """The vocabulary of a tokenizer that vLLM uses.
+
+    Args:
+        tokenizer: what `LLM.get_tokenizer()` gives, or `AutoTokenizer.from_pretrained`.
+        model: an `LLM`, an engine or a `VllmConfig`; it gives the width of the logits and the ids that end its outputs.
+            Without it the tokenizer's own end-of-sequence id is the only one.
+        end_ids: the ids that end an output, in place of the model's.
+
+    Raises:
+        InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
+    """
+    size = None
+    ends = None if end_ids is None else tuple(end_ids)
+    if model is not None:
+        from formatter_vllm import _compat
+
+        size = _compat.logits_width(model)
+        ends = _compat.end_ids(model, tokenizer) if ends is None else ends
+    mistral = getattr(tokenizer, "mistral", None)
+    if mistral is not None:  # vLLM wraps the tokenizer of mistral-common
+        return Vocabulary.from_mistral_common(mistral, end_ids=ends)
+    return Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=size)
+
+
+def compiler_of(vocabulary: Vocabulary) -> Compiler:
+    """The compiler of a vocabulary, one for all engines of this process with that vocabulary, as long as one lives."""
+    with _lock:
+        compiler = _compilers.get(vocabulary.fingerprint)
+        if compiler is None:
+            compiler = _compilers[vocabulary.fingerprint] = Compiler(vocabulary)
+        return compiler
+
+
+def only_compiler() -> Compiler | None:
+    """The compiler of this process, where its engines have one vocabulary; None where they have none, or several."""
+    with _lock:
+        compilers = list(_compilers.values())
+        return compilers[0] if len(compilers) == 1 else None

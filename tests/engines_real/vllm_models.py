@@ -1,0 +1,98 @@
+"""A small random Llama and its tokenizer in a folder, made without transformers: what vLLM loads in the tests."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+#: Logits that no token of the tokenizer has.
+TAIL = 64
+#: The tokenizer's end, and one that only the generation config names.
+END, TURN = "<|end|>", "<|turn|>"
+
+_HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32
+
+
+def make_model(folder: Path, size: int = 1000, seed: int = 0) -> Path:
+    """Write model, tokenizer and configuration; `size` is the tokenizer's number of ids."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = _write_tokenizer(folder, size)
+    _write_weights(folder, count + TAIL, seed)
+    return folder
+
+
+def _write_tokenizer(folder: Path, size: int) -> int:
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(size)]
+    pairs = [(rng.choice(words), rng.choice(words), rng.randint(0, 9999)) for _ in range(size * 4)]
+    lines = [f'{{"{first}": {number}, "{second}": true}} {second} été 日本 😀' for first, second, number in pairs]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(
+        lines,
+        trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=[END, TURN, "<|pad|>"],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "pad_token": "<|pad|>",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 4096,
+        "chat_template": template,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    ends = [tokenizer.token_to_id(END), tokenizer.token_to_id(TURN)]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends, "bos_token_id": ends[0]}))
+    return int(tokenizer.get_vocab_size())
+
+
+def _write_weights(folder: Path, width: int, seed: int) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": width,
+        "hidden_size": _HIDDEN,
+        "intermediate_size": _INNER,
+        "num_hidden_layers": _LAYERS,
+        "num_attention_heads": _HEADS,
+        "num_key_value_heads": _HEADS,
+        "head_dim": _HEAD,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "eos_token_id": 0,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    generator = torch.Generator().manual_seed(seed)
+
+    def matrix(rows: int, columns: int) -> torch.Tensor:
+        return (torch.randn(rows, columns, generator=generator) * 0.08).bfloat16()
+
+    weights = {"model.embed_tokens.weight": matrix(width, _HIDDEN), "lm_head.weight": matrix(width, _HIDDEN)}
+    weights["model.norm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+    for layer in range(_LAYERS):
+        prefix = f"model.layers.{layer}"
+        weights[f"{prefix}.input_layernorm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+        weights[f"{prefix}.post_attention_layernorm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+        for name in "qkvo":
+            weights[f"{prefix}.self_attn.{name}_proj.weight"] = matrix(_HIDDEN, _HIDDEN)
+        weights[f"{prefix}.mlp.gate_proj.weight"] = matrix(_INNER, _HIDDEN)
+        weights[f"{prefix}.mlp.up_proj.weight"] = matrix(_INNER, _HIDDEN)
+        weights[f"{prefix}.mlp.down_proj.weight"] = matrix(_HIDDEN, _INNER)
+    save_file(weights, str(folder / "model.safetensors"))
