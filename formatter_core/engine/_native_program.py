@@ -23,6 +23,7 @@ from formatter_core.grammar import (
     Terminal,
     Token,
 )
+from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["encode"]
 
@@ -43,13 +44,16 @@ _TERMINAL_AGAIN = 12
 _REFERENCE = 13
 _TOKEN = 14
 
+# An id that no vocabulary has: in place of end ids, which are never meant by a grammar, and of unknown ids.
+_NO_TOKEN = 2**32 - 1
+
 _LISTS: dict[type, int] = {Sequence: _SEQUENCE, Choice: _CHOICE, Intersection: _INTERSECTION}
 _WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST, Terminal: _TERMINAL_END}
 
 
-def encode(grammar: Grammar) -> bytes:
+def encode(grammar: Grammar, vocabulary: Vocabulary) -> bytes:
     """The grammar as bytes. Captures are left out: they do not change what is matched."""
-    writer = _Writer({name: number for number, name in enumerate(grammar.rules)})
+    writer = _Writer({name: number for number, name in enumerate(grammar.rules)}, vocabulary)
     writer.number(len(grammar.rules))
     writer.number(writer.rules[grammar.start])
     for body in grammar.rules.values():
@@ -58,8 +62,9 @@ def encode(grammar: Grammar) -> bytes:
 
 
 class _Writer:
-    def __init__(self, rules: dict[str, int]) -> None:
+    def __init__(self, rules: dict[str, int], vocabulary: Vocabulary) -> None:
         self.rules = rules
+        self._vocabulary = vocabulary
         self.out = bytearray(_MAGIC)
         self._terminals: dict[int, int] = {}
 
@@ -123,7 +128,8 @@ class _Writer:
             self.number(self.rules[node.name])
         elif isinstance(node, Token):
             self.out.append(_TOKEN)
-            self.number(node.token_id)
+            known = node.token_id < len(self._vocabulary) and node.token_id not in self._vocabulary.end_ids
+            self.number(node.token_id if known else _NO_TOKEN)
 
     def _counted(self, data: bytes) -> None:
         self.number(len(data))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine._native_program import encode
-from formatter_core.errors import EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
+from formatter_core.errors import EngineUnavailable, FormatterError, InvalidGrammar, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
@@ -29,6 +28,7 @@ __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
 _INTERFACE_VERSION = 1
 _EMPTY_LANGUAGE = -1
+_LONGEST_TEXT = 2**32 - 1
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
 
 _POINTER = ctypes.c_void_p
@@ -84,11 +84,28 @@ class NativeEngine:
             InvalidGrammar: no byte string is derived at all.
             LimitExceeded: within `limits` there is no answer.
         """
-        return NativeGrammar(encode(grammar), _tables(self._library, vocabulary), limits)
+        return NativeGrammar(encode(grammar, vocabulary), _tables(self._library, vocabulary), limits)
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
         return _tables(self._library, vocabulary).table_bytes()
+
+
+class _Handle:
+    """A value of the library, freed with this object."""
+
+    __slots__ = ("_free", "pointer")
+
+    def __init__(self, make: Callable[[Any], int], free: Callable[[int], None], limits: Limits | None = None) -> None:
+        self.pointer = 0
+        self._free = free
+        made = _POINTER()
+        _check(make(ctypes.byref(made)), limits)
+        self.pointer = int(made.value or 0)
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._free(self.pointer)
 
 
 class _Vocabulary:
@@ -96,20 +113,25 @@ class _Vocabulary:
 
     def __init__(self, library: ctypes.CDLL, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.text_token(token_id) or b"" for token_id in range(len(vocabulary))]
-        starts = np.zeros(len(texts) + 1, dtype=np.uint32)
+        starts = np.zeros(len(texts) + 1, dtype=np.uint64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
+        if starts[-1] > _LONGEST_TEXT:
+            raise InvalidVocabulary(f"the tokens have more than {_LONGEST_TEXT} bytes together; leave some out")
+        starts = starts.astype(np.uint32)
         joined = b"".join(texts)
         self.library = library
-        self.words = -(-len(texts) // 32)
-        self.handle = _made(
-            library.fcn_vocabulary_free,
+        self.size = len(vocabulary)
+        self.words = vocabulary.words
+        # A view of a row is refused where the row is too short or cannot be written to.
+        self.row_type: Any = ctypes.c_uint32 * self.words
+        self.handle = _Handle(
             lambda made: library.fcn_vocabulary_new(joined, len(joined), starts.ctypes.data, len(texts), made),
-            self,
+            library.fcn_vocabulary_free,
         )
 
     def table_bytes(self) -> int:
         tables, shared = _SIZE(), _SIZE()
-        _check(self.library.fcn_vocabulary_bytes(self.handle, ctypes.byref(tables), ctypes.byref(shared)))
+        _check(self.library.fcn_vocabulary_bytes(self.handle.pointer, ctypes.byref(tables), ctypes.byref(shared)))
         return tables.value
 
 
@@ -131,47 +153,41 @@ class NativeGrammar:
 
     def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
         library = vocabulary.library
-        self._library = library
+        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
         self._vocabulary = vocabulary
         self._limits = limits
-        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
-        self._handle = _made(
+        self._handle = _Handle(
+            lambda made: library.fcn_grammar_new(vocabulary.handle.pointer, program, len(program), bounds, made),
             library.fcn_grammar_free,
-            lambda made: library.fcn_grammar_new(vocabulary.handle, program, len(program), bounds, made),
-            self,
             limits,
         )
 
     def start(self) -> NativeState:
         """The state of a new sequence."""
-        state = NativeState.__new__(NativeState)
-        library = self._library
-        handle = _made(library.fcn_sequence_free, lambda made: library.fcn_sequence_new(self._handle, made), state)
-        state._set(library, handle, self._vocabulary.words, self._limits)
-        return state
+        library = self._vocabulary.library
+        handle = _Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
+        return NativeState(handle, self._vocabulary, self._limits)
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
         size = _SIZE()
-        _check(self._library.fcn_grammar_bytes(self._handle, ctypes.byref(size)))
+        _check(self._vocabulary.library.fcn_grammar_bytes(self._handle.pointer, ctypes.byref(size)))
         return size.value
 
 
 class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. One thread's at a time."""
 
-    __slots__ = ("__weakref__", "_handle", "_library", "_limits", "_words")
+    __slots__ = ("_handle", "_library", "_limits", "_pointer", "_row_type", "_vocabulary", "_words")
 
-    _library: ctypes.CDLL
-    _handle: int
-    _words: int
-    _limits: Limits
-
-    def _set(self, library: ctypes.CDLL, handle: int, words: int, limits: Limits) -> None:
-        self._library = library
+    def __init__(self, handle: _Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
         self._handle = handle
-        self._words = words
+        self._pointer = handle.pointer
+        self._vocabulary = vocabulary
         self._limits = limits
+        self._library = vocabulary.library
+        self._words = vocabulary.words
+        self._row_type = vocabulary.row_type
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """Write the mask of the tokens that may come next; end ids are left 0.
@@ -179,38 +195,38 @@ class NativeState:
         Raises:
             LimitExceeded: within the limits there is no answer.
         """
-        answer = self._library.fcn_sequence_fill(self._handle, row.ctypes.data, self._words)
+        answer = self._library.fcn_sequence_fill(self._pointer, self._row_type.from_buffer(row), self._words)
         if answer < 0:
             _fail(answer, self._limits)
 
     def accept_token(self, token_id: int) -> bool:
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
-        if not 0 <= token_id <= 0xFFFF_FFFF:
+        if not 0 <= token_id < self._vocabulary.size:
             return False
-        answer = self._library.fcn_sequence_accept_token(self._handle, token_id)
+        answer = self._library.fcn_sequence_accept_token(self._pointer, token_id)
         if answer < 0:
             _fail(answer, self._limits)
         return bool(answer)
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
         """`accept_token` and `fill_bitmask` in one call; `row` is only written where the token is allowed."""
-        if not 0 <= token_id <= 0xFFFF_FFFF:
+        if not 0 <= token_id < self._vocabulary.size:
             return False
-        answer = self._library.fcn_sequence_step(self._handle, token_id, row.ctypes.data, self._words)
+        answer = self._library.fcn_sequence_step(self._pointer, token_id, self._row_type.from_buffer(row), self._words)
         if answer < 0:
             _fail(answer, self._limits)
         return bool(answer)
 
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
-        answer = self._library.fcn_sequence_accept_bytes(self._handle, data, len(data))
+        answer = self._library.fcn_sequence_accept_bytes(self._pointer, data, len(data))
         if answer < 0:
             _fail(answer, self._limits)
         return bool(answer)
 
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` accepted tokens or byte strings."""
-        answer = self._library.fcn_sequence_rollback(self._handle, steps)
+        answer = self._library.fcn_sequence_rollback(self._pointer, steps)
         if answer < 0:
             _fail(answer, self._limits)
         if not answer:
@@ -218,20 +234,18 @@ class NativeState:
 
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
-        copy = NativeState.__new__(NativeState)
         library = self._library
-        handle = _made(library.fcn_sequence_free, lambda made: library.fcn_sequence_fork(self._handle, made), copy)
-        copy._set(library, handle, self._words, self._limits)
-        return copy
+        handle = _Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
+        return NativeState(handle, self._vocabulary, self._limits)
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
-        return bool(_check(self._library.fcn_sequence_can_stop(self._handle), self._limits))
+        return bool(_check(self._library.fcn_sequence_can_stop(self._pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
         """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
         buffer = ctypes.create_string_buffer(limit)
-        length = _check(self._library.fcn_sequence_forced_bytes(self._handle, buffer, limit), self._limits)
+        length = _check(self._library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
         return buffer.raw[:length]
 
 
@@ -243,22 +257,11 @@ def fill_batch(states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]])
     """
     if not states:
         return
-    handles = array("Q", [state._handle for state in states])
-    pointers = array("Q", [row.ctypes.data for row in rows])
     first = states[0]
-    _check(
-        first._library.fcn_fill_many(handles.buffer_info()[0], pointers.buffer_info()[0], len(handles), first._words),
-        first._limits,
-    )
-
-
-def _made(free: Callable[[int], None], make: Callable[[Any], int], owner: object, limits: Limits | None = None) -> int:
-    """The handle that `make` writes; it is freed with `owner`."""
-    made = _POINTER()
-    _check(make(ctypes.byref(made)), limits)
-    handle = int(made.value or 0)
-    weakref.finalize(owner, free, handle).atexit = False
-    return handle
+    views = [first._row_type.from_buffer(row) for row in rows]
+    handles = (_POINTER * len(states))(*[state._pointer for state in states])
+    pointers = (_POINTER * len(states))(*[ctypes.addressof(view) for view in views])
+    _check(first._library.fcn_fill_many(handles, pointers, len(states), first._words), first._limits)
 
 
 def _check(answer: int, limits: Limits | None = None) -> int:

@@ -90,6 +90,9 @@ impl Grammar {
 
     /// The state after one more token; None if the token is not allowed.
     pub fn after_token(&self, state: &State, token: u32) -> Outcome<Option<Arc<State>>> {
+        if token as usize >= self.vocabulary().len() {
+            return Ok(None);
+        }
         if let Some(next) = self.cache().after(state, token) {
             return Ok(Some(next));
         }

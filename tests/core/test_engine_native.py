@@ -1,0 +1,424 @@
+"""The native engine: what it allows, undoes, refuses and shares."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, fill_batch
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.grammar import (
+    ANY_CHAR,
+    ANY_TEXT,
+    EMPTY,
+    NOTHING,
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Grammar,
+    Intersection,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    Substring,
+    Terminal,
+    Token,
+    optional,
+)
+from formatter_core.limits import Limits
+from formatter_core.vocabulary import Vocabulary
+
+if not NativeEngine.available():
+    pytest.skip("the native library is not built (cargo build --release in its crate)", allow_module_level=True)
+
+BYTES = Vocabulary([bytes([value]) for value in range(256)] + [b"</s>"], [256])
+LOWER = Chars(((97, 122),))
+A, B = Bytes(b"a"), Bytes(b"b")
+
+
+def compiled(node: Node, vocabulary: Vocabulary = BYTES, limits: Limits | None = None, **rules: Node) -> NativeGrammar:
+    grammar = Grammar({"start": node, **rules}, "start")
+    limits = limits or Limits()
+    grammar.check(limits)
+    return NativeEngine().compile(grammar, vocabulary, limits)
+
+
+def matches(grammar: NativeGrammar, text: bytes) -> bool:
+    state = grammar.start()
+    return state.accept_bytes(text) and state.can_stop()
+
+
+def allowed(state: NativeState, vocabulary: Vocabulary = BYTES) -> list[int]:
+    row = np.full(vocabulary.words, -1, dtype=np.int32)
+    state.fill_bitmask(row)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+    return [int(index) for index in np.flatnonzero(bits)]
+
+
+def allowed_bytes(state: NativeState) -> bytes:
+    return bytes(allowed(state))
+
+
+def until(end: bytes) -> Node:
+    """Non-empty text that does not hold `end`."""
+    within = Sequence((ANY_TEXT, Bytes(end), ANY_TEXT))
+    return Terminal(Intersection((Repeat(ANY_CHAR, 1), Complement(within))))
+
+
+TABLES: list[tuple[str, Node, dict[str, Node], list[str], list[str]]] = [
+    ("bytes", Bytes(b"ab"), {}, ["ab"], ["", "a", "abc", "ba"]),
+    ("empty", EMPTY, {}, [""], ["a"]),
+    ("chars", Chars(((233, 945),)), {}, ["é", "α"], ["", "e", "éé", "\u0800"]),
+    ("any char", ANY_CHAR, {}, ["\x00", "é", "\U0010ffff"], ["", "ab"]),
+    ("counted", Repeat(Sequence((A, optional(B))), 2, 3), {}, ["aa", "abab", "aaba"], ["a", "aaaa", "b"]),
+    (
+        "counted rule",
+        Repeat(Reference("x"), 2, 3),
+        {"x": Choice((A, Reference("y"))), "y": B},
+        ["ab", "bba"],
+        ["a", "aaaa"],
+    ),
+    ("at least", Repeat(Reference("x"), 2), {"x": Choice((A, Reference("y"))), "y": B}, ["aa", "abab"], ["", "a"]),
+    ("choice of prefixes", Choice((Bytes(b"a"), Bytes(b"abc"))), {}, ["a", "abc"], ["ab"]),
+    ("left recursion", Reference("x"), {"x": Choice((Sequence((Reference("x"), B)), A))}, ["a", "abbb"], ["b", "aa"]),
+    ("right recursion", Reference("x"), {"x": Choice((Sequence((A, Reference("x"))), B))}, ["b", "aab"], ["a", "ba"]),
+    (
+        "middle recursion",
+        Reference("x"),
+        {"x": Choice((Sequence((A, Reference("x"), B)), EMPTY))},
+        ["", "aabb"],
+        ["aab"],
+    ),
+    (
+        "hidden left recursion",
+        Reference("x"),
+        {
+            "x": Choice((Sequence((Reference("n"), Reference("x"), B)), A)),
+            "n": optional(Reference("m")),
+            "m": Bytes(b"m"),
+        },
+        ["a", "ab", "mab", "mmabb"],
+        ["mmab", "m"],
+    ),
+    (
+        "cycle",
+        Reference("x"),
+        {"x": Choice((Reference("y"), A)), "y": Choice((Reference("x"), B))},
+        ["a", "b"],
+        ["", "aa"],
+    ),
+    (
+        "rule of itself alone is left out",
+        Choice((A, Reference("x"))),
+        {"x": Sequence((B, Reference("x")))},
+        ["a"],
+        ["b"],
+    ),
+    ("nothing is left out", Sequence((A, Choice((NOTHING, B)))), {}, ["ab"], ["a"]),
+    (
+        "ambiguous",
+        Reference("x"),
+        {"x": Choice((Sequence((Reference("x"), Reference("x"))), A))},
+        ["a", "aaaa"],
+        ["", "b"],
+    ),
+    ("terminals overlap", Sequence((Terminal(Repeat(LOWER)), Terminal(Repeat(LOWER, 1)))), {}, ["a", "abc"], ["", "A"]),
+    (
+        "intersection",
+        Terminal(Intersection((Repeat(LOWER), Repeat(ANY_CHAR, 2, 3)))),
+        {},
+        ["ab", "abc"],
+        ["a", "aé", "abcd"],
+    ),
+    ("complement", Terminal(Intersection((Repeat(LOWER), Complement(Bytes(b"ab"))))), {}, ["", "a", "abc"], ["ab"]),
+    ("shortest", Terminal(Shortest(Repeat(Bytes(b"ab")))), {}, ["ab"], ["", "abab"]),
+    ("until", Sequence((until(b"--"), Bytes(b"--"))), {}, ["a--", "a-b--", "a---"], ["--", "a--b--"]),
+    ("substring", Substring("aéb"), {}, ["", "a", "éb", "aéb"], ["ab", "ba"]),
+    ("two substrings", Sequence((Substring("ab"), B, Substring("xy"))), {}, ["b", "abby", "abxy"], ["ax", "bab"]),
+    ("captures are seen through", Capture("c", Sequence((A, Capture("d", B)))), {}, ["ab"], ["a"]),
+    ("empty terminal", Sequence((Terminal(Repeat(A)), Terminal(Repeat(B)))), {}, ["", "a", "b", "aabb"], ["ba"]),
+]
+
+
+@pytest.mark.parametrize(("name", "node", "rules", "good", "bad"), TABLES, ids=[row[0] for row in TABLES])
+def test_texts_are_told_apart(name: str, node: Node, rules: dict[str, Node], good: list[str], bad: list[str]) -> None:
+    grammar = compiled(node, **rules)
+    for text in good:
+        assert matches(grammar, text.encode()), text
+    for text in bad:
+        assert not matches(grammar, text.encode()), text
+
+
+def test_a_complement_takes_ill_formed_text() -> None:
+    grammar = compiled(Terminal(Complement(Bytes(b"a"))))
+    assert matches(grammar, b"\xff\x80")
+    assert not matches(grammar, b"a")
+
+
+def test_a_mask_is_what_can_be_completed() -> None:
+    state = compiled(Choice((Bytes(b"ab"), Bytes(b"ac"), Sequence((B, NOTHING))))).start()
+    assert allowed_bytes(state) == b"a"
+    assert state.accept_bytes(b"a")
+    assert allowed_bytes(state) == b"bc"
+
+
+def test_tokens_may_hold_several_terminals_and_parts_of_characters() -> None:
+    tokens = [
+        b'"',
+        b'":',
+        b'": "',
+        b'"}',
+        b"\xc3",
+        b"\xa9",
+        b'\xa9":',
+        b'x"',
+        b"ab\xc3",
+        None,
+        b"",
+        b'":"}',
+        b'"',
+        b"</s>",
+    ]
+    vocabulary = Vocabulary(tokens, [13])
+    text = Terminal(Sequence((Bytes(b'"'), Repeat(Chars(((0x20, 0x21), (0x23, 0x10FFFF)))), Bytes(b'"'))))
+    pair = Sequence((text, Bytes(b":"), optional(Bytes(b" ")), text, Bytes(b"}")))
+    state = compiled(pair, vocabulary).start()
+    assert allowed(state, vocabulary) == [0, 1, 2, 3, 12]
+    assert state.accept_token(0)
+    assert allowed(state, vocabulary) == [0, 1, 2, 4, 7, 8, 11, 12]
+    assert state.accept_token(8)
+    assert allowed(state, vocabulary) == [5, 6]
+    assert state.accept_token(6)
+    assert allowed(state, vocabulary) == [0, 1, 2, 3, 11, 12]
+    assert state.accept_token(12)
+    assert state.accept_token(3)
+    assert state.can_stop()
+    assert allowed(state, vocabulary) == []
+
+
+def test_tokens_by_id() -> None:
+    vocabulary = Vocabulary([b"a", None, b"ab", b"</s>"], [3])
+    grammar = compiled(Sequence((A, Choice((Token(1), Token(2), B, Token(3), Token(99))))), vocabulary)
+    state = grammar.start()
+    assert allowed(state, vocabulary) == [0, 2]
+    assert not state.accept_token(1)
+    assert state.accept_token(0)
+    assert allowed(state, vocabulary) == [1, 2]
+    assert state.forced_bytes(10) == b""
+    assert not state.accept_token(3)
+    assert not state.accept_token(99)
+    assert state.accept_token(1)
+    assert state.can_stop()
+
+
+def test_a_token_may_be_meant_by_id_and_by_its_bytes() -> None:
+    vocabulary = Vocabulary([b"a", b"b", b"c", b"</s>"], [3])
+    state = compiled(Choice((Sequence((Token(0), B)), Sequence((A, Bytes(b"c"))))), vocabulary).start()
+    assert state.accept_token(0)
+    assert allowed(state, vocabulary) == [1, 2]
+
+
+def test_a_rejected_token_changes_nothing() -> None:
+    state = compiled(Sequence((Bytes(b"abc"), optional(B)))).start()
+    assert state.accept_bytes(b"ab")
+    assert not state.accept_bytes(b"cx")
+    assert not state.accept_token(ord("x"))
+    assert not state.accept_token(-1)
+    assert not state.accept_token(2**40)
+    assert allowed_bytes(state) == b"c"
+    row = np.full(BYTES.words, 7, dtype=np.int32)
+    assert not state.step(ord("x"), row)
+    assert (row == 7).all()
+    assert state.step(ord("c"), row)
+    assert row[ord("b") // 32] == 1 << ord("b") % 32
+
+
+def test_steps_are_undone_one_by_one() -> None:
+    state = compiled(Reference("x"), x=Choice((Sequence((A, Reference("x"), B)), EMPTY))).start()
+    masks = []
+    for _ in range(300):
+        masks.append(allowed_bytes(state))
+        assert state.accept_token(ord("a"))
+    for byte in b"b" * 300:
+        masks.append(allowed_bytes(state))
+        assert state.accept_token(byte)
+    assert state.can_stop()
+    for expected in reversed(masks):
+        state.rollback(1)
+        assert allowed_bytes(state) == expected
+    with pytest.raises(ValueError, match="fewer than 1"):
+        state.rollback(1)
+
+
+def test_many_steps_are_undone_at_once_and_byte_strings_count_as_one() -> None:
+    state = compiled(Repeat(Choice((A, Reference("b"))), 1), b=Sequence((B, A))).start()
+    for _ in range(500):
+        assert state.accept_bytes(b"ba")
+        assert state.accept_bytes(b"")
+    assert state.accept_token(ord("b"))
+    state.rollback(1)
+    assert allowed_bytes(state) == b"ab"
+    state.rollback(1000)
+    assert not state.can_stop()
+    assert state.accept_bytes(b"aba")
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    state = compiled(Repeat(Choice((Sequence((A, B)), Sequence((B, A)))))).start()
+    for _ in range(200):
+        assert state.accept_bytes(b"ab")
+    fork = state.fork()
+    assert fork.accept_bytes(b"b")
+    assert state.accept_bytes(b"a")
+    assert (allowed_bytes(fork), allowed_bytes(state)) == (b"a", b"b")
+    fork.rollback(201)
+    assert allowed_bytes(fork) == b"ab"
+    assert allowed_bytes(state) == b"b"
+
+
+def test_forced_bytes() -> None:
+    state = compiled(Sequence((Bytes(b"abc"), Choice((Bytes(b"d"), Bytes(b"de"))), optional(B)))).start()
+    assert state.forced_bytes(100) == b"abcd"
+    assert state.forced_bytes(2) == b"ab"
+    assert state.accept_bytes(b"abcd")
+    assert state.forced_bytes(100) == b""
+    half = compiled(Choice((Bytes("é".encode()), Bytes("è".encode())))).start()
+    assert half.forced_bytes(100) == b"\xc3"
+
+
+@pytest.mark.parametrize("node", [NOTHING, Reference("start"), Sequence((A, NOTHING)), Terminal(Intersection((A, B)))])
+def test_an_empty_language_is_refused(node: Node) -> None:
+    with pytest.raises(InvalidGrammar, match="derives no text"):
+        compiled(node)
+
+
+def test_long_texts_take_linear_time() -> None:
+    item = Choice((Terminal(Repeat(Chars(((48, 57),)), 1)), Reference("array")))
+    rest = Repeat(Sequence((Bytes(b","), Reference("item"))))
+    grammar = compiled(
+        Reference("item"),
+        item=item,
+        array=Sequence((Bytes(b"["), optional(Sequence((Reference("item"), rest))), Bytes(b"]"))),
+    )
+    flat = b"[" + b"1," * 100_000 + b"1]"
+    deep = b"[" * 20_000 + b"]" * 20_000
+    assert matches(grammar, flat)
+    assert matches(grammar, deep)
+    assert not matches(grammar, deep[:-1])
+
+
+@pytest.mark.parametrize(
+    ("limits", "node", "rules", "name"),
+    [
+        (Limits(nodes=100), Repeat(Reference("x"), 0, 1000), {"x": Choice((A, Reference("y"))), "y": B}, "nodes"),
+        (Limits(work=1000), Repeat(Bytes(b"a" * 100), 0, 1000), {}, None),
+        (Limits(work=100), Bytes(b"a" * 1000), {}, "work"),
+        (Limits(states=100), Substring("ab" * 100), {}, "states"),
+    ],
+)
+def test_limits_of_compiling(limits: Limits, node: Node, rules: dict[str, Node], name: str | None) -> None:
+    if name is None:
+        compiled(node, limits=limits, **rules)
+        return
+    with pytest.raises(LimitExceeded) as caught:
+        compiled(node, limits=limits, **rules)
+    assert caught.value.limit == name
+
+
+def test_limits_of_a_step_leave_the_state_as_it_was() -> None:
+    ambiguous = {"x": Choice((Sequence((Reference("x"), Reference("x"))), A))}
+    state = compiled(Reference("x"), limits=Limits(work=20_000), **ambiguous).start()
+    steps = 0
+    with pytest.raises(LimitExceeded) as caught:
+        while steps < 5000:
+            assert state.accept_token(ord("a"))
+            steps += 1
+    assert caught.value.limit == "work"
+    state.rollback(steps)
+    assert allowed_bytes(state) == b"a"
+
+
+def test_an_automaton_with_too_many_states_is_refused_while_it_is_built() -> None:
+    tail = Repeat(Choice((A, B)), 14, 14)
+    state = compiled(Terminal(Sequence((Repeat(Choice((A, B))), A, tail))), limits=Limits(states=50)).start()
+    with pytest.raises(LimitExceeded) as caught:
+        for number in range(2000):
+            assert state.accept_bytes(f"{number:011b}".encode().translate(bytes.maketrans(b"01", b"ab")))
+    assert caught.value.limit == "states"
+
+
+def test_a_full_cache_changes_no_mask() -> None:
+    rules = {"x": Choice((Sequence((Bytes(b"("), Reference("x"), Bytes(b")"))), Terminal(Repeat(LOWER, 1, 30))))}
+    small = compiled(Reference("x"), limits=Limits(cache_bytes=1000), **rules)
+    large = compiled(Reference("x"), **rules)
+    for depth in range(20):
+        one, other = small.start(), large.start()
+        for byte in b"(" * depth + b"abcdefghij" + b")" * depth:
+            assert allowed(one) == allowed(other)
+            assert one.accept_token(byte)
+            assert other.accept_token(byte)
+        assert one.can_stop()
+    assert small.bytes_used() < 100_000
+
+
+def test_a_row_that_does_not_fit_is_refused() -> None:
+    state = compiled(A).start()
+    with pytest.raises(ValueError, match="too small"):
+        state.fill_bitmask(np.zeros(BYTES.words - 1, dtype=np.int32))
+    row = np.zeros(BYTES.words, dtype=np.int32)
+    row.setflags(write=False)
+    with pytest.raises(TypeError):
+        state.fill_bitmask(row)
+
+
+def test_masks_of_several_sequences_in_one_call() -> None:
+    grammar = compiled(Repeat(Choice((A, Reference("b")))), b=Sequence((B, A)))
+    states = [grammar.start() for _ in range(3)]
+    assert states[1].accept_bytes(b"b")
+    rows = np.full((3, BYTES.words), -1, dtype=np.int32)
+    fill_batch(states, list(rows))
+    for state, row in zip(states, rows, strict=True):
+        expected = np.zeros(BYTES.words, dtype=np.int32)
+        state.fill_bitmask(expected)
+        assert (row == expected).all()
+    fill_batch([], [])
+
+
+def test_threads_share_a_grammar() -> None:
+    word = Terminal(Repeat(LOWER, 1, 200))
+    grammar = compiled(Reference("x"), x=Choice((Sequence((Bytes(b"("), Reference("x"), Bytes(b")"))), word)))
+    text = b"(((" + b"abcxyz" * 30 + b")))"
+    failures: list[int] = []
+
+    def run(number: int) -> None:
+        state = grammar.start()
+        for byte in text:
+            if byte not in allowed_bytes(state) or not state.accept_token(byte):
+                failures.append(number)
+                return
+        if not state.can_stop():
+            failures.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_states_outlive_their_grammar() -> None:
+    def begun() -> Iterable[NativeState]:
+        grammar = compiled(Sequence((A, B)), Vocabulary([b"a", b"b", b"</s>"], [2]))
+        return [grammar.start(), grammar.start().fork()]
+
+    for state in begun():
+        assert state.accept_bytes(b"a")
+        assert state.forced_bytes(9) == b"b"
