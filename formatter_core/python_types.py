@@ -1,7 +1,7 @@
 """Python types and callables to JSON Schema, and JSON values to instances of them.
 
-A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the instance.
-Classes become definitions, so that a type may refer to itself.
+A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the
+instance. Classes become definitions, so that a type may refer to itself.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Shaped:
 def shape_of(tp: Any) -> Shaped:
     """The schema of a type, or of a callable's parameters, with the conversion of values.
 
-    Taken are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict and
-    their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, and functions (an object of
-    keyword arguments). Where pydantic 2 is installed, all else goes to its `TypeAdapter`: models, `Annotated`, dates …
+    Taken are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
+    and their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, and functions (an
+    object of keyword arguments). Where pydantic 2 is installed, all else goes to its `TypeAdapter`: models,
+    `Annotated`, dates …
     Nothing of the user's is called but constructors of the classes and pydantic's validation.
 
     Raises:
@@ -166,7 +167,7 @@ class _Reader:
         if dataclasses.is_dataclass(cls):
             fields, required = _dataclass_fields(cls, hints)
         elif typing.is_typeddict(cls):
-            fields, required = hints, frozenset(cls.__required_keys__)
+            fields, required = hints, frozenset(cls.__required_keys__)  # type: ignore[attr-defined]
         else:
             fields = {field: hints.get(field, Any) for field in cls._fields}  # type: ignore[attr-defined]
             required = frozenset(fields) - frozenset(cls._field_defaults)  # type: ignore[attr-defined]
@@ -208,7 +209,7 @@ class _Reader:
         for name, parameter in parameters.items():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise InvalidFormat(
-                    f"the parameter {parameter} of {function!r} cannot be given by name; wrap it in a function without it"
+                    f"the parameter {parameter} of {function!r} has no name to give it by; wrap the function in another"
                 )
             fields[name] = hints.get(name, Any)
         required = frozenset(name for name, parameter in parameters.items() if parameter.default is parameter.empty)

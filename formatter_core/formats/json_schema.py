@@ -93,10 +93,10 @@ def json_schema(
     Every keyword is enforced exactly, or the format is refused with `UnsupportedSchema` when it is compiled.
 
     Args:
-        whitespace: "flexible" (a gap is nothing, one space, or a newline and at most 64 spaces), "compact" (no gaps) or a
-            `Whitespace`.
-        key_order: "schema" (named keys in the order in which the schema first names them, then the others) or "any" (at
-            most 8 named keys an object).
+        whitespace: "flexible" (a gap is nothing, one space, or a newline and at most 64 spaces), "compact" (no gaps) or
+            a `Whitespace`.
+        key_order: "schema" (named keys in the order in which the schema first names them, then the others) or "any"
+            (at most 8 named keys an object).
         string_formats: "enforce" the formats that JSON Schema defines, or "annotate" (ignore them).
         on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
         registry: schemas for references that lead out of `schema`, by URI. Nothing is ever fetched.

@@ -44,11 +44,11 @@ class PythonTypeFormat:
 def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
     """JSON for an instance of `tp`, with the options of `json_schema`.
 
-    Taken are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict and their abstract
-    counterparts, `TypedDict`, `NamedTuple`, dataclasses, `NewType`, and functions, which are never called: their value is a
-    dict of keyword arguments. With pydantic 2 installed also its models and all that its `TypeAdapter` takes. An object of a
-    dataclass, a `TypedDict` or a `NamedTuple` has the fields' names in their order and no others; fields with defaults
-    may be left out.
+    Taken are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict and their
+    abstract counterparts, `TypedDict`, `NamedTuple`, dataclasses, `NewType`, and functions, which are never called:
+    their value is a dict of keyword arguments. With pydantic 2 installed also its models and all that its
+    `TypeAdapter` takes. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields' names in their
+    order and no others; fields with defaults may be left out.
 
     Raises:
         InvalidFormat: another type, or a part of it is.

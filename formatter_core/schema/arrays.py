@@ -106,12 +106,11 @@ class ArrayLowering:
         if unique:
             values = self._values(goals)
             if values is None:
-                assert arrays.unique is not None
                 reason = (
                     "it is enforced for at most one item, for items of different types and for at most "
                     f"{_MOST_DISTINCT} listed values; in general it is not context-free"
                 )
-                self._refusals.refuse(arrays.unique, "uniqueItems", reason)
+                self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                 if not arrays.contains:
                     return self._plain(goals, arrays.minimum, arrays.maximum, title)
         return Counting(self._rules, self._tokens, self._normalizer, arrays, goals, values, title).lower()

@@ -112,7 +112,7 @@ class Assertions:
                 prefix = tuple(self._value(item, pointer, step) for step, item in enumerate(value))
                 arrays.append(ArraySet((ArrayPart(prefix, FALSE, silent=True),), len(value), len(value)))
             elif isinstance(value, dict):
-                if all([self._spelled(name, location, keyword) for name in value]):
+                if all(self._spelled(name, location, keyword) for name in value):
                     named = {name: self._value(item, pointer, name) for name, item in value.items()}
                     part = ObjectPart(named, rest=FALSE, silent=True, pointer=pointer)
                     objects.append(ObjectSet((part,), tuple(value), len(value)))
@@ -161,8 +161,7 @@ class Assertions:
                         keyword="exclusiveM" + side,
                     )
                 other = self._number(location, "exclusiveM" + side)
-                assert other is not None
-                if bound is None or pick(bound, other) == other:
+                if bound is None or (other is not None and pick(bound, other) == other):
                     bound, is_open = other, True
             bounds[side] = (bound, is_open)
         multiple = self._number(location, "multipleOf")

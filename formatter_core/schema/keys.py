@@ -42,7 +42,7 @@ class _Cell:
     """A union of string sets, and the questions about keys that all its members answer with yes."""
 
     strings: tuple[StringSet, ...]
-    yes: frozenset[object]
+    yes: frozenset[str | int]
 
 
 class Keys:
@@ -103,9 +103,9 @@ class Keys:
                 raise LimitExceeded("states", _MOST_CLASSES, "telling apart the keys that overlapping patterns match")
         return cells
 
-    def _questions(self, objects: ObjectSet) -> list[object]:
+    def _questions(self, objects: ObjectSet) -> list[str | int]:
         """Patterns (str) and literals for names (int) on which it depends what a key's value must satisfy."""
-        found: dict[object, None] = {}
+        found: dict[str | int, None] = {}
         for part in objects.parts:
             if any(literal != part.rest for _, literal in part.patterns):
                 found.update((pattern, None) for pattern, _ in part.patterns)
@@ -119,10 +119,9 @@ class Keys:
                 found[some.names] = None
         return list(found)
 
-    def _members(self, question: object) -> tuple[StringSet, ...]:
+    def _members(self, question: str | int) -> tuple[StringSet, ...]:
         if isinstance(question, str):
             return (StringSet(passed=(Test("pattern", question),)),)
-        assert isinstance(question, int)
         return self._normalizer.literal(question).strings
 
     def _goal(self, parts: tuple[ObjectPart, ...], cell: _Cell) -> Goal:

@@ -1,6 +1,6 @@
 """Loading: JSON text to numbered schema locations, and references to the locations they mean.
 
-A location's number, its *literal*, stands for its schema everywhere else; the negative number for the schema's negation.
+A location's number, its *literal*, stands for its schema everywhere else, the negative number for its negation.
 """
 
 from __future__ import annotations
@@ -87,16 +87,14 @@ class Loader:
         self._limits = limits
         self._registry = registry or {}
         self._numbers: dict[int, int] = {}
-        self.locations: list[Location | None] = [None, None]
+        self.locations: list[Location] = []
         self._resources: dict[str, Resource] = {}
         self.root_resource = self._add_resource(schema, "", "", LATEST)
         self.root = self.number(schema, "", self.root_resource)
 
     def location(self, literal: int) -> Location:
         """The location of a literal other than `TRUE` and `FALSE`."""
-        location = self.locations[abs(literal)]
-        assert location is not None
-        return location
+        return self.locations[abs(literal) - 2]
 
     def child(self, location: Location, *path: str | int) -> int:
         """The literal of the subschema at `path` below a location.
@@ -121,7 +119,7 @@ class Loader:
         if number is None:
             if schema is not resource.schema:
                 resource = self._resource_of(schema, pointer, resource)
-            number = self._numbers[id(schema)] = len(self.locations)
+            number = self._numbers[id(schema)] = len(self.locations) + 2
             self.locations.append(Location(schema, pointer, resource))
             if number > self._limits.nodes:
                 raise LimitExceeded("nodes", self._limits.nodes, "the schema")

@@ -1,4 +1,4 @@
-"""Objects whose properties are counted, come in any order, or must include some of a kind: a finite machine as rules."""
+"""Objects whose properties are counted, come in any order, or must include some of a kind: a machine as rules."""
 
 from __future__ import annotations
 

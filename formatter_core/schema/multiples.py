@@ -45,7 +45,7 @@ class _Divisor:
         if state is None:
             return False
         remainder, places = state
-        return remainder * 10 ** (self.places - max(places, 0)) % self.whole == 0
+        return bool(remainder * 10 ** (self.places - max(places, 0)) % self.whole == 0)
 
 
 def lower_multiples(
@@ -57,7 +57,7 @@ def lower_multiples(
     """
     automaton = Automaton(node, limits)
     divisors = [_divisor(step) for step in (*wanted, *unwanted)]
-    first = (automaton.start, tuple((0, -1) for _ in divisors))
+    first: tuple[int, tuple[_Remainder, ...]] = (automaton.start, tuple((0, -1) for _ in divisors))
     names = {first: ""}
     arriving: dict[tuple[int, tuple[_Remainder, ...]], dict[str, list[int]]] = {first: {}}
     queue = [first]

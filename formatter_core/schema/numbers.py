@@ -268,7 +268,7 @@ def _multiples(step: Fraction) -> Node | None:
 
 
 def _decimals_with_ends(ends: list[str], scale: int) -> Node:
-    """Plain decimals d such that d * 10**scale is a whole number whose last digits are one of the equally long `ends`."""
+    """Plain decimals d such that d * 10**scale is a whole number that ends in one of the equally long `ends`."""
     depth = len(ends[0])
     zeros = optional(_ZEROS)
     options: list[Node] = []

@@ -1,8 +1,8 @@
 """The normal form: for each of the six JSON types a union of constraints.
 
-Children are goals: conjunctions of literals (see `load`), worked out only when they are lowered, so that recursion needs
-no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about items
-or properties; a part is turned into goals for single items and properties when it is lowered.
+Children are goals: conjunctions of literals (see `load`), worked out only when they are lowered, so that recursion
+needs no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about
+items or properties; a part is turned into goals for single items and properties when it is lowered.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class ArrayPart:
     silent: bool = False
 
     def literal_at(self, index: int) -> int:
+        """The literal of the item at `index`."""
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
 
@@ -106,7 +107,7 @@ class ObjectPart:
 
 @dataclass(frozen=True, slots=True)
 class SomeKey:
-    """Some property that none of `named` and `patterns` covers, that `pattern` matches, whose value satisfies `literal`.
+    """Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`.
 
     `names` is a literal that the name satisfies.
     """
@@ -147,6 +148,7 @@ class Shape:
 
     @property
     def alternatives(self) -> int:
+        """How many sets the shape is the union of."""
         return len(self.numbers) + len(self.strings) + len(self.arrays) + len(self.objects)
 
 

@@ -1,7 +1,7 @@
 """Every JSON spelling (RFC 8259, section 7) of characters, texts and text languages, as regular nodes.
 
 A character has up to three kinds of spelling: itself, a short escape, and `\\u` escapes, two of them (UTF-16
-surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so these maps keep intersections and differences exact.
+surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so intersections and differences stay exact.
 """
 
 from __future__ import annotations

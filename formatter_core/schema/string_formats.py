@@ -1,12 +1,12 @@
 """The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 
-Not regular, and so refused: `idn-hostname`, `regex`, and from draft 7 on `hostname`, whose labels may be Punycode there.
+Not regular, and so refused: `idn-hostname`, `regex`, and from draft 7 on `hostname`, whose labels may be Punycode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 from formatter_core.grammar import ANY_CHAR, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, literal
 from formatter_core.regex import parse_ecma
@@ -16,8 +16,7 @@ __all__ = ["KNOWN_FORMATS", "format_node", "is_regular", "spelled_format"]
 
 #: Every format name that the drafts from 4 to 2020-12 define.
 KNOWN_FORMATS = frozenset(
-    "date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri iri-reference "
-    "uuid uri-template json-pointer relative-json-pointer regex".split()
+    ["date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex"]
 )
 
 _HOUR = "(?:[01][0-9]|2[0-3])"
@@ -129,7 +128,7 @@ def is_regular(name: str, draft: int) -> bool:
     return name in ("date-time", "time") or (name in _PATTERNS and (name != "hostname" or draft < 7))
 
 
-@lru_cache(maxsize=None)
+@cache
 def format_node(name: str) -> Node:
     """The texts that have a format for which `is_regular` holds."""
     if name == "time":
@@ -140,7 +139,7 @@ def format_node(name: str) -> Node:
     return Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if name == "hostname" else node
 
 
-@lru_cache(maxsize=None)
+@cache
 def spelled_format(name: str) -> Node:
     """The JSON spellings of such texts, without quotes.
 

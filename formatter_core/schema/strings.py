@@ -36,6 +36,7 @@ class Test:
     argument: str
 
     def node(self) -> Node:
+        """The texts that pass."""
         return _test_node(self.kind, self.argument)
 
 

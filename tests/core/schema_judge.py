@@ -1,0 +1,40 @@
+"""What the tests of JSON Schema share: judging texts by a schema's grammar, and printing documents in schema order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+from formatter_core.earley.recognizer import Recognizer
+from formatter_core.schema import lower_schema
+from formatter_core.schema.load import read_json
+
+
+class Judge:
+    """Tells whether a text is a spelling of a valid document, by the plain Python parser."""
+
+    def __init__(self, schema: Any, **options: Any) -> None:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        self.recognizer = Recognizer(lower_schema(read_json(text), **options))
+
+    def accepts(self, text: str) -> bool:
+        self.recognizer.pop(self.recognizer.length)
+        return all(map(self.recognizer.push, text.encode())) and self.recognizer.can_stop()
+
+    def accepts_value(self, value: Any, orders: int = 60) -> bool:
+        """Whether the value is accepted with its keys in one of the first so many orders."""
+        tried = itertools.islice(orders_of(value), orders)
+        return any(self.accepts(json.dumps(order, ensure_ascii=False)) for order in tried)
+
+
+def orders_of(value: Any):
+    """The value with its keys in every order, the order that it has first."""
+    if isinstance(value, dict):
+        for keys in itertools.permutations(value):
+            for inner in itertools.product(*(list(itertools.islice(orders_of(value[key]), 24)) for key in keys)):
+                yield dict(zip(keys, inner, strict=True))
+    elif isinstance(value, list):
+        yield from map(list, itertools.product(*(list(itertools.islice(orders_of(item), 24)) for item in value)))
+    else:
+        yield value

@@ -1,0 +1,190 @@
+"""Python types: their JSON, and instances made of it."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import abc
+from dataclasses import InitVar, dataclass, field
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar, Union
+
+import pytest
+
+from formatter_core import formats
+from formatter_core.errors import InvalidFormat
+from formatter_core.format import Format
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.parse import parse
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Tree:
+    value: Point | None
+    children: list[Tree] = field(default_factory=list)
+    cached: int = field(default=0, init=False)
+
+
+@dataclass
+class WithInitVar:
+    seed: InitVar[int]
+
+
+class Movie(TypedDict, total=False):
+    title: str
+    year: int
+
+
+class Pair(NamedTuple):
+    left: str
+    right: int = 3
+
+
+T = TypeVar("T")
+
+
+class Box(Generic[T]):
+    pass
+
+
+UserId = NewType("UserId", int)
+
+
+def move(distance: int, *, to: Color = Color.RED, note: str | None = None) -> None:
+    raise AssertionError("functions are never called")
+
+
+def value_of(format: Format, text: str) -> Any:
+    lowered = format.to_grammar(DEFAULT_LIMITS)
+    match = parse(lowered.grammar, text.encode())
+    return "rejected" if match is None else lowered.value(match)
+
+
+ROWS: list[tuple[Any, str, Any]] = [
+    (int, "3", 3),
+    (int, "3.0", 3),
+    (int, '"3"', "rejected"),
+    (bool, "true", True),
+    (float, "2", 2.0),
+    (str, '"\\u00e9"', "é"),
+    (None, "null", None),
+    (type(None), "null", None),
+    (Any, '{"a": [1]}', {"a": [1]}),
+    (Literal["a", 1], "1", 1),
+    (Literal["a", 1], "true", "rejected"),
+    (Literal[True], "1", "rejected"),
+    (Color, '"red"', Color.RED),
+    (Color, "2", Color.BLUE),
+    (Level, "1", Level.LOW),
+    (Optional[int], "null", None),  # noqa: UP045
+    (Union[int, str], '"x"', "x"),  # noqa: UP007
+    (int | None, "1", 1),
+    (Point | Movie, '{"x": 1}', Point(1)),
+    (Point | Movie, '{"title": "t"}', {"title": "t"}),
+    (list[int], "[1, 2]", [1, 2]),
+    (list, '[1, "a"]', [1, "a"]),
+    (tuple[int, str], '[1, "a"]', (1, "a")),
+    (tuple[int, str], "[1]", "rejected"),
+    (tuple[int, ...], "[1, 2, 3]", (1, 2, 3)),
+    (tuple[()], "[]", ()),
+    (set[str], '["a", "a"]', {"a"}),
+    (frozenset[int], "[1]", frozenset({1})),
+    (abc.Sequence[int], "[1]", [1]),
+    (dict[str, Point], '{"p": {"x": 1}}', {"p": Point(1)}),
+    (abc.Mapping[str, int], '{"p": 1}', {"p": 1}),
+    (Point, '{"x": 1, "y": 2}', Point(1, 2.0)),
+    (Point, '{"y": 2, "x": 1}', "rejected"),
+    (Point, '{"x": 1, "z": 2}', "rejected"),
+    (Tree, '{"value": null, "children": [{"value": {"x": 1}}]}', Tree(value=None, children=[Tree(value=Point(1))])),
+    (Movie, '{"year": 1999}', {"year": 1999}),
+    (Pair, '{"left": "l"}', Pair("l")),
+    (UserId, "7", 7),
+    (move, '{"distance": 3, "to": "red"}', {"distance": 3, "to": Color.RED}),
+    (move, '{"to": "red"}', "rejected"),
+]
+
+
+@pytest.mark.parametrize(("tp", "text", "value"), ROWS)
+def test_values_are_instances(tp: Any, text: str, value: Any) -> None:
+    found = value_of(formats.python_type(tp), text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize("tp", [Plain, Box[int], dict[int, str], WithInitVar, Literal[b"x"], object(), 3])
+def test_other_types_are_refused(tp: Any) -> None:
+    with pytest.raises(InvalidFormat):
+        formats.python_type(tp)
+
+
+def test_parameters_that_have_no_name_are_refused() -> None:
+    def variadic(*values: int) -> None: ...
+
+    with pytest.raises(InvalidFormat):
+        formats.python_type(variadic)
+
+
+def test_a_type_goes_to_json_as_its_schema() -> None:
+    made = formats.python_type(Point)
+    assert formats.from_json(json.loads(json.dumps(made.to_json()))) == made.schema
+    assert made.key() == formats.python_type(Point).key()
+    assert made.key() != formats.python_type(Pair).key()
+
+
+def test_examples() -> None:
+    made = formats.example({"name": "Ann", "ages": [1, None], "any": [], "ok": True, "x": 1.5})
+    text = '{"name": "x", "ages": [null, 3, 4], "any": ["q"], "ok": false, "x": 2}'
+    assert value_of(made, text) == json.loads(text)
+    for wrong in ('{"name": "x"}', text.replace("false", "0"), text.replace("null", '"s"'), text[:-1] + ', "z": 1}'):
+        assert value_of(made, wrong) == "rejected"
+    for fault in ({1: 2}, object(), float("nan")):
+        with pytest.raises(InvalidFormat):
+            formats.example(fault)
+
+
+def test_pydantic() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    class Item(pydantic.BaseModel):
+        name: Annotated[str, pydantic.Field(min_length=2)]
+        parts: list[Item] = []  # noqa: RUF012
+
+    class Order(pydantic.BaseModel):
+        item: Item
+
+    Item.model_rebuild(_types_namespace={"Item": Item})
+    item = value_of(formats.python_type(Item), '{"name": "ab", "parts": [{"name": "cd"}]}')
+    assert item == Item(name="ab", parts=[Item(name="cd")])
+    assert value_of(formats.python_type(Item), '{"name": "a"}') == "rejected"
+    both = formats.python_type(tuple[Item, Annotated[int, pydantic.Field(gt=3)], list[Order] | None])
+    text = '[{"name": "ab"}, 4, [{"item": {"name": "xy"}}]]'
+    assert value_of(both, text) == (Item(name="ab"), 4, [Order(item=Item(name="xy"))])
+    assert value_of(both, '[{"name": "ab"}, 3, null]') == "rejected"
+
+
+def test_pydantic_decimals_and_dates() -> None:
+    pytest.importorskip("pydantic")
+    import datetime
+    import decimal
+
+    assert value_of(formats.python_type(datetime.date), '"2024-02-29"') == datetime.date(2024, 2, 29)
+    assert value_of(formats.python_type(datetime.date), '"2023-02-29"') == "rejected"
+    assert value_of(formats.python_type(decimal.Decimal), '"1.50"') == decimal.Decimal("1.50")
