@@ -1,0 +1,51 @@
+"""The transformers adapter, called as the loops of `generate` call a logits processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from tests.adapters.contract import PAD, WIDTH, Request
+from tests.adapters.transformers_loops import provide_transformers
+
+provide_transformers()
+
+from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
+
+from formatter_core import Compiler  # noqa: E402
+
+
+class TransformersHarness:
+    cannot: Mapping[str, str] = {
+        "preemption": "generate never takes a row out of its batch",
+        "placeholders": "generate passes ids that were sampled, never placeholders",
+        "own ends": "one call of generate has one set of end ids, which are the vocabulary's",
+        "off the format": "generate passes such a token only as a draft, which it then takes back",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> TransformersSession:
+        return TransformersSession(compiler, requests)
+
+
+class TransformersSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        formats = [None if request.format is None else compiler.compile(request.format) for request in requests]
+        self._processor = FormatterLogitsProcessor(formats)
+        self._prompts = [[PAD, ord("p"), ord("0") + row] for row in range(len(requests))]
+        self.masks([[]] * len(requests))
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        rows = torch.tensor([[*prompt, *tokens] for prompt, tokens in zip(self._prompts, kept, strict=True)])
+        scores = torch.linspace(-3, 3, WIDTH).repeat(len(rows), 1)
+        masked = self._processor(rows, scores)
+        return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        return [self.masks([[*kept, *drafts[:count]]])[0] for count in range(len(drafts) + 1)]
+
+    def preempt(self, row: int) -> None:
+        raise NotImplementedError
+
+    def errors(self) -> Mapping[int, Exception]:
+        return self._processor.errors
