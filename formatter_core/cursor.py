@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import FormatterError, TokenRejected
+from formatter_core.errors import TokenRejected
 from formatter_core.formatter import Formatter
 from formatter_core.result import Ended, Result
 
@@ -20,8 +21,8 @@ class Cursor:
 
     Tokens may be appended, several at once, taken back, cleared, or come back after a preemption; the list may hold
     drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow
-    is never an exception here: it is kept as `error`, and the sequence is offered nothing but its end until the list
-    no longer holds that token.
+    is never an exception here, and neither is anything else that goes wrong: it is kept as `error`, and the sequence is
+    offered nothing but its end until the list no longer holds that token.
 
     Attributes:
         formatter: the state after the tokens that were accepted.
@@ -30,7 +31,7 @@ class Cursor:
 
     def __init__(self, formatter: Formatter) -> None:
         self.formatter = formatter
-        self.error: FormatterError | None = None
+        self.error: Exception | None = None
         self._kept: list[int] = list(formatter.tokens)
 
     def follow(self, token_ids: Sequence[int]) -> None:
@@ -40,22 +41,24 @@ class Cursor:
         """
         kept = [int(token_id) for token_id in token_ids]
         common = _common_prefix(self._kept, kept)
-        if common < len(self._kept):
-            accepted = len(self.formatter.tokens)
+        accepted = len(self.formatter.tokens)
+        if common < len(self._kept) and common <= accepted:
+            self.error = None
+        self._kept = kept
+        try:
             if common < accepted:
                 self.formatter.rollback(accepted - common)
-            if common <= accepted:
-                self.error = None
-        self._kept = kept
-        if self.error is None:
-            self._accept(kept[common:])
+            if self.error is None:
+                self._accept(kept[common:])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+            self.error = error
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
         if self.error is None:
             try:
                 self.formatter.fill_bitmask(row)
-            except FormatterError as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 self.error = error
         if self.error is not None:
             self._fill_end_only(row)
@@ -69,18 +72,17 @@ class Cursor:
                 that is not allowed the rows hold the end ids alone, for no kept token can follow there.
         """
         self.fill_bitmask(rows[0])
-        taken = 0
+        taken, filled = 0, 1
         if self.error is None:
-            for draft in drafts:
-                if not self.formatter.accept_tokens([int(draft)]):
-                    break
-                taken += 1
-                try:
+            with suppress(Exception):  # found again, and kept, if the draft is
+                for draft in drafts:
+                    if not self.formatter.accept_tokens([int(draft)]):
+                        break
+                    taken += 1
                     self.formatter.fill_bitmask(rows[taken])
-                except FormatterError:  # found again, and kept, if the draft is
-                    self._fill_end_only(rows[taken])
+                    filled += 1
             self.formatter.rollback(taken)
-        for row in rows[taken + 1 : len(drafts) + 1]:
+        for row in rows[filled : len(drafts) + 1]:
             self._fill_end_only(row)
         return taken
 
