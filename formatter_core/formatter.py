@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 from formatter_core.compiled import describe
-from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, TokenRejected
+from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, LimitExceeded, TokenRejected
 from formatter_core.events import EventStream
 from formatter_core.format import Match
 from formatter_core.parse import Recognizer, parse
@@ -84,7 +85,8 @@ class Formatter:
 
     @_exclusive
     def step(self, token_id: int, row: NDArray[np.int32]) -> None:
-        """`accept_token`, then `fill_bitmask`."""
+        """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken."""
+        bitmask.check_row(row)
         self._accept(token_id)
         self._fill(row)
 
@@ -113,10 +115,11 @@ class Formatter:
         Raises:
             TokenRejected: they are not allowed here; nothing was changed.
         """
-        if self._ends or not self._state.accept_bytes(bytes(data)):
-            reason = "the sequence has ended" if self._ends else f"the bytes {bytes(data)!r} do not continue it"
+        part = bytes(memoryview(data))  # of whatever holds bytes; never of a number, which would be as many zeros
+        if self._ends or not self._state.accept_bytes(part):
+            reason = "the sequence has ended" if self._ends else f"the bytes {part!r} do not continue it"
             raise TokenRejected(-1, position=len(self._steps), reason=reason)
-        self._steps.append(bytes(data))
+        self._steps.append(part)
 
     @_exclusive
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
@@ -126,9 +129,11 @@ class Formatter:
     @_exclusive
     def count_valid(self, token_ids: Iterable[int]) -> int:
         """How many of the tokens `accept_tokens` would take; nothing is changed."""
-        taken = self._accept_while_allowed(token_ids)
-        self._rollback(taken)
-        return taken
+        before = len(self._steps)
+        try:
+            return self._accept_while_allowed(token_ids)
+        finally:
+            self._rollback(len(self._steps) - before)
 
     @_exclusive
     def rollback(self, steps: int) -> None:
@@ -188,7 +193,7 @@ class Formatter:
     @_exclusive
     def explain(self, token_id: int) -> str:
         """Why a token is allowed or not: the text so far, what is expected, and where in the format."""
-        return self._explain(token_id)
+        return self._explain(index(token_id))
 
     # --- what has come -----------------------------------------------------------------------------------------
 
@@ -233,11 +238,17 @@ class Formatter:
         """
         how: Ended | None = "end" if ended is None and self._ends else ended
         complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
-        match = self._parse() if complete else None
-        missing = None if match is not None else self._what_is_missing(how)
-        # Of an unfinished text, the captures that no continuation can change are certain all the same.
-        found = self._stream().matches(self._parts()) if match is None else ()
-        return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match, tuple(found))
+        match: Match | None = None
+        certain: tuple[Match, ...] = ()
+        fault: LimitExceeded | None = None  # told to those who read captures or the value: the text is there anyway
+        try:
+            match = self._parse() if complete else None
+            # Of an unfinished text, the captures that no continuation can change are certain all the same.
+            certain = tuple(self._stream().matches(self._parts())) if match is None else ()
+        except LimitExceeded as error:
+            fault = error
+        missing = None if complete and (match or fault) else self._what_is_missing(how)
+        return Result(self.bytes, self.tokens, how, missing, self.compiled.lowered, match, certain, fault)
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -265,9 +276,10 @@ class Formatter:
         if self._ends or self._state.can_stop():
             bitmask.set_ids(text, self.end_ids)
         elif not text.any():
-            raise DeadEnd(self.bytes, describe(self._recognizer().expected()))
+            raise DeadEnd(self.bytes, self._expected())
 
     def _accept(self, token_id: int) -> None:
+        token_id = index(token_id)
         if not self._try(token_id):
             raise TokenRejected(token_id, position=len(self._steps), reason=self._explain(token_id))
 
@@ -278,13 +290,13 @@ class Formatter:
             self._ends += 1
         elif self._ends or not 0 <= token_id < len(self.compiled.vocabulary) or not self._state.accept_token(token_id):
             return False
-        self._steps.append(int(token_id))
+        self._steps.append(token_id)
         return True
 
     def _accept_while_allowed(self, token_ids: Iterable[int]) -> int:
         taken = 0
         for token_id in token_ids:
-            if not self._try(token_id):
+            if not self._try(index(token_id)):
                 break
             taken += 1
         return taken
@@ -299,6 +311,8 @@ class Formatter:
         del self._steps[len(self._steps) - steps :]
 
     def _must_stop(self) -> bool:
+        if self._ends:
+            return True
         if not self._state.can_stop():
             return False
         row = self._new_row()
@@ -336,6 +350,13 @@ class Formatter:
                     recognizer.push(byte)
         return recognizer
 
+    def _expected(self) -> str:
+        """What may come next, in words. It only adds to what is said, so it never fails."""
+        try:
+            return describe(self._recognizer().expected())
+        except LimitExceeded as error:
+            return f"what takes too long to say ({error})"
+
     def _explain(self, token_id: int) -> str:
         so_far = f"after {self.text[-40:]!r}"
         if self._ends:
@@ -344,9 +365,17 @@ class Formatter:
         if token_id in self.end_ids:
             if self._state.can_stop():
                 return f"allowed: {so_far} the format may end"
-            return f"not allowed: {so_far} the format may not end; expected {describe(self._recognizer().expected())}"
+            return f"not allowed: {so_far} the format may not end; expected {self._expected()}"
         if not 0 <= token_id < len(self.compiled.vocabulary):
             return f"not allowed: the vocabulary has no token {token_id}, only 0 to {len(self.compiled.vocabulary) - 1}"
+        try:
+            return self._explain_text(token_id, so_far)
+        except LimitExceeded as error:  # the engine knows, where the parser that would say why runs out of steps
+            verdict = "allowed" if self._try(token_id) else "not allowed"
+            self._rollback(verdict == "allowed")
+            return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"
+
+    def _explain_text(self, token_id: int, so_far: str) -> str:
         recognizer = self._recognizer()
         expected = describe(recognizer.expected()) or "the end"
         if token_id in recognizer.next_tokens():
@@ -354,12 +383,12 @@ class Formatter:
         text = self.compiled.vocabulary.text_token(token_id)
         if not text:
             return f"not allowed: the token has no text (a special token, or a hole); {so_far} expected {expected}"
-        for index, byte in enumerate(text):
+        for place, byte in enumerate(text):
             if not recognizer.push(byte):
-                return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {index}"
+                return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {place}"
         return f"allowed: {so_far} expected {expected}, and {text!r} continues it"
 
     def _what_is_missing(self, ended: Ended | None) -> str:
         if self._state.can_stop():
             return f"the format could end here, but also go on, and no end id was accepted (ended: {ended})"
-        return f"the text is cut; expected {describe(self._recognizer().expected())}"
+        return f"the text is cut; expected {self._expected()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import IncompleteResult
+from formatter_core.errors import IncompleteResult, LimitExceeded
 from formatter_core.format import Converter, Lowered, Match, text_of
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
@@ -80,6 +80,7 @@ class Result:
     _lowered: Lowered
     _match: Match | None
     _certain: tuple[Match, ...] = ()
+    _fault: LimitExceeded | None = None
 
     @property
     def text(self) -> str:
@@ -96,12 +97,15 @@ class Result:
         """Every capture in order of its start, an outer one before those inside it.
 
         Of a text that is not complete, those that no continuation could change.
+
+        Raises:
+            LimitExceeded: parsing the text needs more steps than the limits allow.
         """
         return tuple(self._spans())
 
     @cached_property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The captured values by name, in order."""
+        """The captured values by name, in order; raises like `spans`."""
         found: dict[str, list[Any]] = {}
         for capture in self.spans:
             found.setdefault(capture.name, []).append(capture.value)
@@ -113,12 +117,17 @@ class Result:
 
         Raises:
             IncompleteResult: the text is not complete; the message says what is missing.
+            LimitExceeded: parsing the text needs more steps than the limits allow.
         """
+        if self._fault is not None and self.missing is None:
+            raise self._fault
         if self.missing is not None or self._match is None:
             raise IncompleteResult(ended=self.ended, missing=self.missing or "the text is not in the format")
         return self._lowered.value(self._match)
 
     def _spans(self) -> Iterator[Capture]:
+        if self._fault is not None:
+            raise self._fault
         stack = list(reversed(self._certain if self._match is None else self._match.children))
         while stack:
             match = stack.pop()
