@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from formatter_core.earley.agreement import Agreement, Mark
+from formatter_core.errors import LimitExceeded
 from formatter_core.format import Lowered, Match, text_of
 from formatter_core.limits import Limits
 from formatter_core.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
@@ -59,13 +60,19 @@ class EventStream:
             min(len(self._parts), len(parts)),
         )
         self._agreement.pop(sum(_steps(part) for part in self._parts[same:]))
+        del self._parts[same:]
         for part in parts[same:]:
-            if isinstance(part, int):
-                self._agreement.push_token(part)
-            else:
-                for byte in part:
-                    self._agreement.push(byte)
-        self._parts[same:] = parts[same:]
+            length = self._agreement.length
+            try:
+                if isinstance(part, int):
+                    self._agreement.push_token(part)
+                else:
+                    for byte in part:
+                        self._agreement.push(byte)
+            except LimitExceeded:
+                self._agreement.pop(self._agreement.length - length)  # both stay in step
+                raise
+            self._parts.append(part)
 
     def _tell(self, marks: list[Mark], upto: int, text: bytes) -> Iterator[Event]:
         """The events of `marks` and of the text up to `upto`, less those that `_told` and `_upto` have told."""
