@@ -66,6 +66,7 @@ ONSETS = [
 VOWELS = [*"aeiouy", "ai", "ea", "oo"]
 CODAS = ["", "", "", "", *"nrslmtx", "ck", "nd"]
 END, PAD = "<|end|>", "<|pad|>"
+MOST_TOKENS = 256
 IGNORED = -100  # the label that the loss leaves out
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # input ids and labels, both int64 (examples, length)
@@ -133,6 +134,7 @@ def train_tokenizer(rng: random.Random, size: int) -> PreTrainedTokenizerFast:
         pad_token=PAD,
         padding_side="left",
         model_input_names=["input_ids", "attention_mask"],
+        model_max_length=MOST_TOKENS,
         clean_up_tokenization_spaces=False,
     )
 
@@ -162,7 +164,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
         intermediate_size=256,
         num_hidden_layers=4,
         num_attention_heads=4,
-        max_position_embeddings=256,
+        max_position_embeddings=MOST_TOKENS,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
@@ -207,6 +209,15 @@ def exact_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, c
     return exact
 
 
+def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    model.eval().half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    # Transformers 5 writes a class name that transformers 4 does not know; both know the older one.
+    config_file = folder / "tokenizer_config.json"
+    config = json.loads(config_file.read_text())
+    config_file.write_text(json.dumps({**config, "tokenizer_class": "PreTrainedTokenizerFast"}, indent=2) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "tiny_model")
@@ -222,8 +233,7 @@ def main() -> None:
     print(f"{len(tokenizer)} tokens, {model.num_parameters():,} parameters")
     train(model.train(), batches(tokenizer, random.Random(2), 48), options.steps)
 
-    model.eval().half().save_pretrained(options.output)
-    tokenizer.save_pretrained(options.output)
+    save(model, tokenizer, options.output)
     saved = LlamaForCausalLM.from_pretrained(options.output, dtype=torch.float32).eval()
     print(f"{exact_answers(saved, tokenizer, 40, seed=3)} of 40 new sentences answered exactly")
 
