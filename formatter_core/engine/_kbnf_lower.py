@@ -1,25 +1,22 @@
 """Grammar -> productions without the empty string, groups or repeats.
 
-Every nonterminal made here derives exactly the non-empty strings of its node; whether a node also derives the empty
-string is known beforehand, and the productions around it leave it out where it does. So no production ever holds a
-nullable symbol, and none is multiplied out: a run of k nullable items costs O(k).
-
-Repeats become left recursion, bounded ones O(log n) nonterminals: their count is read as a binary number, highest
-digit first, so that each count has one derivation.
+Every nonterminal made here derives exactly the non-empty strings of its node. Whether a node also derives the empty
+string is known beforehand, and the productions around it leave it out where it does: see `_kbnf_productions`.
+Regular nodes become patterns, together with their neighbours, wherever those are simple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from collections.abc import Sequence as Items
-from dataclasses import dataclass
 from itertools import filterfalse
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from formatter_core.automaton import DEAD, Automaton
+from formatter_core.engine._kbnf_automata import pattern_of, steps_of
+from formatter_core.engine._kbnf_productions import ENGINE, Literal, Production, Productions, Regex, Rules, Symbol
 from formatter_core.engine._kbnf_regular import RegularNodes, Work, byte_class, letters, special_letter
 from formatter_core.engine._kbnf_traits import EMPTY_TRAITS, NOTHING_TRAITS, Traits, any_of, row
-from formatter_core.errors import UnsupportedByEngine
+from formatter_core.errors import LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
     Capture,
@@ -41,9 +38,7 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["ENGINE", "Literal", "Production", "Regex", "Rules", "Symbol", "lower"]
-
-ENGINE = "kbnf"
+__all__ = ["lower"]
 
 #: The largest weight of a node that becomes one pattern. Beyond, it becomes rules over smaller patterns.
 _PATTERN_WEIGHT = 100_000
@@ -58,32 +53,7 @@ _JOINED_WEIGHT = 2_000
 _RULE_STATES = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """Exactly these letters; at least one."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Regex:
-    """A pattern that does not match the empty string."""
-
-    pattern: str
-
-
-Symbol: TypeAlias = Union[int, Literal, Regex]  # noqa: UP007 (int is a nonterminal)
-Production: TypeAlias = tuple[Symbol, ...]
 _Item: TypeAlias = "tuple[Symbol | None, bool]"  # what derives the non-empty strings, and whether "" is one too
-
-
-@dataclass
-class Rules:
-    """Productions by nonterminal; `start` derives the non-empty texts, `nullable` says whether "" is a text."""
-
-    productions: list[list[Production]]
-    start: Symbol | None
-    nullable: bool
 
 
 def lower(
@@ -111,7 +81,7 @@ class _Lowering:
         self._automata: dict[int, Automaton] = {}
         self._letters_left = limits.work // _WORK_PER_LETTER
         self._patterns: set[str] = set()
-        self._productions: list[list[Production]] = []
+        self._productions = Productions(work)
         self._symbols: dict[int, Symbol | None] = {}
         self._nonterminals: dict[str, int] = {}
         self._rule_patterns: dict[str, list[Symbol] | None] = {}
@@ -123,8 +93,9 @@ class _Lowering:
         start = self._reference(self._grammar.start)
         while self._waiting:
             name = self._waiting.pop()
-            self._productions[self._nonterminals[name]] = self._alternatives(self._grammar.rules[name])
-        return Rules(self._productions, start, self._grammar.start in self._nullable_rules)
+            for production in self._alternatives(self._grammar.rules[name]):
+                self._productions.add(self._nonterminals[name], production)
+        return Rules(self._productions.alternatives, start, self._grammar.start in self._nullable_rules)
 
     # --- which nodes derive "" ---------------------------------------------------------------------------------
 
@@ -167,15 +138,10 @@ class _Lowering:
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
-    def _new(self, productions: Iterable[Production]) -> int:
-        self._productions.append(list(productions))
-        self._work.add(sum(len(production) for production in self._productions[-1]) + 1)
-        return len(self._productions) - 1
-
     def _symbol_of(self, productions: list[Production]) -> Symbol | None:
         if len(productions) == 1 and len(productions[0]) == 1:
             return productions[0][0]
-        return self._new(productions) if productions else None
+        return self._productions.new(productions) if productions else None
 
     def _symbol(self, node: Node) -> Symbol | None:
         """What derives the non-empty strings of the node; None where there are none."""
@@ -198,7 +164,11 @@ class _Lowering:
         if isinstance(node, Repeat):
             return self._repeat(node)
         if isinstance(node, Substring):
-            return self._alternatives(self._regular.expanded(node))
+            raise UnsupportedByEngine(
+                f"its text of {len(node.text)} characters is too long for the package",
+                engine=ENGINE,
+                node="a Substring",
+            )
         if isinstance(node, (Intersection, Complement, Shortest)):
             return self._automaton_rules(node)
         if isinstance(node, Token):
@@ -238,7 +208,7 @@ class _Lowering:
         if regular is not None:
             return regular[0] if regular else None
         if name not in self._nonterminals:
-            self._nonterminals[name] = self._new(())
+            self._nonterminals[name] = self._productions.new()
             self._waiting.append(name)
         return self._nonterminals[name]
 
@@ -314,7 +284,7 @@ class _Lowering:
         items.extend(self._regular_items(regular))
         if any(symbol is None and not nullable for symbol, nullable in items):
             return []
-        return self._joined([(symbol, nullable) for symbol, nullable in items if symbol is not None])
+        return self._productions.row([(symbol, nullable) for symbol, nullable in items if symbol is not None])
 
     def _flat(self, node: Node) -> list[Node]:
         """The items of a sequence, those of sequences directly inside included."""
@@ -339,32 +309,6 @@ class _Lowering:
                 items.append((symbols[0] if symbols else None, all(self._nullable(node) for node in group)))
         return items
 
-    def _joined(self, items: list[tuple[Symbol, bool]]) -> list[Production]:
-        """Productions for the non-empty strings of the items in a row, where some may be left out."""
-        row: list[Symbol] = []
-        run: list[Symbol] = []
-        for symbol, nullable in items:
-            if nullable:
-                run.append(symbol)
-            elif run:
-                row.append(self._new([(self._run(run), symbol), (symbol,)]))
-                run = []
-            else:
-                row.append(symbol)
-        if run and row:
-            last = row.pop()
-            row.append(self._new([(last, self._run(run)), (last,)]))
-        elif run:
-            row.append(self._run(run))
-        return [tuple(row)] if row else []
-
-    def _run(self, symbols: Items[Symbol]) -> Symbol:
-        """At least one of the symbols, in their order."""
-        before = symbols[0]
-        for symbol in symbols[1:]:
-            before = self._new([(before, symbol), (before,), (symbol,)])
-        return before
-
     # --- repeats -----------------------------------------------------------------------------------------------
 
     def _repeat(self, node: Repeat) -> list[Production]:
@@ -373,14 +317,7 @@ class _Lowering:
         if item is None or node.maximum == 0:
             return []
         minimum = 1 if self._nullable(node.item) else max(node.minimum, 1)
-        powers: dict[int, Symbol] = {1: item}
-        if node.maximum is None:
-            nonterminal = self._new([(self._power(minimum, powers),)])
-            self._productions[nonterminal].append((nonterminal, item))
-            return [(nonterminal,)]
-        base = self._power(minimum - 1, powers) if minimum > 1 else None
-        more = self._up_to(node.maximum - minimum + 1, powers)
-        return [(more,)] if base is None else [(base, more)]
+        return [(self._productions.repeated(item, minimum, node.maximum),)]
 
     def _one_repeat(self, node: Repeat) -> Repeat:
         """The same language without a repeat directly inside, whose counts would have many derivations.
@@ -400,58 +337,39 @@ class _Lowering:
         maximum = None if unbounded else (node.maximum or 0) * (inner.maximum or 0)
         return Repeat(inner.item, node.minimum * inner.minimum, maximum)
 
-    def _power(self, count: int, powers: dict[int, Symbol]) -> Symbol:
-        """The item exactly `count` times."""
-        if count not in powers:
-            half = self._power(count // 2, powers)
-            tail = (half,) if count % 2 == 0 else (half, powers[1])
-            powers[count] = self._new([(half, *tail)])
-        return powers[count]
-
-    def _up_to(self, count: int, powers: dict[int, Symbol]) -> Symbol:
-        """The item 1 to `count` times."""
-        digits = (count + 1).bit_length() - 1
-        below: Symbol = powers[1]  # 1 to 2**k - 1 times
-        for digit in range(1, digits):
-            power = self._power(2**digit, powers)
-            below = self._new([(below,), (power,), (power, below)])
-        rest = count - (2**digits - 1)
-        if rest == 0:
-            return below
-        power = self._power(2**digits, powers)
-        alternatives: list[Production] = [(below,), (power,)]
-        if rest > 1:
-            alternatives.append((power, self._up_to(rest - 1, powers)))
-        return self._new(alternatives)
-
     # --- automata ----------------------------------------------------------------------------------------------
 
     def _automaton_rules(self, node: Node) -> list[Production]:
-        """One nonterminal for each state, which derives the non-empty strings that lead there: left-linear rules."""
+        """A pattern where that is short, else left-linear rules: a state derives the strings that lead there."""
         automaton = self._automaton(node)
         if automaton.start == DEAD:
             return []
-        count = automaton.explore(self._limits.states)
-        if count > _RULE_STATES:
+        try:
+            count = automaton.explore(min(self._limits.states, _RULE_STATES))
+        except LimitExceeded as error:
+            if error.limit != "states" or self._limits.states <= _RULE_STATES:
+                raise
             raise UnsupportedByEngine(
-                f"its automaton has {count} states, and {_RULE_STATES} is what the package copes with",
+                f"its automaton has more than {_RULE_STATES} states, which the package does not cope with",
                 engine=ENGINE,
                 node=f"a {type(node).__name__}",
-            )
-        reached = [self._new(()) for _ in range(count)]
+            ) from error
+        steps = steps_of(automaton, count)
+        pattern = pattern_of(automaton, steps, count)
+        symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern))
+        if symbols is not None:
+            return [(symbol,) for symbol in symbols]
+        reached = [self._productions.new() for _ in range(count)]
         ends: list[Production] = []
-        for state in range(count):
-            if state == DEAD:
-                continue
-            for ranges, target in automaton.transitions(state):
-                step = _one_byte(ranges)
-                productions: list[Production] = [(reached[state], step)]
-                if state == automaton.start:
-                    productions.append((step,))
-                self._productions[reached[target]].extend(productions)
-                self._work.add(len(productions))
-                if automaton.accepting(target):
-                    ends.extend(productions)
+        for state, ranges, target in steps:
+            step = _one_byte(ranges)
+            productions: list[Production] = [(reached[state], step)]
+            if state == automaton.start:
+                productions.append((step,))
+            for production in productions:
+                self._productions.add(reached[target], production)
+            if automaton.accepting(target):
+                ends.extend(productions)
         return ends
 
 

@@ -18,7 +18,7 @@ __all__ = ["MaskerPool"]
 #: How many threads may compute masks of one grammar at a time; each masker keeps masks of its own.
 _MASKERS = 4
 #: What the package hashes to find a mask again, and so what it keeps beside it, in bytes per second.
-_KEY_BYTES_PER_SECOND = 1e9
+_KEY_BYTES_PER_SECOND = 3e9
 
 
 class _Masker:
@@ -57,7 +57,7 @@ class _Masker:
 
         It does not say whether it had the mask. The same question at once again is surely answered from what it
         keeps, so an answer that took longer was new. Mistakes are small: all that an old one costs is counted too
-        much, and a tenth of it in any case.
+        much, and a fiftieth of it in any case.
         """
         begin = time.perf_counter()
         self._engine.compute_allowed_token_ids()
@@ -65,7 +65,7 @@ class _Masker:
         self._engine.compute_allowed_token_ids()
         again = time.perf_counter() - middle
         size = self._words.nbytes + 200 + again * _KEY_BYTES_PER_SECOND
-        self.kept_bytes += size if middle - begin > 1.5 * again + 3e-6 else size / 10
+        self.kept_bytes += size if middle - begin > 1.5 * again + 3e-6 else size / 50
         self._engine.fill_torch_bitmask(self._address)
 
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine._kbnf_lower import ENGINE
+from formatter_core.engine._kbnf_productions import ENGINE
 from formatter_core.engine._kbnf_regular import SENTINEL, letters, special_letter
 from formatter_core.errors import EngineUnavailable, UnsupportedByEngine
 from formatter_core.vocabulary import Vocabulary
@@ -90,8 +90,8 @@ def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
 
 
 def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
-    """What the package is told that a token spells; None for an id that there is not."""
-    if not 0 <= token_id < len(vocabulary):
+    """What the package is told that a token spells; None for end ids and ids that there are not."""
+    if not 0 <= token_id < len(vocabulary) or token_id in vocabulary.end_ids:
         return None
     data = vocabulary.text_token(token_id)
     if data is not None:

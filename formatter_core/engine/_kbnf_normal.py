@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from formatter_core.engine._kbnf_lower import ENGINE, Production, Rules, Symbol
+from formatter_core.engine._kbnf_productions import ENGINE, Production, Rules, Symbol
 from formatter_core.engine._kbnf_regular import Work
 from formatter_core.errors import UnsupportedByEngine
 

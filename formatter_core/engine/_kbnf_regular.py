@@ -171,7 +171,7 @@ class RegularNodes:
         if isinstance(node, Repeat):
             return traits.repeated(self.traits(node.item), node.minimum, node.maximum)
         if isinstance(node, Substring):
-            return traits.SUBSTRING if len(node.text) <= _SUBSTRING_LENGTH else traits.NOT_SIMPLE
+            return traits.SUBSTRING
         inner = self._inner(node)
         return traits.NOT_SIMPLE if inner is None else self.traits(inner)
 
@@ -280,7 +280,7 @@ class RegularNodes:
         if isinstance(node, Reference):
             return self._rule_shapes.get(node.name)
         if isinstance(node, Substring):
-            return self.shape(self.expanded(node))
+            return self.shape(self.expanded(node)) if len(node.text) <= _SUBSTRING_LENGTH else None
         if not isinstance(node, (Sequence, Choice, Repeat, Terminal, Capture)):
             return None
         weight, positions, height = 0, 0, 0

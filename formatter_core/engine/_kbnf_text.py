@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from formatter_core.engine._kbnf_lower import Literal, Production, Regex, Rules, Symbol
+from formatter_core.engine._kbnf_productions import Literal, Production, Regex, Rules, Symbol
 from formatter_core.engine._kbnf_regular import SENTINEL, TWIN
 
 __all__ = ["regex_text", "written"]

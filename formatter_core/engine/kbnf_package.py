@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import _kbnf_native as native
-from formatter_core.engine._kbnf_lower import Regex, Rules, lower
+from formatter_core.engine._kbnf_lower import lower
 from formatter_core.engine._kbnf_maskers import MaskerPool
 from formatter_core.engine._kbnf_normal import normalized
+from formatter_core.engine._kbnf_productions import Regex, Rules
 from formatter_core.engine._kbnf_regular import SENTINEL, Work, letters
 from formatter_core.engine._kbnf_text import regex_text, written
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
