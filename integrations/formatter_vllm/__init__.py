@@ -1,4 +1,4 @@
-"""Constrained decoding for vLLM: `--logits-processors formatter_vllm:FormatterLogitsProcessor`, and a format per request.
+"""Constrained decoding for vLLM: `--logits-processors formatter_vllm:FormatterLogitsProcessor`, a format per request.
 
 Importing this package imports no vLLM: `create_extra_args`, `create_vllm_xargs` and `read_result` serve clients, which
 need none. Only `FormatterLogitsProcessor` does.

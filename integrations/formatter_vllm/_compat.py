@@ -94,7 +94,7 @@ def lists_processor(config: Any, name: str) -> bool:
 
 
 def unknown_tokens_reason(config: Any) -> str:
-    """What to do about output ids that are -1: with asynchronous scheduling vLLM fills them in for named classes only."""
+    """What to do about output ids of -1: with asynchronous scheduling vLLM fills them in only for named classes."""
     is_async = getattr(getattr(config, "scheduler_config", None), "async_scheduling", False)
     return (
         "the id of the latest token is not known"

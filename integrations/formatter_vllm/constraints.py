@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,41 +48,35 @@ class Constraint:
     def follow(self, token_ids: Sequence[int]) -> None:
         """Bring the state in step with the whole output so far."""
         self._known = len(token_ids)
-        if self._cursor is None:
-            return
-        try:
-            self._cursor.follow(token_ids)
-            self.error = self._cursor.error
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this request alone
-            self.fail(error)
+        self._guarded(lambda cursor: cursor.follow(token_ids))
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """Write the mask of the next token."""
-        if self._cursor is not None:
-            try:
-                self._cursor.fill_bitmask(row)
-                self.error = self._cursor.error
-                return
-            except Exception as error:  # noqa: BLE001 - as above
-                self.fail(error)
-        self._fill_ends(row)
+        if not self._guarded(lambda cursor: cursor.fill_bitmask(row)):
+            self._fill_ends(row)
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> None:
         """Write the masks of the next token and of the one after each draft: int32 (len(drafts) + 1, words)."""
-        if self._cursor is not None:
-            try:
-                self._cursor.fill_drafts(drafts, rows)
-                self.error = self._cursor.error
-                return
-            except Exception as error:  # noqa: BLE001 - as above
-                self.fail(error)
-        for row in rows:
-            self._fill_ends(row)
+        if not self._guarded(lambda cursor: cursor.fill_drafts(drafts, rows)):
+            for row in rows:
+                self._fill_ends(row)
 
     def fail(self, error: Exception) -> None:
         """Offer nothing but the end from now on."""
         self._cursor = None
         self.error = error
+
+    def _guarded(self, use: Callable[[Cursor], object]) -> bool:
+        """Use the cursor; whether there is one and nothing was raised."""
+        if self._cursor is None:
+            return False
+        try:
+            use(self._cursor)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this request alone
+            self.fail(error)
+            return False
+        self.error = self._cursor.error
+        return True
 
     def _fill_ends(self, row: NDArray[np.int32]) -> None:
         row.fill(0)

@@ -1,4 +1,4 @@
-"""What the entry point of the group `vllm.logits_processors` names: loaded by every vLLM where this package is installed.
+"""What the entry point of the group `vllm.logits_processors` names: vLLM loads it wherever this package is installed.
 
 It must never keep vLLM from starting. Where the hook does not fit this vLLM, a class stands in for it that leaves
 logits alone and refuses the requests that ask for a format.
@@ -58,7 +58,9 @@ def _hook() -> type:
 
 def _stand_in(reason: str) -> type:
     try:
-        from formatter_vllm._compat import INTERFACES as bases
+        from formatter_vllm import _compat
+
+        bases = _compat.INTERFACES
     except Exception:  # noqa: BLE001 - nothing of this vLLM is known
         bases = ()
 

@@ -1,4 +1,4 @@
-"""The requests of Model Runner V2: numbered slots, and logits rows that name the slot and the token fed to the model."""
+"""The requests of Model Runner V2: numbered slots, and logits rows that name their slot and their latest token."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a request asks for: a format as JSON data among the request's own arguments.
 
-The key is `formatter`; its value is an object with one of the keys `json_schema`, `regex`, `choice` (a list), `kbnf`, or
-`format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry.
+The key is `formatter`; its value is an object with one of the keys `json_schema`, `regex`, `choice` (a list), `kbnf`,
+or `format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the outputs of vLLM to typed results: parsed again, so that a cut or broken answer is never taken for a good one."""
+"""From the outputs of vLLM to typed results: parsed again, so that no cut or broken answer is taken for a good one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = Non
 
     Args:
         format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
-        output: a `CompletionOutput` of `LLM.generate`, a choice of an openai response, or the text of an answer that was
-            not cut.
+        output: a `CompletionOutput` of `LLM.generate`, a choice of an openai response, or the text of an answer that
+            was not cut.
         vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed where the
             format names special tokens, or where the engine was told to give no text.
 
