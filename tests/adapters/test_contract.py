@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 pytest.register_assert_rewrite("tests.adapters.contract")
 
-from tests.adapters.contract import AdapterContract  # noqa: E402
+from tests.adapters.contract import AdapterContract, Harness  # noqa: E402
 from tests.adapters.cursor_harness import CursorHarness  # noqa: E402
 
 
@@ -21,3 +23,31 @@ class TestTransformers(AdapterContract):
         from tests.adapters.transformers_harness import TransformersHarness
 
         self.harness = TransformersHarness()
+
+
+class _TestVllm(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        pytest.importorskip("torch", reason="the vLLM adapter needs torch")
+        from tests.adapters.vllm_stand_ins import vllm_of
+
+        with vllm_of("0.31"):
+            self.harness = self.harness_of()
+            yield
+
+    def harness_of(self) -> Harness:
+        raise NotImplementedError
+
+
+class TestVllmBatch(_TestVllm):
+    def harness_of(self) -> Harness:
+        from tests.adapters.vllm_harness import BatchHarness
+
+        return BatchHarness()
+
+
+class TestVllmSlots(_TestVllm):
+    def harness_of(self) -> Harness:
+        from tests.adapters.vllm_harness import SlotHarness
+
+        return SlotHarness()

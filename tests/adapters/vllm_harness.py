@@ -1,0 +1,139 @@
+"""The vLLM adapter, called as its two model runners call a logits processor."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from formatter_core import Compiler
+from tests.adapters.contract import WIDTH, Request
+from tests.adapters.vllm_stand_ins import BatchUpdate, config_of, parameters_of
+
+PROMPT = [5, 6, 7]
+
+
+def _hook(compiler: Compiler, states: Any, *more: Any) -> Any:
+    """The processor with a compiler that the contract has made, in place of the one for the engine's tokenizer."""
+    from formatter_vllm import FormatterLogitsProcessor
+
+    hook = FormatterLogitsProcessor(config_of(None, ()), states, *more)
+    hook._constraints._compiler = compiler
+    hook._constraints._default_end_ids = compiler.vocabulary.end_ids
+    return hook
+
+
+def _parameters(compiler: Compiler, request: Request) -> Any:
+    from formatter_vllm import create_extra_args
+
+    arguments = None if request.format is None else create_extra_args(request.format)
+    return parameters_of(arguments, end_ids=request.end_ids or compiler.vocabulary.end_ids)
+
+
+def _finite(masked: torch.Tensor) -> list[set[int]]:
+    return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
+
+
+class BatchHarness:
+    """The V1 runner: live lists of output ids, told once, when the request comes into its row."""
+
+    cannot: Mapping[str, str] = {
+        "drafts": "vLLM refuses custom logits processors beside speculative decoding in its V1 runner",
+        "placeholders": "the id has to be known when masks are asked for; a request where it is not ends for good",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> BatchSession:
+        return BatchSession(compiler, requests)
+
+
+class BatchSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        self._hook = _hook(compiler, torch.device("cpu"), False)
+        self._parameters = [_parameters(compiler, request) for request in requests]
+        self._outputs: list[list[int]] = [[] for _ in requests]
+        added = [(row, parameters, PROMPT, self._outputs[row]) for row, parameters in enumerate(self._parameters)]
+        self._hook.update_state(BatchUpdate(len(requests), [], added, []))
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        for output, tokens in zip(self._outputs, kept, strict=True):
+            output[:] = tokens
+        self._hook.update_state(None)
+        return _finite(self._hook.apply(torch.linspace(-3, 3, WIDTH).repeat(len(kept), 1)))
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        self._outputs[row] = list(self._outputs[row])
+        added = [(row, self._parameters[row], PROMPT, self._outputs[row])]
+        self._hook.update_state(BatchUpdate(len(self._outputs), [row], added, []))
+
+    def errors(self) -> Mapping[int, Exception]:
+        rows = self._hook._rows._rows
+        return {row: constraint.error for row, (constraint, _) in rows.items() if constraint.error is not None}
+
+
+class SlotHarness:
+    """Model Runner V2: numbered slots, whose tokens lie in one table, and a row for each draft."""
+
+    cannot: Mapping[str, str] = {
+        "placeholders": "the runner passes the ids that the model was fed",
+        "cleared": "an output begins again only when its request is preempted",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> SlotSession:
+        return SlotSession(compiler, requests)
+
+
+class SlotSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        count = len(requests)
+        self._tokens = torch.zeros(count, 64, dtype=torch.int32)
+        self._tokens[:, : len(PROMPT)] = torch.tensor(PROMPT)
+        self._prompt = np.full(count, len(PROMPT), dtype=np.int32)
+        self._prefill = self._prompt.copy()
+        states = types.SimpleNamespace(
+            device=torch.device("cpu"),
+            max_num_reqs=count,
+            vocab_size=WIDTH,
+            all_token_ids=types.SimpleNamespace(gpu=self._tokens),
+            prompt_len=types.SimpleNamespace(np=self._prompt),
+            prefill_len=types.SimpleNamespace(np=self._prefill),
+        )
+        self._hook = _hook(compiler, states)
+        self._parameters = [_parameters(compiler, request) for request in requests]
+        for slot, parameters in enumerate(self._parameters):
+            self._hook.add_request(slot, parameters)
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        return self._apply(kept, [[]] * len(kept))
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        return self._apply([kept], [drafts])
+
+    def preempt(self, row: int) -> None:
+        self._hook.add_request(row, self._parameters[row])
+
+    def errors(self) -> Mapping[int, Exception]:
+        slots = self._hook._slots._slots
+        return {row: slot.constraint.error for row, slot in slots.items() if slot.constraint.error is not None}
+
+    def _apply(self, kept: Sequence[Sequence[int]], drafts: Sequence[Sequence[int]]) -> list[set[int]]:
+        rows: list[tuple[int, int, int, int]] = []  # slot, offset, token, position
+        for slot, (tokens, proposed) in enumerate(zip(kept, drafts, strict=True)):
+            known = [*PROMPT, *tokens]
+            self._tokens[slot, : len(known)] = torch.tensor(known)
+            fed = [known[-1], *proposed]
+            rows += [(slot, offset, token, len(known) - 1 + offset) for offset, token in enumerate(fed)]
+        columns = [torch.tensor(column, dtype=torch.int32) for column in zip(*rows, strict=True)]
+        context = types.SimpleNamespace(
+            expanded_idx_mapping=columns[0],
+            expanded_local_pos=columns[1],
+            input_ids=columns[2],
+            pos=columns[3].long(),
+            idx_mapping_np=np.arange(len(kept), dtype=np.int32),
+        )
+        return _finite(self._hook.apply(torch.linspace(-3, 3, WIDTH).repeat(len(rows), 1), context))
