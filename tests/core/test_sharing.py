@@ -1,0 +1,137 @@
+"""One vocabulary, one compile, many sequences; and no long native call stops the other threads."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine import native
+from formatter_core.engine.native import NativeEngine
+
+from .conftest import END, TOKENS
+
+needs_native = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
+
+
+class Counting:
+    """A grammar engine that counts its compiles and the sequences that each grammar begins."""
+
+    def __init__(self, engine) -> None:
+        self.name, self._engine = engine.name, engine
+        self.counts: Counter[str] = Counter()
+
+    def compile(self, grammar, vocabulary, limits):
+        self.counts["compiled"] += 1
+        compiled, counts = self._engine.compile(grammar, vocabulary, limits), self.counts
+
+        class Started:
+            def start(self):
+                counts["started"] += 1
+                return compiled.start()
+
+        return Started()
+
+
+def test_many_sequences_are_one_compile(compiler: Compiler) -> None:
+    engine = Counting(compiler._engine)
+    counted = Compiler(compiler.vocabulary, engine=engine)
+    formatters = []
+    for _ in range(6):
+        formatter = counted.compile(formats.regex("(ab|c){2,5}")).formatter()
+        formatter.accept_tokens(b"abc")
+        formatters += [formatter, formatter.fork()]
+    assert all(formatter.text == "abc" for formatter in formatters)
+    assert engine.counts == {"compiled": 1, "started": 6}
+
+
+def test_threads_share_one_compile(compiler: Compiler) -> None:
+    engine = Counting(compiler._engine)
+    counted = Compiler(compiler.vocabulary, engine=engine)
+    start = threading.Barrier(6)
+    found = []
+
+    def work() -> None:
+        start.wait()
+        found.append(counted.compile({"type": "array", "items": {"type": "integer"}}))
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(set(map(id, found))) == 1
+    assert engine.counts["compiled"] == 1
+
+
+@needs_native
+def test_a_vocabulary_becomes_tables_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    make = native._Vocabulary.__init__
+
+    def counted(self, library, vocabulary) -> None:
+        built.append(vocabulary)
+        make(self, library, vocabulary)
+
+    monkeypatch.setattr(native._Vocabulary, "__init__", counted)
+    vocabulary = Vocabulary(TOKENS, [END])
+    for compiler in (Compiler(vocabulary, engine="native"), Compiler(vocabulary, engine=NativeEngine())):
+        for pattern in ("a+", "b+", "[a-z]{3}"):
+            compiler.compile(formats.regex(pattern)).formatter().accept_token(ord(pattern[0].replace("[", "a")))
+    assert built == [vocabulary]
+
+
+class Watched:
+    """The native library; counts the steps that another thread takes during each call. Each step needs the GIL."""
+
+    def __init__(self) -> None:
+        self._library = native._load()
+        self._steps = 0
+        self._over = threading.Event()
+        self._walker = threading.Thread(target=self._walk)
+        self.most: Counter[str] = Counter()
+
+    def __enter__(self) -> Watched:
+        self._walker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._walker.join()
+
+    def _walk(self) -> None:
+        while not self._over.is_set():
+            self._steps += 1
+            time.sleep(0.0002)
+
+    def __getattr__(self, name: str):
+        function = getattr(self._library, name)
+
+        def watched(*arguments):
+            before = self._steps
+            answer = function(*arguments)
+            self.most[name] = max(self.most[name], self._steps - before)
+            return answer
+
+        return watched
+
+
+@needs_native
+def test_other_threads_run_while_the_native_engine_compiles_and_masks() -> None:
+    long_calls = ("fcn_vocabulary_new", "fcn_grammar_new", "fcn_sequence_fill")
+    draw = random.Random(1)
+    with Watched() as library:
+        for _ in range(5):  # a busy machine may not let the other thread run even where it could
+            tokens = sorted({bytes(draw.choices(b"abcdef", k=draw.randint(1, 9))) for _ in range(40_000)})
+            words = ["".join(draw.choices("abcdef", k=12)) for _ in range(12_000)]
+            engine = NativeEngine()
+            engine._library = library
+            compiler = Compiler(Vocabulary([*tokens, None], [len(tokens)]), engine=engine)
+            assert compiler.compile(formats.choice(words)).formatter().allowed_tokens()
+            if all(library.most[name] > 3 for name in long_calls):
+                break
+    assert all(library.most[name] > 3 for name in long_calls), library.most
