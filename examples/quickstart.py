@@ -8,6 +8,7 @@ python examples/quickstart.py --model some/model       # any causal model that t
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from transformers.utils import logging
 from formatter_core import CompiledFormat, Compiler, FormatterBuilder, formats
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
+MOST_TOKENS = 200
 SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
 
 
@@ -66,7 +68,7 @@ class Writer:
             temperature=self.temperature,
             top_k=0,
             num_return_sequences=count,
-            max_new_tokens=200,
+            max_new_tokens=MOST_TOKENS,
             logits_processor=list(processors),
         )
 
@@ -79,10 +81,10 @@ class Writer:
         return processor.results(self.write(prompt, seed, count, [processor]))
 
 
-def show(writer: Writer, title: str, prompt: str, format: Any) -> None:
+def show(writer: Writer, title: str, prompt: str, format: Any, seed: int) -> None:
     compiled = writer.compiler.compile(format)
-    (free,) = writer.unconstrained(prompt, seed=1)
-    (result,) = writer.constrained(prompt, 1, format)
+    (free,) = writer.unconstrained(prompt, seed)
+    (result,) = writer.constrained(prompt, seed, format)
     print(f"\n{title}, after {prompt!r}")
     print(f"  unconstrained  {free!r}\n                 {verdict(compiled, free)}")
     print(f"  constrained    {result.text!r}\n                 {verdict(compiled, result.text)}")
@@ -95,15 +97,21 @@ def verdict(compiled: CompiledFormat, text: str) -> str:
     return "in the format" if result.is_complete else f"NOT in the format: {result.missing}"
 
 
-def table(writer: Writer, sentence: str, seeds: int) -> None:
+def table(writer: Writer, sentence: str, seeds: int) -> bool:
+    """Print the shares of texts in the format; whether every constrained text that ended is."""
     print(f"\nin the format, of {seeds} samples at temperature {writer.temperature:g}:")
     print(f"  {'':18}{'unconstrained':>15}{'constrained':>15}")
+    is_kept = True
     for title, cue, wanted in TASKS:
         compiled = writer.compiler.compile(wanted)
         prompt = f"{sentence}\n{cue}"
         free = [compiled.parse(text).is_complete for text in writer.unconstrained(prompt, 2, seeds)]
-        kept = [result.is_complete for result in writer.constrained(prompt, 2, wanted, seeds)]
-        print(f"  {title:18}{sum(free) / seeds:15.1%}{sum(kept) / seeds:15.1%}")
+        results = writer.constrained(prompt, 2, wanted, seeds)
+        kept = [result.is_complete for result in results if result.ended != "length"]
+        note = f"   ({seeds - len(kept)} cut at {MOST_TOKENS} tokens)" if len(kept) < seeds else ""
+        print(f"  {title:18}{sum(free) / seeds:15.1%}{sum(kept) / max(1, len(kept)):15.1%}{note}")
+        is_kept = is_kept and all(kept)
+    return is_kept
 
 
 def main() -> None:
@@ -111,16 +119,17 @@ def main() -> None:
     parser.add_argument("--model", default=str(TINY_MODEL), help="a folder or a name that transformers can load")
     parser.add_argument("--sentence", default=SENTENCE)
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=0, help="print a table over this many samples of each format")
+    parser.add_argument("--seed", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=20, help="samples of each format in the table; 0: no table")
     options = parser.parse_args()
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     writer = Writer(options.model, options.temperature)
     for title, cue, wanted in TASKS:
-        show(writer, title, f"{options.sentence}\n{cue}", wanted)
-    if options.seeds:
-        table(writer, options.sentence, options.seeds)
+        show(writer, title, f"{options.sentence}\n{cue}", wanted, options.seed)
+    if options.seeds and not table(writer, options.sentence, options.seeds):
+        sys.exit("a constrained text is not in its format")
 
 
 if __name__ == "__main__":

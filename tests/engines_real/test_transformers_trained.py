@@ -48,15 +48,20 @@ def is_option(text: str) -> bool:
     return text in ("admiral", "doctor", "engineer", "pilot", "teacher")
 
 
-@pytest.mark.parametrize(("task", "judge"), enumerate([is_person, is_card, is_option]))
+@pytest.mark.parametrize(("task", "judge"), list(enumerate([is_person, is_card, is_option])))
 def test_two_hundred_samples_of_each_format(quickstart, writer, task, judge) -> None:
-    _, cue, format = quickstart.TASKS[task]
+    """Hot samples of a sentence unlike those of the training. A string without a bound may be cut by the length."""
+    _, cue, wanted = quickstart.TASKS[task]
+    cut = 0
     for seed in range(2):
-        results = writer.constrained(OFF_THE_BEATEN_TRACK + cue, seed, format, count=100)
-        for result in results:
+        for result in writer.constrained(OFF_THE_BEATEN_TRACK + cue, seed, wanted, count=100):
+            if result.ended == "length" and task == 0:
+                cut += 1
+                continue
             assert result.ended == "end"
             assert result.is_complete
             assert judge(result.text), result.text
+    assert cut <= 20
 
 
 def test_right_answers_stay_right(quickstart, writer) -> None:

@@ -1,0 +1,96 @@
+"""Processes with vLLM in them: their environment, their time-out, their end."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_SETTINGS = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_DO_NOT_TRACK": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    # Without these two, threads that wait for each other take a hundred times as long as the work.
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+
+
+def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> dict[str, str]:
+    """The environment variables of a process with vLLM."""
+    site = Path(__file__).with_name("vllm_site")
+    paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
+    shown = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "FORMATTER_TEST_HIDE": ",".join(_broken_packages())}
+    return {**os.environ, **_SETTINGS, **shown, **settings}
+
+
+@cache
+def _broken_packages() -> tuple[str, ...]:
+    """Companions of torch that are installed but built for another torch; transformers fails on them."""
+    broken = []
+    for name in ("torchvision", "torchaudio", "torchcodec"):
+        try:
+            importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - however it fails, it is of no use
+            broken.append(name)
+    return tuple(broken)
+
+
+def write_entry_point(folder: Path) -> Path:
+    """A folder for the PYTHONPATH in which this project looks as if it was installed, entry point included."""
+    described = folder / "site" / "formatter_core-0.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: formatter-core\nVersion: 0\n")
+    (described / "entry_points.txt").write_text(
+        "[vllm.logits_processors]\nformatter = formatter_vllm.entry_point:EntryPointLogitsProcessor\n"
+    )
+    return described.parent
+
+
+def run_python(arguments: Sequence[Any], env: dict[str, str], time_out: float) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end; its outputs come in one text. It and what it started are ended at the time-out."""
+    with started([sys.executable, *map(str, arguments)], env, subprocess.PIPE) as process:
+        try:
+            text, _ = process.communicate(timeout=time_out)
+        except subprocess.TimeoutExpired:
+            _end_group(process)
+            text, _ = process.communicate()
+            text += f"\n(ended after {time_out} s)"
+        return subprocess.CompletedProcess(process.args, process.returncode, text)
+
+
+@contextlib.contextmanager
+def started(words: Sequence[str], env: dict[str, str], output: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process in a group of its own; the whole group ends with the block."""
+    process = subprocess.Popen(
+        words, env=env, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        _end_group(process)
+        process.wait(60)
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """The leader may be gone before those that it started."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
