@@ -77,7 +77,8 @@ class CompiledFormat:
 
     def parse(self, text: str | bytes) -> Result:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+        # Of whatever holds bytes; never of a number, which would be as many zeros.
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(memoryview(text))
         match = parse(self.lowered.grammar, data, self.limits)
         missing = None if match is not None else self._what_is_missing(data)
         return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)

@@ -46,6 +46,10 @@ class Compiler:
                 f"Compiler takes a Vocabulary, found {type(vocabulary).__name__}; "
                 "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)"
             )
+        if limits is not None and not isinstance(limits, Limits):
+            raise InvalidFormat(f"limits is {limits!r}; pass formatter_core.Limits(...)")
+        if not isinstance(cache_bytes, int) or cache_bytes < 0:
+            raise InvalidFormat(f"cache_bytes is {cache_bytes!r}; give a whole number of bytes from 0")
         self.vocabulary = vocabulary
         self.limits = Limits() if limits is None else limits
         self._engine = choose_engine(engine)

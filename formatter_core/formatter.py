@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,6 +236,8 @@ class Formatter:
         A text is complete when it is in the format and was ended by the format's own rules: by an end id, or
         because nothing may follow.
         """
+        if ended is not None and ended not in get_args(Ended):
+            raise InvalidFormat(f"a sequence cannot have ended by {ended!r}; give one of {', '.join(get_args(Ended))}")
         how: Ended | None = "end" if ended is None and self._ends else ended
         complete = self._state.can_stop() and (self._ends > 0 or how == "end" or self._must_stop())
         match: Match | None = None

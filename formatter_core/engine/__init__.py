@@ -25,7 +25,7 @@ def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
         EngineUnavailable: it is not there.
         InvalidFormat: there is no grammar engine of that name.
     """
-    if not isinstance(engine, str):
+    if not isinstance(engine, str) and hasattr(engine, "compile"):
         return engine
     if engine not in ("auto", *_REMEDIES):
         raise InvalidFormat(f"there is no grammar engine {engine!r}; use 'auto', 'native' or 'kbnf'")

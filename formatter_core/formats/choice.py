@@ -40,10 +40,12 @@ def choice(options: Iterable[str]) -> ChoiceFormat:
     """
     if isinstance(options, str):
         raise InvalidFormat(f"choice takes a list of texts, found the text {options!r}; put it into a list")
-    kept = tuple(dict.fromkeys(options))
-    if not kept:
-        raise InvalidFormat("choice has no option; give at least one text")
-    for option in kept:
+    if not isinstance(options, Iterable):
+        raise InvalidFormat(f"choice takes a list of texts, found {options!r}; put it into a list")
+    given = tuple(options)
+    for option in given:
         if not isinstance(option, str):
             raise InvalidFormat(f"the option {option!r} is not text; pass str(option), or use formats.json_schema")
-    return ChoiceFormat(kept)
+    if not given:
+        raise InvalidFormat("choice has no option; give at least one text")
+    return ChoiceFormat(tuple(dict.fromkeys(given)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Converter, Format, Lowered, Match
+from formatter_core.formats.coercion import as_format
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence
 from formatter_core.limits import Limits
 
@@ -50,6 +51,13 @@ class SequenceFormat:
         return ("sequence", tuple(part.key() for part in self.parts))
 
 
-def sequence(*parts: Format) -> SequenceFormat:
-    """The formats one after the other, with nothing between them."""
-    return SequenceFormat(parts)
+def sequence(*parts: Any) -> SequenceFormat:
+    """The parts one after the other, with nothing between them: formats, builders, schemas, types.
+
+    Raises:
+        InvalidFormat: a part is none of these, or is plain text, which `formats.text` makes a format of.
+    """
+    for part in parts:
+        if isinstance(part, str):
+            raise InvalidFormat(f"{part!r} is plain text, not a format; put formats.text({part!r}) there")
+    return SequenceFormat(tuple(as_format(part) for part in parts))

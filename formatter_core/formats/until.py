@@ -55,9 +55,13 @@ def _text_before(end: bytes) -> Node:
     """The texts T for which the first `end` in T + end is the one after T.
 
     An earlier one lies inside T, or begins in T's last `period` bytes and runs into `end` itself, which happens
-    exactly where `end` repeats with that period.
+    exactly where `end` repeats with that period. A period whose bytes end with those of a shorter one adds nothing.
     """
-    periods = [length for length in range(1, len(end)) if end[length:] == end[:-length]]
+    periods: list[int] = []
+    for length in range(1, len(end)):
+        repeats = end[length:] == end[:-length]
+        if repeats and not any(end[:length].endswith(end[:shorter]) for shorter in periods):
+            periods.append(length)
     return Intersection(
         (
             ANY_TEXT,
