@@ -565,9 +565,6 @@ WRONG_KINDS: dict[str, Callable[[Compiler, Formatter], Any]] = {
 }
 
 
-#: Those that some engine lets through, or answers with an error that says nothing to a user.
-
-
 @pytest.mark.parametrize("name", WRONG_KINDS)
 def test_wrong_kinds(name: str, compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("a+b")).formatter()
