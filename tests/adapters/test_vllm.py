@@ -96,7 +96,8 @@ class Engine:
         return Request(parameters_of(arguments, end_ids=end_ids, **parameters), compiled, chunks)
 
     def text(self, request: Request) -> str:
-        kept = [token for token in request.output if token not in request.parameters.all_stop_token_ids]
+        ends = {*ENDS, *request.parameters.all_stop_token_ids}
+        kept = [token for token in request.output if token not in ends]
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
 

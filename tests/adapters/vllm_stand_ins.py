@@ -1,7 +1,7 @@
 """vLLM as far as a logits processor can tell: its interfaces by generation, and what its two model runners do.
 
-A "generation" is which interfaces there are: `"0.10.1"` (that of the V1 runner, without `validate_params`), `"0.11"` (with it),
-`"0.31"` (beside it that of Model Runner V2). The runners check every mask against a formatter made anew each time.
+A "generation" is which interfaces there are: that of the V1 runner, without `validate_params` (`"0.10.1"`) or with it
+(`"0.11"`), and beside it that of Model Runner V2 (`"0.31"`). Masks are checked against formatters made anew each time.
 """
 
 from __future__ import annotations
