@@ -1,7 +1,8 @@
 """Grammars as bytes, for the native engine.
 
 The format, version 1: the bytes ``FCG1``, the number of rules, the number of the start rule, and one program for each
-rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128.
+rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128. What is made
+inside of terminals is numbered from 0 on, and `AGAIN` stands for one of it; so is every terminal that ends.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SHORTEST = 8
 _SUBSTRING = 9
 _TERMINAL_BEGIN = 10
 _TERMINAL_END = 11
-_TERMINAL_AGAIN = 12
+_AGAIN = 12
 _REFERENCE = 13
 _TOKEN = 14
 
@@ -66,9 +67,11 @@ class _Writer:
         self.rules = rules
         self._vocabulary = vocabulary
         self.out = bytearray(_MAGIC)
-        self._terminals: dict[int, int] = {}
+        # Readers of formats use one value in many places: each is written once. The grammar keeps them alive.
+        self._made: dict[int, int] = {}
 
     def number(self, value: int) -> None:
+        """Write a number."""
         while value >= 0x80:
             self.out.append(value & 0x7F | 0x80)
             value >>= 7
@@ -77,24 +80,33 @@ class _Writer:
     def program(self, body: Node) -> None:
         """Write a rule's body: what holds others stands on the stack twice, to be opened and to be closed."""
         stack: list[tuple[Node, bool]] = [(body, False)]
+        in_terminal = False
         while stack:
             node, opened = stack.pop()
             if opened:
                 self._close(node)
-            elif isinstance(node, Terminal) and id(node) in self._terminals:
-                self.out.append(_TERMINAL_AGAIN)
-                self.number(self._terminals[id(node)])
+                in_terminal = in_terminal and not isinstance(node, Terminal)
+            elif id(node) in self._made:
+                self.out.append(_AGAIN)
+                self.number(self._made[id(node)])
+                continue
             elif isinstance(node, (Sequence, Choice, Intersection)):
                 stack.append((node, True))
                 stack += [(item, False) for item in reversed(node.items)]
+                continue
             elif isinstance(node, (Repeat, Complement, Shortest, Terminal)):
                 if isinstance(node, Terminal):
                     self.out.append(_TERMINAL_BEGIN)
+                    in_terminal = True
                 stack += ((node, True), (node.item, False))
+                continue
             elif isinstance(node, Capture):
                 stack.append((node.item, False))
+                continue
             else:
                 self._leaf(node)
+            if in_terminal or isinstance(node, Terminal):
+                self._made[id(node)] = len(self._made)
         self.out.append(_RULE_END)
 
     def _close(self, node: Node) -> None:
@@ -107,8 +119,6 @@ class _Writer:
             self.number(0 if node.maximum is None else node.maximum + 1)
         else:
             self.out.append(_WRAPPERS[type(node)])
-            if isinstance(node, Terminal):
-                self._terminals[id(node)] = len(self._terminals)
 
     def _leaf(self, node: Node) -> None:
         if isinstance(node, Bytes):

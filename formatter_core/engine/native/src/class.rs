@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::byteset::ByteSet;
-use crate::hash::FastMap;
+use crate::hash::{FastMap, FastSet};
 use crate::lexicon::{Lexicon, Row};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
@@ -49,6 +49,8 @@ pub struct Rests {
 pub struct Class {
     /// The tokens after which the terminal can still go on or has just ended.
     pub inside: TokenSet,
+    /// How many bytes are missing at most to a match, after whatever token; 0 where emptiness is plain to see.
+    pub slack: u32,
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
     rests: Mutex<FastMap<ByteSet, Arc<Rests>>>,
@@ -65,6 +67,16 @@ impl Class {
             walk.begin_like(class, length);
         }
         walk.subtrees(0, nodes, meter)?;
+        walk.finish(meter)
+    }
+
+    /// The class of `state`, with its slack.
+    pub fn with_slack(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Self> {
+        let mut walk = Walk::new(lexicon, state, meter)?;
+        if lexicon.uncertain(state) {
+            walk.states = Some(FastSet::from_iter([state]));
+        }
+        walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
         walk.finish(meter)
     }
 
@@ -193,6 +205,9 @@ struct Walk<'a> {
     cuts: Vec<Cut>,
     ends: Vec<End>,
     like: Option<(&'a Class, u32)>,
+    /// The states that were met, where they are asked for.
+    states: Option<FastSet<Term>>,
+    last_state: Term,
     visited: usize,
 }
 
@@ -215,6 +230,8 @@ impl<'a> Walk<'a> {
             cuts: Vec::new(),
             ends: Vec::new(),
             like: None,
+            states: None,
+            last_state: NOTHING,
             visited: 0,
         })
     }
@@ -252,6 +269,10 @@ impl<'a> Walk<'a> {
                 self.cut(index);
                 index = node.end as usize;
                 continue;
+            }
+            if step.state != self.last_state {
+                self.last_state = step.state;
+                self.states.as_mut().map(|states| states.insert(step.state));
             }
             self.inside.add(trie.ids(index), self.lexicon.vocabulary.words());
             index += 1;
@@ -397,7 +418,9 @@ impl<'a> Walk<'a> {
 
     fn finish(self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
+        let slack = self.lexicon.slack(self.states.into_iter().flatten(), meter)?;
         Ok(Class {
+            slack,
             inside: self.inside.finish(self.lexicon.vocabulary.words()),
             cuts: self.cuts.into(),
             ends: self.ends.into(),

@@ -1,7 +1,8 @@
 //! The serialised grammar, read into items whose regular parts are terms.
 //!
 //! The format, version 1: the bytes `FCG1`, the number of rules, the number of the start rule, and one program for each
-//! rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128.
+//! rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128. What is made
+//! inside of terminals is numbered from 0 on, and `AGAIN` stands for one of it; so is every terminal that ends.
 
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
@@ -21,7 +22,7 @@ mod operation {
     pub const SUBSTRING: u8 = 9;
     pub const TERMINAL_BEGIN: u8 = 10;
     pub const TERMINAL_END: u8 = 11;
-    pub const TERMINAL_AGAIN: u8 = 12;
+    pub const AGAIN: u8 = 12;
     pub const REFERENCE: u8 = 13;
     pub const TOKEN: u8 = 14;
 }
@@ -137,7 +138,7 @@ struct Decoder<'a, 'm> {
     /// The same inside a terminal.
     regular: Vec<Term>,
     in_terminal: bool,
-    /// The terminals so far, for `TERMINAL_AGAIN`.
+    /// What was made inside of terminals, for `AGAIN`.
     finished: Vec<Term>,
     nodes: u64,
 }
@@ -192,7 +193,7 @@ impl Decoder<'_, '_> {
                 if self.in_terminal {
                     let items = pop_many(&mut self.regular, count)?;
                     let term = self.combine(operation, items)?;
-                    self.regular.push(term);
+                    self.regular(term);
                 } else {
                     let items = pop_many(&mut self.stack, count)?;
                     let item = self.combine_items(operation, &items)?;
@@ -213,7 +214,7 @@ impl Decoder<'_, '_> {
                     operation::COMPLEMENT => self.terms.complement(item),
                     _ => self.terms.shortest(item),
                 };
-                self.regular.push(term);
+                self.regular(term);
             }
             operation::TERMINAL_BEGIN if !self.in_terminal => self.in_terminal = true,
             operation::TERMINAL_END if self.in_terminal && self.regular.len() == 1 => {
@@ -222,10 +223,14 @@ impl Decoder<'_, '_> {
                 self.finished.push(term);
                 self.push(Item::Terminal { term, plain: false });
             }
-            operation::TERMINAL_AGAIN if !self.in_terminal => {
+            operation::AGAIN => {
                 let number = reader.number()? as usize;
                 let term = *self.finished.get(number).ok_or(Fault::Malformed)?;
-                self.push(Item::Terminal { term, plain: false });
+                if self.in_terminal {
+                    self.regular.push(term);
+                } else {
+                    self.push(Item::Terminal { term, plain: false });
+                }
             }
             operation::REFERENCE if !self.in_terminal => {
                 let rule = reader.number()?;
@@ -245,10 +250,15 @@ impl Decoder<'_, '_> {
 
     fn leaf(&mut self, term: Term) {
         if self.in_terminal {
-            self.regular.push(term);
+            self.regular(term);
         } else {
             self.push(Item::Terminal { term, plain: true });
         }
+    }
+
+    fn regular(&mut self, term: Term) {
+        self.regular.push(term);
+        self.finished.push(term);
     }
 
     fn push(&mut self, item: Item) {
@@ -342,7 +352,7 @@ impl Decoder<'_, '_> {
         if self.in_terminal {
             let item = self.regular.pop().ok_or(Fault::Malformed)?;
             let term = self.terms.repeat(item, minimum, maximum);
-            self.regular.push(term);
+            self.regular(term);
             return Ok(());
         }
         let item = self.stack.pop().ok_or(Fault::Malformed)?;

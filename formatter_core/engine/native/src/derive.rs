@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::byteset::ByteSet;
-use crate::hash::FastMap;
+use crate::hash::{FastMap, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
@@ -20,6 +20,9 @@ type Moves = Arc<[Move]>;
 
 /// Counts below this one are not worth a detour.
 const SMALL_COUNT: u32 = 8;
+/// How deep and how wide counts are looked for.
+const UNCOUNTED_DEPTH: u32 = 8;
+const UNCOUNTED_WIDTH: usize = 8;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
 const UNREACHED: u32 = 1 << 30;
 
@@ -35,6 +38,7 @@ pub struct Derivatives {
     pub terms: Terms,
     moves: Vec<Option<Moves>>,
     life: Vec<Life>,
+    shortest: FastMap<Term, u32>,
     bytes: usize,
 }
 
@@ -44,6 +48,7 @@ impl Derivatives {
             terms: Terms::new(),
             moves: Vec::new(),
             life: Vec::new(),
+            shortest: FastMap::default(),
             bytes: 0,
         }
     }
@@ -89,6 +94,12 @@ impl Derivatives {
         }
         if let Some(known) = self.known_life(term) {
             return Ok(known);
+        }
+        // With counts that are far from used up, what goes for the term without them goes for the term.
+        let (uncounted, bytes) = self.uncounted(term, meter)?;
+        if uncounted != term && self.live(uncounted, meter)? && self.shortest_match(uncounted, meter)? < bytes {
+            self.set_life(term, Life::Live);
+            return Ok(true);
         }
         let mut came_from: FastMap<Term, Term> = FastMap::default();
         let mut queue = VecDeque::from([term]);
@@ -300,49 +311,114 @@ impl Derivatives {
         Ok(merged)
     }
 
-    /// A term without the larger counts of `term`, and up to which length no string can tell the two apart.
+    /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
     ///
-    /// A count of `n` rounds takes at least `n` bytes. Only counts near the front are changed, and none under an
-    /// intersection or a complement, where a count can decide whether anything is matched at all.
-    pub fn uncounted(&mut self, term: Term) -> (Term, u32) {
-        self.uncounted_to(term, 3)
+    /// Only counts near the front are changed, and none in a complement or where matches end early. Upper bounds become
+    /// unbounded; lower bounds, out of reach, but not where an intersection makes them decide about emptiness.
+    pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
+        let lower = !self.terms.uncertain(term);
+        let mut bytes = u32::MAX;
+        let uncounted = self.uncounted_to(term, UNCOUNTED_DEPTH, lower, &mut bytes, meter)?;
+        Ok((uncounted, bytes))
     }
 
-    fn uncounted_to(&mut self, term: Term, depth: u32) -> (Term, u32) {
-        if depth == 0 || self.terms.uncertain(term) {
-            return (term, u32::MAX);
+    fn uncounted_to(
+        &mut self,
+        term: Term,
+        depth: u32,
+        lower: bool,
+        bytes: &mut u32,
+        meter: &mut Meter,
+    ) -> Outcome<Term> {
+        meter.work(1)?;
+        if depth == 0 {
+            return Ok(term);
         }
         match *self.terms.kind(term) {
             Kind::Repeat { item, minimum, maximum } => {
-                let mut length = u32::MAX;
-                let mut uncount = |count: u32, to: u32| {
-                    if count == to || count < SMALL_COUNT {
-                        return count;
-                    }
-                    length = length.min(count - 1);
-                    to
+                let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
+                let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
+                if !(upper || lower) {
+                    return Ok(term);
+                }
+                let rounds = match (upper, lower) {
+                    (true, true) => minimum.min(maximum),
+                    (true, false) => maximum,
+                    _ => minimum,
                 };
-                let maximum = uncount(maximum, UNBOUNDED);
-                let minimum = uncount(minimum, UNREACHED);
-                (self.terms.repeat(item, minimum, maximum), length)
+                let round = if self.terms.nullable(item) {
+                    1
+                } else {
+                    self.shortest_match(item, meter)?.max(1)
+                };
+                *bytes = rounds.saturating_mul(round).min(*bytes);
+                let minimum = if lower { UNREACHED } else { minimum };
+                let maximum = if upper { UNBOUNDED } else { maximum };
+                Ok(self.terms.repeat(item, minimum, maximum))
             }
             Kind::Concatenation(first, second) => {
-                let (first, first_length) = self.uncounted_to(first, depth - 1);
-                let (second, second_length) = self.uncounted_to(second, depth - 1);
-                (self.terms.concatenation(first, second), first_length.min(second_length))
+                let first = self.uncounted_to(first, depth - 1, lower, bytes, meter)?;
+                let second = self.uncounted_to(second, depth - 1, lower, bytes, meter)?;
+                Ok(self.terms.concatenation(first, second))
             }
-            Kind::Alternation(ref items) if items.len() <= 16 => {
-                let mut length = u32::MAX;
-                let mut changed = Vec::with_capacity(items.len());
-                for item in items.to_vec() {
-                    let (item, item_length) = self.uncounted_to(item, depth - 1);
-                    length = length.min(item_length);
-                    changed.push(item);
-                }
-                (self.terms.alternation(changed), length)
+            Kind::Alternation(ref items) if items.len() <= UNCOUNTED_WIDTH => {
+                let items = items.to_vec();
+                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
+                Ok(self.terms.alternation(items))
             }
-            _ => (term, u32::MAX),
+            Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {
+                let items = items.to_vec();
+                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
+                Ok(self.terms.intersection(items))
+            }
+            _ => Ok(term),
         }
+    }
+
+    fn uncounted_items(
+        &mut self,
+        items: &[Term],
+        depth: u32,
+        lower: bool,
+        bytes: &mut u32,
+        meter: &mut Meter,
+    ) -> Outcome<Vec<Term>> {
+        let mut changed = Vec::with_capacity(items.len());
+        for &item in items {
+            changed.push(self.uncounted_to(item, depth - 1, lower, bytes, meter)?);
+        }
+        Ok(changed)
+    }
+
+    /// The length of the shortest match of a live term, in bytes.
+    pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        if let Some(&known) = self.shortest.get(&term) {
+            return Ok(known);
+        }
+        let mut seen: FastSet<Term> = FastSet::default();
+        let mut level = vec![term];
+        let mut length = 0;
+        while !level.iter().any(|item| self.terms.nullable(*item)) {
+            let mut next = Vec::new();
+            for item in level {
+                let moves = self.moves(item, meter)?;
+                meter.work(moves.len() + 1)?;
+                next.extend(
+                    moves
+                        .iter()
+                        .map(|step| step.target)
+                        .filter(|target| seen.insert(*target)),
+                );
+            }
+            level = next;
+            length += 1;
+            if level.is_empty() {
+                return Ok(u32::MAX);
+            }
+        }
+        self.shortest.insert(term, length);
+        self.bytes += 16;
+        Ok(length)
     }
 
     /// Whether `text` is matched, step by step.

@@ -19,6 +19,9 @@ const MAXIMUM_BYTES: usize = 512 << 20;
 /// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
+/// Where only tokens up to this length are the same for two states, a class is worked out from nothing.
+const SHORT_TOKEN: u32 = 4;
+
 /// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
 #[derive(Clone, Copy)]
 pub struct Step {
@@ -116,6 +119,21 @@ impl Lexicon {
         }
     }
 
+    /// How many bytes are missing at most to a match, over all of these states.
+    pub fn slack(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
+        let mut derivatives = self.derivatives();
+        let mut slack = 0;
+        for state in states {
+            slack = slack.max(derivatives.shortest_match(state, meter)?);
+        }
+        Ok(slack)
+    }
+
+    /// Whether emptiness is not plain from the form of a state's term.
+    pub fn uncertain(&self, state: Term) -> bool {
+        self.derivatives().terms.uncertain(state)
+    }
+
     /// The bytes that can come next in any of `states`.
     pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut bytes = ByteSet::default();
@@ -132,15 +150,19 @@ impl Lexicon {
         if let Some(class) = self.classes().get(&state) {
             return Ok(class.clone());
         }
-        let (uncounted, length) = self.derivatives().uncounted(state);
+        let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
         let class = if uncounted == state {
-            Arc::new(Class::new(self, state, None, meter)?)
+            Arc::new(Class::with_slack(self, state, meter)?)
         } else {
             let like = self.class(uncounted, meter)?;
+            // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
+            // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
+            let length = bytes.saturating_sub(like.slack.saturating_add(1));
             if length >= self.vocabulary.longest {
                 like
             } else {
-                Arc::new(Class::new(self, state, Some((&like, length)), meter)?)
+                let like = (length >= SHORT_TOKEN).then_some((&*like, length));
+                Arc::new(Class::new(self, state, like, meter)?)
             }
         };
         if Arc::strong_count(&class) == 1 {
