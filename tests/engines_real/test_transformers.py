@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("transformers", reason="needs transformers")
+pytest.importorskip("transformers.generation", reason="needs transformers")
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("transformers", reason="needs transformers")
+pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_transformers import create_logits_processor  # noqa: E402
 
