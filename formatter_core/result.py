@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -77,10 +77,10 @@ class Result:
     tokens: tuple[int, ...]
     ended: Ended | None
     missing: str | None
-    _lowered: Lowered
-    _match: Match | None
-    _certain: tuple[Match, ...] = ()
-    _fault: LimitExceeded | None = None
+    _lowered: Lowered = field(repr=False, compare=False)
+    _match: Match | None = field(repr=False)
+    _certain: tuple[Match, ...] = field(default=(), repr=False)
+    _fault: LimitExceeded | None = field(default=None, repr=False, compare=False)
 
     @property
     def text(self) -> str:
