@@ -263,10 +263,16 @@ class Grammar:
         if self.start not in self.rules:
             raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
         nodes = 0
+        terminals: dict[int, int] = {}
         for name, body in self.rules.items():
             stack: list[tuple[Node, int, bool]] = [(body, 1, False)]
             while stack:
                 node, depth, inside_terminal = stack.pop()
+                if isinstance(node, Terminal) and not inside_terminal:
+                    # One terminal stands in many places of a grammar made from a schema; it is one automaton.
+                    if terminals.get(id(node), 0) >= depth:
+                        continue
+                    terminals[id(node)] = depth
                 nodes += 1
                 if nodes > limits.nodes:
                     raise LimitExceeded("nodes", limits.nodes, "the grammar")

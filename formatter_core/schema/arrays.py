@@ -10,7 +10,7 @@ from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
-from formatter_core.schema.shapes import ArraySet, Goal, conjoin
+from formatter_core.schema.shapes import ArraySet, Goal
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ArrayLowering"]
@@ -45,7 +45,9 @@ class ArrayLowering:
     def _goals(self, arrays: ArraySet) -> tuple[list[Goal], ArraySet]:
         """The goals of the items, the last for all further ones; cut where no item can be."""
         longest = max((len(part.prefix) for part in arrays.parts), default=0)
-        goals = [conjoin(part.literal_at(index) for part in arrays.parts) for index in range(longest + 1)]
+        goals = [
+            self._normalizer.conjoin(part.literal_at(index) for part in arrays.parts) for index in range(longest + 1)
+        ]
         for index, goal in enumerate(goals):
             if self._normalizer.is_empty(goal, 2):
                 least = index if arrays.maximum is None else min(index, arrays.maximum)
@@ -95,7 +97,7 @@ class ArrayLowering:
         if arrays.maximum > min(len(goals) - (goals[-1] == (FALSE,)), 30):
             return False
         return all(
-            self._normalizer.is_empty(conjoin((*first, *second)))
+            self._normalizer.is_empty(self._normalizer.conjoin((*first, *second)))
             for index, first in enumerate(goals[: arrays.maximum])
             for second in goals[:index]
         )

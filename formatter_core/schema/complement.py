@@ -1,15 +1,14 @@
-"""Negation in the normal form: the JSON values outside a shape, exactly."""
+"""Differences in the normal form: the JSON values of one shape that are not in another, exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import lru_cache, partial
+from typing import Protocol, TypeVar
 
 from formatter_core.schema.load import FALSE, TRUE
-from formatter_core.schema.numbers import ANY_NUMBER, meet_numbers, other_numbers
+from formatter_core.schema.numbers import NumberSet, has_no_number, meet_numbers, other_numbers
 from formatter_core.schema.shapes import (
-    ANY_ARRAY,
-    ANY_OBJECT,
     ArrayPart,
     ArraySet,
     Contains,
@@ -20,39 +19,78 @@ from formatter_core.schema.shapes import (
     meet_arrays,
     meet_objects,
 )
-from formatter_core.schema.strings import ANY_STRING, meet_strings, other_strings
+from formatter_core.schema.strings import StringSet, is_empty, meet_strings, other_strings
 
-__all__ = ["complement"]
+__all__ = ["Knowledge", "subtract"]
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
 
-def complement(shape: Shape, spend: Callable[[int], None]) -> Shape:
-    """The values outside `shape`; `spend` is told how many pairs of alternatives are put together."""
+class Knowledge(Protocol):
+    """What is known about emptiness, and who pays for the work."""
+
+    def is_empty_array(self, arrays: ArraySet) -> bool:
+        """Whether a set of arrays is known to be empty."""
+
+    def is_empty_object(self, objects: ObjectSet) -> bool:
+        """Whether a set of objects is known to be empty."""
+
+    def same_schema(self, literal: int) -> int:
+        """One literal for all schemas that say the same."""
+
+    def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
+        """The union without alternatives that lie within others, where that changes nothing."""
+
+    def spend(self, pairs: int) -> None:
+        """Count pairs of alternatives that were put together."""
+
+
+def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
+    """The values of `shape` that are not in `rival`, without alternatives that are known to be empty."""
+    spend = knowledge.spend
     return Shape(
-        not shape.null,
-        3 ^ shape.booleans,
-        _outside(shape.numbers, other_numbers, meet_numbers, ANY_NUMBER, spend),
-        _outside(shape.strings, other_strings, meet_strings, ANY_STRING, spend),
-        _outside(shape.arrays, _other_arrays, meet_arrays, ANY_ARRAY, spend),
-        _outside(shape.objects, _other_objects, meet_objects, ANY_OBJECT, spend),
+        shape.null and not rival.null,
+        shape.booleans & ~rival.booleans,
+        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, has_no_number, tuple, spend),
+        _outside(shape.strings, rival.strings, other_strings, meet_strings, is_empty, tuple, spend),
+        _outside(shape.arrays, rival.arrays, _other_arrays, meet_arrays, knowledge.is_empty_array, tuple, spend),
+        _outside(
+            shape.objects,
+            rival.objects,
+            partial(_other_objects, same_schema=knowledge.same_schema),
+            meet_objects,
+            knowledge.is_empty_object,
+            knowledge.without_subsets,
+            spend,
+        ),
     )
 
 
 def _outside(
-    alternatives: tuple[_T, ...],
+    items: tuple[_T, ...],
+    rivals: tuple[_T, ...],
     others: Callable[[_T], list[_T]],
     meet_two: Callable[[_T, _T], _T | None],
-    top: _T,
+    is_empty_set: Callable[[_T], bool],
+    minimal: Callable[[tuple[_T, ...]], tuple[_T, ...]],
     spend: Callable[[int], None],
 ) -> tuple[_T, ...]:
-    found: tuple[_T, ...] = (top,)
-    for alternative in alternatives:
-        outside = others(alternative)
-        spend(len(found) * len(outside))
-        met = (meet_two(first, second) for first in found for second in outside)
-        found = tuple(dict.fromkeys(item for item in met if item is not None))
-    return found
+    for rival in rivals:
+        outside = others(rival)
+        kept: dict[_T, None] = {}
+        for item in items:
+            spend(1)
+            both = meet_two(item, rival)
+            if both is None or is_empty_set(both):
+                kept[item] = None
+                continue
+            spend(len(outside))
+            for other in outside:
+                rest = meet_two(item, other)
+                if rest is not None and not is_empty_set(rest):
+                    kept[rest] = None
+        items = minimal(tuple(kept))
+    return items
 
 
 def _other_arrays(arrays: ArraySet) -> list[ArraySet]:
@@ -85,7 +123,7 @@ def _other_arrays(arrays: ArraySet) -> list[ArraySet]:
     return [item for item in found if item.maximum is None or item.maximum >= 0]
 
 
-def _other_objects(objects: ObjectSet) -> list[ObjectSet]:
+def _other_objects(objects: ObjectSet, same_schema: Callable[[int], int]) -> list[ObjectSet]:
     found: list[ObjectSet] = [_without(name) for name in objects.required]
     if objects.minimum > len(objects.required):
         found.append(ObjectSet(maximum=objects.minimum - 1))
@@ -94,9 +132,8 @@ def _other_objects(objects: ObjectSet) -> list[ObjectSet]:
     for part in objects.parts:
         for name, literal in part.named.items():
             if literal != TRUE:
-                found.append(
-                    ObjectSet((ObjectPart({name: -literal}, silent=True),) if literal != FALSE else (), (name,), 1)
-                )
+                parts = () if literal == FALSE else (_value(name, same_schema(-literal)),)
+                found.append(ObjectSet(parts, (name,), 1))
         for pattern, literal in part.patterns:
             if literal != TRUE:
                 found.append(_some(SomeKey(pattern=pattern, literal=-literal, pointer=part.pointer)))
@@ -109,8 +146,14 @@ def _other_objects(objects: ObjectSet) -> list[ObjectSet]:
     return found
 
 
+@lru_cache(maxsize=8192)
+def _value(name: str, literal: int) -> ObjectPart:
+    """The same object for the same arguments, so that alternatives can be compared."""
+    return ObjectPart({name: literal}, silent=True)
+
+
 def _without(name: str) -> ObjectSet:
-    return ObjectSet((ObjectPart({name: FALSE}, silent=True),))
+    return ObjectSet((_value(name, FALSE),))
 
 
 def _some(some: SomeKey) -> ObjectSet:

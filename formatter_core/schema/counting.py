@@ -10,7 +10,7 @@ from formatter_core.grammar import Node, Reference
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.rules import Rules, any_of, in_order
-from formatter_core.schema.shapes import ArraySet, Goal, conjoin
+from formatter_core.schema.shapes import ArraySet, Goal
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["Counting"]
@@ -94,14 +94,14 @@ class Counting:
         goal = self._goals[min(state.length, len(self._goals) - 1)]
         length = min(state.length + 1, self._length)
         for literals, found in self._findings(state):
-            wanted = conjoin((*goal, *literals))
+            wanted = self._normalizer.conjoin((*goal, *literals))
             if self._values is None:
                 if wanted != (FALSE,) and not self._normalizer.is_empty(wanted, 2):
                     yield wanted, _State(length, found, state.used)
                 continue
             for value in self._values[goal]:
                 if value not in state.used:
-                    single = (value,) if not literals else conjoin((value, *literals))
+                    single = (value,) if not literals else self._normalizer.conjoin((value, *literals))
                     if not literals or not self._normalizer.is_empty(single, 2):
                         yield single, _State(length, found, state.used | {value})
 

@@ -10,7 +10,7 @@ from formatter_core.grammar import Choice, Node
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
-from formatter_core.schema.shapes import Goal, ObjectPart, ObjectSet, SomeKey, conjoin
+from formatter_core.schema.shapes import Goal, ObjectPart, ObjectSet, SomeKey
 from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
@@ -51,6 +51,7 @@ class Keys:
     def __init__(self, normalizer: Normalizer, tokens: Tokens, refusals: Refusals) -> None:
         self._normalizer = normalizer
         self._refusals = refusals
+        self._known: dict[tuple[tuple[StringSet, ...], tuple[str, ...]], Node] = {}
         self._tokens = tokens
 
     def extras(self, objects: ObjectSet, names: tuple[str, ...]) -> list[KeyClass]:
@@ -65,14 +66,16 @@ class Keys:
                 groups.setdefault((goal, self._satisfied(objects.some, cell)), []).extend(cell.strings)
         if len(groups) == 1 and sum(map(len, groups.values())) == sum(len(cell.strings) for cell in cells):
             groups = {key: [ANY_STRING] for key in groups}
-        return [KeyClass(self._key(strings, names), goal, satisfied) for (goal, satisfied), strings in groups.items()]
+        return [
+            KeyClass(self._key(tuple(strings), names), goal, satisfied) for (goal, satisfied), strings in groups.items()
+        ]
 
     def satisfying(self, some: tuple[SomeKey, ...], name: str, goal: Goal) -> Iterator[tuple[int, Goal]]:
         """The conditions that a named property may satisfy, as bits, each with what its value satisfies then."""
         ways: list[tuple[int, Goal]] = [(0, goal)]
         for index, wanted in enumerate(some):
             if self._is_covered(wanted, name):
-                more = [(bits | 1 << index, conjoin((*met, wanted.literal))) for bits, met in ways]
+                more = [(bits | 1 << index, self._normalizer.conjoin((*met, wanted.literal))) for bits, met in ways]
                 ways = more if wanted.literal == TRUE else more + ways
         for bits, met in ways:
             if met != (FALSE,) and not self._normalizer.is_empty(met, 2):
@@ -131,7 +134,7 @@ class Keys:
                 return (FALSE,)
             matched = [literal for pattern, literal in part.patterns if pattern in cell.yes]
             literals.extend(matched or [part.rest])
-        return conjoin(literals)
+        return self._normalizer.conjoin(literals)
 
     def _satisfied(self, some: tuple[SomeKey, ...], cell: _Cell) -> int:
         bits = 0
@@ -148,13 +151,17 @@ class Keys:
             bits |= 1 << index
         return bits
 
-    def _key(self, strings: list[StringSet], names: tuple[str, ...]) -> Node:
-        if strings == [ANY_STRING] and not names:
+    def _key(self, strings: tuple[StringSet, ...], names: tuple[str, ...]) -> Node:
+        if strings == (ANY_STRING,) and not names:
             return self._tokens.any_name
-        named = StringSet(excluded=frozenset(names)) if names else ANY_STRING
-        kept = [met for each in strings if (met := meet_strings(each, named)) is not None]
-        bodies = tuple(string_body(each) for each in kept)
-        return self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
+        node = self._known.get((strings, names))
+        if node is None:
+            named = StringSet(excluded=frozenset(names)) if names else ANY_STRING
+            kept = [met for each in strings if (met := meet_strings(each, named)) is not None]
+            bodies = tuple(string_body(each) for each in kept)
+            node = self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
+            self._known[strings, names] = node
+        return node
 
 
 def _both(first: tuple[StringSet, ...], second: tuple[StringSet, ...] | list[StringSet]) -> tuple[StringSet, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from formatter_core.errors import UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal
 from formatter_core.limits import Limits
@@ -9,13 +11,13 @@ from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.multiples import MOST_STATES, lower_multiples
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import hard_steps, has_no_number, number_node
+from formatter_core.schema.numbers import NumberSet, hard_steps, has_no_number, number_node
 from formatter_core.schema.objects import ObjectLowering
 from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.strings import is_empty, string_node
+from formatter_core.schema.strings import StringSet, is_empty, string_node
 from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
@@ -87,8 +89,8 @@ class _Lowering:
         shape = self._normalizer.goal(goal)
         if shape is ANY:
             return self._rules.goal(())
-        scalars = self._scalars(shape)
-        options: list[Node] = [Terminal(any_of(scalars))] if scalars else []
+        scalars = _scalars(shape.null, shape.booleans, shape.numbers, shape.strings)
+        options: list[Node] = [] if scalars is None else [scalars]
         options += self._multiples(shape, goal, name)
         several = len(shape.arrays) + len(shape.objects) > 1
         for index, arrays in enumerate(shape.arrays, 1):
@@ -120,13 +122,14 @@ class _Lowering:
                 found.append(node)
         return found
 
-    def _scalars(self, shape: Shape) -> list[Node]:
-        found: list[Node] = []
-        for strings in shape.strings:
-            if not is_empty(strings):
-                found.append(string_node(strings))
-        for numbers in shape.numbers:
-            if not any(hard_steps(numbers)) and not has_no_number(numbers):
-                found.append(number_node(numbers))
-        found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if shape.booleans & bit]
-        return found + ([Bytes(b"null")] if shape.null else [])
+
+@lru_cache(maxsize=1024)
+def _scalars(
+    null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
+) -> Terminal | None:
+    """One terminal for all scalars of a shape: the same object for the same scalars, so that engines compile it once."""
+    found = [string_node(each) for each in strings if not is_empty(each)]
+    found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
+    found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
+    found += [Bytes(b"null")] if null else []
+    return Terminal(any_of(found)) if found else None

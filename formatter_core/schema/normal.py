@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
 from formatter_core.schema.assertions import Assertions
-from formatter_core.schema.complement import complement
+from formatter_core.schema.complement import subtract
+from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.numbers import has_no_number
 from formatter_core.schema.report import Refusals
@@ -21,7 +23,7 @@ from formatter_core.schema.shapes import (
     ObjectPart,
     ObjectSet,
     Shape,
-    conjoin,
+    largest,
     meet,
     meet_arrays,
     meet_objects,
@@ -31,34 +33,46 @@ from formatter_core.schema.strings import Test, is_empty, matches
 
 __all__ = ["Normalizer"]
 
-#: Keywords that apply further schemas to the same value.
-_IN_PLACE = frozenset(
-    [
-        "$ref",
-        "$dynamicRef",
-        "$recursiveRef",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "then",
-        "else",
-        "dependentRequired",
-        "dependentSchemas",
-        "dependencies",
-        "enum",
-        "const",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-    ]
-)
+#: Keywords that apply further schemas to the same value, in the order of application: differences last, so that what
+#: is known by then keeps them small.
+_IN_PLACE_ORDER = {
+    keyword: place
+    for place, keyword in enumerate(
+        [
+            "enum",
+            "const",
+            "$ref",
+            "$dynamicRef",
+            "$recursiveRef",
+            "allOf",
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "anyOf",
+            "not",
+            "if",
+            "then",
+            "else",
+            "oneOf",
+            "unevaluatedProperties",
+            "unevaluatedItems",
+        ]
+    )
+}
+_IN_PLACE = frozenset(_IN_PLACE_ORDER)
+_NEGATED_ALONE = frozenset(["$ref", "allOf", "anyOf", "oneOf", "not"])
+#: As many alternatives are compared with each other at most.
+_MOST_COMPARED = 400
 #: What one pair of alternatives costs in elementary steps.
 _PAIR = 50
 #: How deep a search for a contradiction looks into items and properties.
 _LOOK_DEPTH = 4
 #: Branches of an `anyOf` below `unevaluatedProperties` or `unevaluatedItems`: all their subsets are worked out.
 _MOST_TRACKED = 6
+
+
+class _InProgressError(Exception):
+    """Looking for a contradiction met a schema that is just being worked out."""
 
 
 class Normalizer:
@@ -73,10 +87,14 @@ class Normalizer:
         self._tracked = False
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._goals: dict[Goal, Shape] = {}
-        self._empty: dict[Goal, bool] = {}
+        self._empty: set[Goal] = set()
+        self._looking = 0
+        self._looked: dict[Goal, int] = {}
         self._names: dict[int, tuple[dict[str, None], dict[str, None]]] = {}
         self._open: set[tuple[int, bool]] = set()
         self._values: dict[tuple[type, Any], int] = {}
+        self._same: dict[int, int] = {}
+        self._first_to_say: dict[tuple[int, str], int] = {}
 
     def goal(self, goal: Goal) -> Shape:
         """The values that satisfy every literal of a goal."""
@@ -103,6 +121,8 @@ class Normalizer:
     def _worked_out(self, literal: int, key: tuple[int, bool]) -> Shape:
         location = self._loader.location(literal)
         if key in self._open:
+            if self._looking:
+                raise _InProgressError
             raise InvalidSchema("this schema applies itself to the same value without end", pointer=location.pointer)
         if len(self._open) >= self._limits.depth:
             raise LimitExceeded(
@@ -113,9 +133,41 @@ class Normalizer:
             if literal > 0:
                 return self._build(location)
             with self._refusals:
-                return complement(self.literal(-literal), self._spend)
+                return self._negated(location, -literal)
         finally:
             self._open.discard(key)
+
+    def _negated(self, location: Location, literal: int) -> Shape:
+        """The values outside a schema: each keyword negated by itself, which keeps alternatives few."""
+        schema = location.schema
+        in_place = _IN_PLACE.intersection(schema)
+        if location.resource.draft <= 7 and "$ref" in schema:
+            return self.literal(-self._loader.resolve(location, "$ref"))
+        if in_place - _NEGATED_ALONE:
+            return subtract(ANY, self.literal(literal), self)
+        outside = [subtract(ANY, self._assertions.typed(location), self)]
+        if "$ref" in in_place:
+            outside.append(self.literal(-self._loader.resolve(location, "$ref")))
+        if "not" in in_place:
+            outside.append(self.literal(self._loader.child(location, "not")))
+        if "allOf" in in_place:
+            outside += [self.literal(-branch) for branch in self._branches(location, "allOf")]
+        if "anyOf" in in_place:
+            outside.append(self._all(self.literal(-branch) for branch in self._branches(location, "anyOf")))
+        if "oneOf" in in_place:
+            branches = self._branches(location, "oneOf")
+            outside.append(self._all(self.literal(-branch) for branch in branches))
+            for index, branch in enumerate(branches):
+                for other in branches[:index]:
+                    outside.append(self._meet(self.literal(branch), self.literal(other)))
+        return unite(outside)
+
+    def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
+        """The union without alternatives that lie within others, unless it matters which of them evaluate what."""
+        if self._tracked or not 1 < len(objects) <= _MOST_COMPARED:
+            return objects
+        self.spend(len(objects) ** 2 // _PAIR)
+        return largest(objects)
 
     def names(self, goal: Goal) -> tuple[str, ...]:
         """The named keys of a goal, in the order of a left-to-right walk; those only required come last."""
@@ -127,6 +179,35 @@ class Normalizer:
             late.update(second)
         named.update(late)
         return tuple(named)
+
+    def conjoin(self, literals: Iterable[int]) -> Goal:
+        """The goal of these literals; `(FALSE,)` where one schema is both demanded and forbidden."""
+        kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
+        if FALSE in kept:
+            return (FALSE,)
+        if len(kept) < 2:
+            return tuple(kept)
+        distinct = {self.same_schema(literal): literal for literal in reversed(kept)}
+        if any(-same in distinct for same in distinct):
+            return (FALSE,)
+        return tuple(reversed(distinct.values()))
+
+    def same_schema(self, literal: int) -> int:
+        """One literal for all schemas that say the same."""
+        if abs(literal) == TRUE:
+            return literal
+        same = self._same.get(abs(literal))
+        if same is None:
+            location = self._loader.location(literal)
+            said = {keyword: value for keyword, value in location.schema.items() if keyword not in ANNOTATIONS}
+            key = (id(location.resource), json.dumps(said, sort_keys=True, default=repr))
+            if said.keys() == {"$ref"}:
+                self._same[abs(literal)] = abs(literal)
+                same = self.same_schema(self._loader.resolve(location, "$ref"))
+            else:
+                same = self._first_to_say.setdefault(key, abs(literal))
+            self._same[abs(literal)] = same
+        return same if literal > 0 else -same
 
     def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
         """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
@@ -143,7 +224,7 @@ class Normalizer:
                 literals.append(part.rest)
             if part.names != TRUE and not any(name in strings for strings in self.literal(part.names).strings):
                 return (FALSE,)
-        return conjoin(literals)
+        return self.conjoin(literals)
 
     def listed(self, goal: Goal, most: int) -> list[int] | None:
         """The values of a goal, each as a literal, the same for equal values; None unless they are few scalars."""
@@ -171,12 +252,17 @@ class Normalizer:
             return False
         if goal == (FALSE,):
             return True
-        known = self._empty.get(goal)
-        if known is None:
-            known = self.is_empty_shape(self.goal(goal), depth)
-            if known or depth == _LOOK_DEPTH:
-                self._empty[goal] = known
-        return known
+        if goal not in self._empty and self._looked.get(goal, 0) < depth:
+            self._looked[goal] = depth
+            self._looking += 1
+            try:
+                if self.is_empty_shape(self.goal(goal), depth):
+                    self._empty.add(goal)
+            except _InProgressError:
+                return False
+            finally:
+                self._looking -= 1
+        return goal in self._empty
 
     def is_empty_shape(self, shape: Shape, depth: int = _LOOK_DEPTH) -> bool:
         """The same question of a shape."""
@@ -185,38 +271,51 @@ class Normalizer:
         return (
             all(map(has_no_number, shape.numbers))
             and all(map(is_empty, shape.strings))
-            and all(self._is_empty_array(arrays, depth) for arrays in shape.arrays)
-            and all(self._is_empty_object(objects, depth) for objects in shape.objects)
+            and all(self.is_empty_array(arrays, depth) for arrays in shape.arrays)
+            and all(self.is_empty_object(objects, depth) for objects in shape.objects)
         )
 
-    def _is_empty_array(self, arrays: ArraySet, depth: int) -> bool:
+    def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
+        """The same question of a set of arrays."""
         longest = max((len(part.prefix) for part in arrays.parts), default=0)
         for index in range(min(arrays.minimum, longest + 1)):
-            if self.is_empty(conjoin(part.literal_at(index) for part in arrays.parts), depth - 1):
+            if self.is_empty(self.conjoin(part.literal_at(index) for part in arrays.parts), depth - 1):
                 return True
         return False
 
-    def _is_empty_object(self, objects: ObjectSet, depth: int) -> bool:
-        return any(self.is_empty(self.property_goal(objects.parts, name), depth - 1) for name in objects.required)
+    def is_empty_object(self, objects: ObjectSet, depth: int = _LOOK_DEPTH) -> bool:
+        """The same question of a set of objects."""
+        goals = [self.property_goal(objects.parts, name) for name in objects.required]
+        if (FALSE,) in goals:
+            return True
+        # Listed values tell alternatives apart most often, and cost least.
+        goals.sort(key=lambda goal: not any(self._is_listed(literal) for literal in goal))
+        return any(self.is_empty(goal, depth - 1) for goal in goals)
 
-    def _spend(self, pairs: int) -> None:
+    def _is_listed(self, literal: int) -> bool:
+        schema = self._loader.location(literal).schema
+        return "enum" in schema or "const" in schema
+
+    def spend(self, pairs: int) -> None:
+        """Count pairs of alternatives that were put together."""
         self._work += pairs * _PAIR
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
 
     def _meet(self, a: Shape, b: Shape) -> Shape:
         if a is not ANY and b is not ANY:
-            self._spend(1 + a.alternatives * b.alternatives)
-        return meet(a, b)
+            self.spend(1 + a.alternatives * b.alternatives)
+        met = meet(a, b)
+        if len(met.objects) > max(len(a.objects), len(b.objects)):
+            objects = self.without_subsets(tuple(item for item in met.objects if not self.is_empty_object(item, 2)))
+            met = Shape(met.null, met.booleans, met.numbers, met.strings, met.arrays, objects)
+        return met
 
     def _all(self, shapes: Iterable[Shape]) -> Shape:
         met = ANY
         for shape in shapes:
             met = self._meet(met, shape)
         return met
-
-    def _not(self, shape: Shape) -> Shape:
-        return complement(shape, self._spend)
 
     def _build(self, location: Location) -> Shape:
         schema = location.schema
@@ -229,49 +328,51 @@ class Normalizer:
             self._tracked = True
         try:
             shape = self._assertions.typed(location)
-            for keyword in schema:
-                if (keyword in _IN_PLACE and location.get(keyword) is not None) or keyword == "const":
-                    shape = self._meet(shape, self._applied(location, keyword))
+            for keyword in sorted(_IN_PLACE.intersection(schema), key=_IN_PLACE_ORDER.__getitem__):
+                if location.get(keyword) is not None or keyword == "const":
+                    shape = self._applied(location, keyword, shape)
             return self._evaluated(location, shape)
         finally:
             self._tracked = tracked
 
-    def _applied(self, location: Location, keyword: str) -> Shape:
+    def _applied(self, location: Location, keyword: str, shape: Shape) -> Shape:
+        """The shape with one more keyword applied."""
         if keyword in ("enum", "const"):
-            return (
-                self._assertions.listed(location, keyword) if location.resource.draft > 4 or keyword == "enum" else ANY
-            )
+            if keyword == "const" and location.resource.draft == 4:
+                return shape
+            return self._meet(shape, self._assertions.listed(location, keyword))
         if keyword == "$ref":
-            return self.literal(self._loader.resolve(location, "$ref"))
+            return self._meet(shape, self.literal(self._loader.resolve(location, "$ref")))
         if keyword in ("$dynamicRef", "$recursiveRef"):
-            return self._dynamic(location, keyword)
+            return self._meet(shape, self._dynamic(location, keyword))
         if keyword == "allOf":
-            return self._all(map(self.literal, self._branches(location, keyword)))
+            return self._all([shape, *map(self.literal, self._branches(location, keyword))])
         if keyword == "anyOf":
-            return self._any_of(location)
+            return self._meet(shape, self._any_of(location))
         if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-            return self._dependent(location, keyword)
+            return self._meet(shape, self._dependent(location, keyword))
         if keyword in ("oneOf", "not", "if"):
-            return self._exact(location, keyword)
-        return ANY
+            return self._exact(location, keyword, shape)
+        return shape
 
-    def _exact(self, location: Location, keyword: str) -> Shape:
-        """A keyword that needs negations: what lies below is refused as a whole, never dropped in part."""
+    def _exact(self, location: Location, keyword: str, shape: Shape) -> Shape:
+        """A keyword that needs differences: what lies below is refused as a whole, never dropped in part."""
         mark = len(self._refusals.dropped)
         try:
             with self._refusals:
                 if keyword == "oneOf":
-                    return self._one_of([self.literal(literal) for literal in self._branches(location, "oneOf")])
+                    branches = self._branches(location, "oneOf")
+                    return self._one_of(shape, [self.literal(literal) for literal in branches])
                 literal = self._loader.child(location, keyword)
                 if keyword == "not":
-                    return self.literal(-literal)
-                return self._conditional(location, literal)
+                    return subtract(shape, self.literal(literal), self)
+                return self._conditional(location, shape, literal)
         except UnsupportedSchema as error:
             if not self._refusals.lenient:
                 raise
             del self._refusals.dropped[mark:]
             self._refusals.refuse(location.pointer, keyword, f"{error.keyword} at {error.pointer}: {error.reason}")
-            return ANY
+            return shape
 
     def _branches(self, location: Location, keyword: str) -> list[int]:
         value = location.schema[keyword]
@@ -292,24 +393,25 @@ class Normalizer:
         )
         return unite(subsets, absorb=False)
 
-    def _one_of(self, branches: list[Shape]) -> Shape:
-        """Each branch without those others that it overlaps."""
+    def _one_of(self, shape: Shape, branches: list[Shape]) -> Shape:
+        """Of the values of `shape` those of each branch that are in no other."""
         options: list[Shape] = []
         for index, branch in enumerate(branches):
-            option = branch
+            option = self._meet(shape, branch)
             for other, rival in enumerate(branches):
-                if other != index and not self.is_empty_shape(self._meet(branch, rival)):
-                    option = self._meet(option, self._not(rival))
+                if other != index:
+                    option = subtract(option, rival, self)
             options.append(option)
         return unite(options, absorb=not self._tracked)
 
-    def _conditional(self, location: Location, condition: int) -> Shape:
+    def _conditional(self, location: Location, shape: Shape, condition: int) -> Shape:
         then = self._loader.child(location, "then") if location.get("then") is not None else TRUE
         other = self._loader.child(location, "else") if location.get("else") is not None else TRUE
         if then == TRUE and other == TRUE and not self._tracked:
-            return ANY
-        held = self._meet(self.literal(condition), self.literal(then))
-        return unite([held, self._meet(self.literal(-condition), self.literal(other))], absorb=not self._tracked)
+            return shape
+        held = self._meet(self._meet(shape, self.literal(condition)), self.literal(then))
+        missed = self._meet(subtract(shape, self.literal(condition), self), self.literal(other))
+        return unite([held, missed], absorb=not self._tracked)
 
     def _dependent(self, location: Location, keyword: str) -> Shape:
         value = location.schema[keyword]

@@ -28,7 +28,7 @@ __all__ = [
     "ObjectSet",
     "Shape",
     "SomeKey",
-    "conjoin",
+    "largest",
     "meet",
     "meet_arrays",
     "meet_objects",
@@ -38,14 +38,6 @@ __all__ = [
 #: A conjunction of literals, in order, without `TRUE`; contradictions are `(FALSE,)`.
 Goal: TypeAlias = tuple[int, ...]
 _T = TypeVar("_T")
-
-
-def conjoin(literals: Iterable[int]) -> Goal:
-    """The goal of these literals."""
-    kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
-    if len(kept) > 1 and any(-literal in kept for literal in kept):
-        return (FALSE,)
-    return (FALSE,) if FALSE in kept else tuple(kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,6 +205,22 @@ def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
             if part.named.get(name) == FALSE or (part.rest == FALSE and not part.patterns and name not in part.named):
                 return None
     return ObjectSet(parts, required, minimum, maximum, _joined(a.some, b.some))
+
+
+def largest(objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
+    """The union without alternatives that plainly lie within others."""
+    marks = [{*each.parts, *each.required, *each.some} for each in objects]
+    kept: list[int] = []
+    for index in sorted(range(len(objects)), key=lambda index: len(marks[index])):
+        each = objects[index]
+        if not any(
+            marks[other] <= marks[index]
+            and objects[other].minimum <= each.minimum
+            and _least(objects[other].maximum, each.maximum) == each.maximum
+            for other in kept
+        ):
+            kept.append(index)
+    return tuple(objects[index] for index in sorted(kept))
 
 
 def _least(a: int | None, b: int | None) -> int | None:

@@ -16,7 +16,27 @@ __all__ = ["KNOWN_FORMATS", "format_node", "is_regular", "spelled_format"]
 
 #: Every format name that the drafts from 4 to 2020-12 define.
 KNOWN_FORMATS = frozenset(
-    ["date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex"]
+    {
+        "date-time",
+        "date",
+        "time",
+        "duration",
+        "email",
+        "idn-email",
+        "hostname",
+        "idn-hostname",
+        "ipv4",
+        "ipv6",
+        "uri",
+        "uri-reference",
+        "iri",
+        "iri-reference",
+        "uuid",
+        "uri-template",
+        "json-pointer",
+        "relative-json-pointer",
+        "regex",
+    }
 )
 
 _HOUR = "(?:[01][0-9]|2[0-3])"

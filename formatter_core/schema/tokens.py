@@ -29,8 +29,9 @@ class Tokens:
         self.empty_object = Terminal(_joined(Bytes(b"{"), gap, Bytes(b"}")))
         self.any_name = Terminal(Sequence((FREE_STRING, whitespace.around(":", whitespace.colon))))
         self._colon = whitespace.around(":", whitespace.colon)
+        self.name = lru_cache(maxsize=2048)(self._name)
 
-    def name(self, name: str) -> Node:
+    def _name(self, name: str) -> Node:
         """A property's name and the colon, in one terminal."""
         return Terminal(Sequence((*quoted(name), self._colon)))
 
