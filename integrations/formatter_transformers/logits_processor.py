@@ -38,10 +38,12 @@ def create_logits_processor(
         end_ids: the ids that end an output, in place of the model's.
 
     Raises:
-        InvalidFormat: a format with a fault, or an empty list.
+        InvalidFormat: a format with a fault, none at all, or an empty list.
         InvalidVocabulary: the tokenizer cannot be read.
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    if formats is None:
+        raise InvalidFormat("formats is None; give a format, or a list in which None leaves a prompt unconstrained")
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     if isinstance(formats, (list, tuple)):
         return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats])

@@ -14,7 +14,7 @@ from tests.adapters.transformers_loops import Loops, provide_transformers  # noq
 
 provide_transformers()
 
-from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
+from formatter_transformers import FormatterLogitsProcessor, create_logits_processor  # noqa: E402
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
@@ -413,6 +413,8 @@ class TestMisuse:
     def test_no_formats(self) -> None:
         with pytest.raises(InvalidFormat, match="empty"):
             FormatterLogitsProcessor([])
+        with pytest.raises(InvalidFormat, match="None"):
+            create_logits_processor(object(), None)
 
     def test_rows_that_cannot_be_shared_out(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))] * 2)
