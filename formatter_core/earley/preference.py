@@ -112,19 +112,30 @@ class Preference:
             not_whole = yield self._not_whole(node, start, end, inside)
             return bool(self._spans.cuts(node, start, end, not_whole))
         if isinstance(node, Repeat):
-            whole = yield self._match(node.item, start, end, inside)
+            whole = yield self._whole(node, start, end, inside)
             return bool(self._spans.rounds(node, start, end, whole))
         return True
 
     def _not_whole(self, node: Sequence, start: int, end: int, inside: Inside) -> Asked:
-        """The indices of the items that may not derive start–end alone."""
+        """The indices of the items that would derive start–end alone, on some way, but may not."""
         if not inside:
             return frozenset()
+        cuts = self._spans.cuts(node, start, end)
         found: set[int] = set()
-        for index, item in enumerate(node.items):
-            if not (yield self._match(item, start, end, inside)):
+        for index, item in enumerate(node.items if cuts else ()):
+            # Asking only where an item can stand alone keeps to chains of rules that end, or that are cyclic.
+            alone = start in cuts[index] and end in cuts[index + 1]
+            if alone and not (yield self._match(item, start, end, inside)):
                 found.add(index)
         return frozenset(found)
+
+    def _whole(self, node: Repeat, start: int, end: int, inside: Inside) -> Asked:
+        """Whether a single round may derive start–end, as far as it matters."""
+        if not inside:
+            return True
+        rounds = self._spans.rounds(node, start, end)
+        alone = any(place == start and end in ends for (_, place), ends in rounds.items())
+        return not alone or (yield self._match(node.item, start, end, inside))
 
     # --- cutting a stretch --------------------------------------------------------------------------------------
 
@@ -143,7 +154,7 @@ class Preference:
         return path
 
     def _repeat_path(self, node: Repeat, start: int, end: int, inside: Inside) -> Asked:
-        whole = yield self._match(node.item, start, end, inside)
+        whole = yield self._whole(node, start, end, inside)
         rounds = self._spans.rounds(node, start, end, whole)
         path = [start]
         count = 0

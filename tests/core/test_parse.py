@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice, product
 from typing import Any
 
@@ -131,6 +132,8 @@ TABLE: list[tuple[str, Grammar, str, list[Any]]] = [
     ("a cycle of two is gone round once", grammar(alt(x(T), A), t=alt(y(S), z(A))), "a", [["x", "a", ["z", "a"]]]),
     ("a cycle beside nothing", grammar(alt(seq(x(EMPTY), S), seq(S, y(Repeat(A, 1))), A)), "aaa",
      [["y", "a"], ["y", "a"]]),
+    ("a cycle beside what only looks like one", grammar(alt(seq(T, x(S)), Bytes(b"ab")), t=alt(seq(A, T), EMPTY)),
+     "aab", [["x", "ab"]]),
     ("characters of several bytes", grammar(seq(x(ANY_CHAR), y(Repeat(ANY_CHAR)))), "é😀x", [["x", "é"], ["y", "😀x"]]),
 ]  # fmt: skip
 
@@ -249,8 +252,11 @@ def parses(rules: dict[str, Node], text: bytes, node: Node, start: int, end: int
         yield from items(node.items, start)
     elif isinstance(node, Repeat):
         yield from rounds(node, 0, start)
-    elif Automaton(node).matches(text[start:end]):
+    elif leaf(node).matches(text[start:end]):
         yield (-end,), ()
+
+
+leaf = lru_cache(Automaton)
 
 
 def places(match: Match) -> tuple[Any, ...]:

@@ -1,0 +1,302 @@
+"""Two grammar engines side by side: the same random walks, every answer compared.
+
+The first engine is the judge (the oracle), the second one is judged. Masks, `can_stop`, `forced_bytes` and acceptance
+are compared at every step; steps are undone and states are forked in between, and what was seen before must be seen
+again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from formatter_core.engine.protocol import EngineState, GrammarEngine
+from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
+from formatter_core.grammar import Grammar
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.testing.random_grammars import ALL_FEATURES, Case, Features, random_case
+from formatter_core.testing.traits import TRAITS, traits_of
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["Difference", "Report", "compare", "compare_case"]
+
+_FORCED = 24
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One answer that the judged engine gave differently."""
+
+    seed: int
+    what: str
+    expected: str
+    found: str
+    history: tuple[str, ...]
+    grammar: Grammar
+
+    def __str__(self) -> str:
+        steps = ", ".join(self.history) or "nothing"
+        return f"seed {self.seed}: {self.what} is {self.found}, not {self.expected}, after {steps}\n{self.grammar}"
+
+
+@dataclass
+class Report:
+    """What was compared, and what differed.
+
+    Attributes:
+        grammars: cases that both engines compiled, or both found to derive nothing.
+        masks: masks compared.
+        refusals: cases that the judged engine refused, by reason.
+        traits: cases that have each of `traits.TRAITS`, or one of the last two ("cyclic or useless").
+        differences: the first ones found; at most one of each case.
+    """
+
+    grammars: int = 0
+    masks: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    traits: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def cases(self) -> int:
+        """All cases, refused ones included."""
+        return self.grammars + self.refusals.total()
+
+    def share(self, trait: str) -> float:
+        """The share of all cases that have a trait."""
+        return self.traits[trait] / max(1, self.cases)
+
+    def summary(self) -> str:
+        """A few lines for people."""
+        traits = ", ".join(f"{self.share(trait):.0%} {trait}" for trait in (*TRAITS, "cyclic or useless"))
+        refused = ", ".join(f"{count} × {reason}" for reason, count in self.refusals.most_common()) or "none"
+        return (
+            f"{self.cases} grammars ({traits}), {self.masks / max(1, self.grammars):.1f} masks each; "
+            f"refused: {self.refusals.total() / max(1, self.cases):.1%} ({refused}); "
+            f"differences: {len(self.differences)}"
+        )
+
+
+def compare(
+    judge: GrammarEngine,
+    judged: GrammarEngine,
+    seeds: Iterable[int],
+    *,
+    features: Features = ALL_FEATURES,
+    limits: Limits = DEFAULT_LIMITS,
+    walks: int = 2,
+    length: int = 8,
+    most_differences: int = 5,
+    on_case: Callable[[Case], None] | None = None,
+) -> Report:
+    """Compare two engines on the random case of every seed.
+
+    Args:
+        judge: the engine that is right by definition.
+        judged: the engine to compare with it; it may refuse cases with `UnsupportedByEngine` or `LimitExceeded`.
+        seeds: one case each; equal seeds and features give equal comparisons.
+        features: kinds of nodes that may occur.
+        limits: given to both engines.
+        walks: random walks in each case.
+        length: steps of a walk.
+        most_differences: the comparison ends after so many.
+        on_case: called before each case, for a process that may not survive it.
+    """
+    report = Report()
+    for seed in seeds:
+        case = random_case(seed, features)
+        if on_case is not None:
+            on_case(case)
+        try:
+            traits = traits_of(case.grammar, seed)
+        except LimitExceeded:
+            traits = frozenset()
+        report.traits.update(traits)
+        report.traits["cyclic or useless"] += bool(traits & {"cyclic", "useless"})
+        compare_case(judge, judged, case, report, limits=limits, walks=walks, length=length)
+        if len(report.differences) >= most_differences:
+            break
+    return report
+
+
+def compare_case(
+    judge: GrammarEngine,
+    judged: GrammarEngine,
+    case: Case,
+    report: Report,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    walks: int = 2,
+    length: int = 8,
+) -> None:
+    """Compare two engines on one case, which may also be made by hand, and add what is found to `report`."""
+    rng = random.Random(case.seed)  # noqa: S311 (no secrets are made)
+    try:
+        right = _compiled(judge, case, limits)
+        left = _compiled(judged, case, limits)
+        if (right is None) != (left is None):
+            words = {True: "a grammar without any text", False: "a grammar with texts"}
+            report.differences.append(
+                Difference(
+                    case.seed, "the grammar", words[right is None], words[left is None], (), case.grammar
+                )
+            )
+        elif right is not None and left is not None:
+            for _ in range(walks):
+                _Walk(case, rng, report, right(), left()).run(length)
+    except UnsupportedByEngine as refusal:
+        report.refusals[f"{refusal.node.partition('(')[0]}: {refusal.reason}"] += 1
+        return
+    except LimitExceeded as refusal:
+        report.refusals[f"Limits.{refusal.limit}"] += 1
+        return
+    except _Differs as difference:
+        report.differences.append(difference.difference)
+    report.grammars += 1
+
+
+def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> Callable[[], EngineState] | None:
+    """How to start a sequence; None where the grammar derives nothing."""
+    try:
+        return engine.compile(case.grammar, case.vocabulary, limits).start
+    except InvalidGrammar:
+        return None
+
+
+class _Differs(Exception):
+    def __init__(self, difference: Difference) -> None:
+        self.difference = difference
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The answers at one point of a walk."""
+
+    allowed: frozenset[int]
+    can_stop: bool
+    forced: bytes
+
+
+class _Walk:
+    """One random walk of both engines; every answer is compared."""
+
+    def __init__(self, case: Case, rng: random.Random, report: Report, right: EngineState, left: EngineState) -> None:
+        self._case = case
+        self._vocabulary: Vocabulary = case.vocabulary
+        self._rng = rng
+        self._report = report
+        self._right = right
+        self._left = left
+        self._history: list[str] = []
+        # What was seen before each step.
+        self._seen: list[_Seen] = []
+
+    def run(self, length: int) -> None:
+        """Walk so many steps, or to where no token may follow."""
+        now = self._look()
+        while length > 0 and (now.allowed or self._seen):
+            length -= 1
+            chance = self._rng.random()
+            if chance < 0.15 and self._seen:
+                now = self._go_back()
+            elif not now.allowed:
+                break
+            elif chance < 0.3:
+                self._fork(now)
+            elif chance < 0.4:
+                now = self._accept_bytes(now)
+            else:
+                self._refuse(now)
+                now = self._accept(now)
+        while self._seen:
+            self._go_back()
+
+    def _accept(self, now: _Seen) -> _Seen:
+        token_id = self._rng.choice(sorted(now.allowed))
+        accepted = self._right.accept_token(token_id), self._left.accept_token(token_id)
+        self._expect(f"accept_token({token_id})", True, accepted[0])
+        self._expect(f"accept_token({token_id})", True, accepted[1])
+        self._done(now, f"{self._vocabulary.tokens[token_id]!r} ({token_id})")
+        return self._look()
+
+    def _refuse(self, now: _Seen) -> None:
+        token_id = self._rng.randrange(len(self._vocabulary) + 1)
+        if token_id not in now.allowed and token_id not in self._vocabulary.end_ids:
+            self._expect(f"accept_token({token_id})", False, self._left.accept_token(token_id))
+            self._look(now)
+
+    def _accept_bytes(self, now: _Seen) -> _Seen:
+        pieces = [token for token in self._vocabulary.tokens if token]
+        data = now.forced
+        if not data or self._rng.random() < 0.5:
+            data = self._rng.choice(pieces)[: self._rng.randint(1, 3)]
+        accepted = self._right.accept_bytes(data)
+        self._expect(f"accept_bytes({data!r})", accepted, self._left.accept_bytes(data))
+        if not accepted:
+            return self._look(now)
+        self._done(now, f"bytes {data!r}")
+        return self._look()
+
+    def _go_back(self) -> _Seen:
+        steps = self._rng.randint(1, len(self._seen))
+        before = self._seen[-steps]
+        self._right.rollback(steps)
+        self._left.rollback(steps)
+        del self._seen[-steps:]
+        self._history.append(f"rollback({steps})")
+        return self._look(before)
+
+    def _fork(self, now: _Seen) -> None:
+        """Go on with forks for one step; the states they were made of must not notice."""
+        originals = self._right, self._left
+        seen = list(self._seen)
+        self._right, self._left = self._right.fork(), self._left.fork()
+        self._history.append("fork")
+        self._accept(now)
+        if self._rng.random() < 0.5:
+            self._go_back()
+        self._history.append("back to before the fork")
+        self._right, self._left = originals
+        self._seen = seen
+        self._look(now)
+
+    def _done(self, now: _Seen, step: str) -> None:
+        self._seen.append(now)
+        self._history.append(step)
+
+    def _look(self, before: _Seen | None = None) -> _Seen:
+        """Compare all answers here, also with those that were given here before."""
+        right, left = self._answers(self._right), self._answers(self._left)
+        self._report.masks += 1
+        if before is not None:
+            self._expect("the judge's own answer", before, right)
+        if left.allowed != right.allowed:
+            more, less = self._names(left.allowed - right.allowed), self._names(right.allowed - left.allowed)
+            self._differ("the mask", "the judge's", f"one with {more} and without {less}")
+        self._expect("can_stop()", right.can_stop, left.can_stop)
+        self._expect("forced_bytes()", right.forced, left.forced)
+        return right
+
+    def _answers(self, state: EngineState) -> _Seen:
+        # Old bits must not survive, so the row begins with all of them set.
+        row = np.full(self._vocabulary.words, -1, dtype=np.int32)
+        state.fill_bitmask(row)
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+        return _Seen(frozenset(np.flatnonzero(bits).tolist()), state.can_stop(), state.forced_bytes(_FORCED))
+
+    def _names(self, ids: frozenset[int]) -> str:
+        tokens = self._vocabulary.tokens
+        shown = [f"{tokens[i]!r} ({i})" if i < len(tokens) else str(i) for i in sorted(ids)]
+        return ", ".join(shown) or "nothing else"
+
+    def _expect(self, what: str, expected: object, found: object) -> None:
+        if expected != found:
+            self._differ(what, repr(expected), repr(found))
+
+    def _differ(self, what: str, expected: str, found: str) -> None:
+        history = tuple(self._history)
+        raise _Differs(Difference(self._case.seed, what, expected, found, history, self._case.grammar))
