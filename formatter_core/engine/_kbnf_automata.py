@@ -12,7 +12,7 @@ Steps = list[tuple[int, ByteRanges, int]]
 
 #: Larger automata, and longer patterns on the way, are not turned into patterns.
 _PATTERN_STATES = 64
-_PATTERN_LENGTH = 20_000
+_PATTERN_LENGTH = 6_000
 
 
 def steps_of(automaton: Automaton, count: int) -> Steps:

@@ -33,7 +33,6 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
-    walk,
 )
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
@@ -45,9 +44,11 @@ _PATTERN_WEIGHT = 100_000
 #: Steps of `Limits.work` for each letter of a pattern, which the package takes some 4 µs to make deterministic. When
 #: they are used up, the rest becomes rules over single characters.
 _WORK_PER_LETTER = 40
-#: The largest weight of neighbours that are put into one pattern although the format does not say so: copies of a
-#: large automaton cost more than they save.
-_JOINED_WEIGHT = 2_000
+#: The largest weight of a node in a row, and of one in a choice, that is put into one pattern with its neighbours:
+#: a copy of a large automaton for each place costs more than it saves. And of what is put together.
+_NEIGHBOUR_WEIGHT = 40
+_ALTERNATIVE_WEIGHT = 2_000
+_JOINED_WEIGHT = 20_000
 #: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
 #: begins, and every token is tried against that set.
 _RULE_STATES = 4_000
@@ -78,7 +79,7 @@ class _Lowering:
         self._work = work
         self._refused = refused
         self._regular = RegularNodes(grammar, limits, work)
-        self._automata: dict[int, Automaton] = {}
+        self._automata: dict[Node, Automaton] = {}
         self._letters_left = limits.work // _WORK_PER_LETTER
         self._patterns: set[str] = set()
         self._productions = Productions(work)
@@ -101,10 +102,9 @@ class _Lowering:
 
     def _find_nullable_rules(self) -> None:
         users: dict[str, set[str]] = {name: set() for name in self._grammar.rules}
-        for name, body in self._grammar.rules.items():
-            for node in walk(body):
-                if isinstance(node, Reference):
-                    users[node.name].add(name)
+        for name, needed in self._regular.references.items():
+            for other in needed:
+                users[other].add(name)
         waiting = dict.fromkeys(self._grammar.rules)
         while waiting:
             name, _ = waiting.popitem()
@@ -132,9 +132,9 @@ class _Lowering:
         return isinstance(node, Substring)
 
     def _automaton(self, node: Node) -> Automaton:
-        if id(node) not in self._automata:
-            self._automata[id(node)] = Automaton(node, self._limits)
-        return self._automata[id(node)]
+        if node not in self._automata:
+            self._automata[node] = Automaton(node, self._limits)
+        return self._automata[node]
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class _Lowering:
         if regular is not None:
             return regular[0] if regular else None
         if name not in self._nonterminals:
-            self._nonterminals[name] = self._productions.new()
+            self._nonterminals[name] = self._productions.fresh()
             self._waiting.append(name)
         return self._nonterminals[name]
 
@@ -230,7 +230,7 @@ class _Lowering:
         regular: list[Node] = []
         for item in node.items:
             shape = self._regular.shape(item)
-            if shape is not None and shape.weight <= _JOINED_WEIGHT:
+            if shape is not None and shape.weight <= _ALTERNATIVE_WEIGHT:
                 regular.append(item)
             elif isinstance(item, Sequence):
                 productions.extend(self._alternatives(item))
@@ -238,8 +238,8 @@ class _Lowering:
                 symbol = self._symbol(item)
                 productions.extend([] if symbol is None else [(symbol,)])
         # Literals make a trie, which is simple whatever they begin with.
-        groups = self._groups(filter(_is_bytes, regular), lambda one, _: one, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
-        groups += self._groups(filterfalse(_is_bytes, regular), any_of, NOTHING_TRAITS, 10 * _JOINED_WEIGHT)
+        groups = self._groups(filter(_is_bytes, regular), lambda one, _: one, NOTHING_TRAITS, _JOINED_WEIGHT)
+        groups += self._groups(filterfalse(_is_bytes, regular), any_of, NOTHING_TRAITS, _JOINED_WEIGHT)
         for group in groups:
             symbols = self._joined_pattern(self._regular.solid_choice(group), group) if len(group) > 1 else None
             if symbols is None:
@@ -275,7 +275,7 @@ class _Lowering:
         regular: list[Node] = []
         for item in self._flat(node):
             shape = self._regular.shape(item)
-            if shape is not None and shape.weight <= _JOINED_WEIGHT:
+            if shape is not None and shape.weight <= _NEIGHBOUR_WEIGHT:
                 regular.append(item)
                 continue
             items.extend(self._regular_items(regular))
@@ -359,7 +359,7 @@ class _Lowering:
         symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern))
         if symbols is not None:
             return [(symbol,) for symbol in symbols]
-        reached = [self._productions.new() for _ in range(count)]
+        reached = [self._productions.fresh() for _ in range(count)]
         ends: list[Production] = []
         for state, ranges, target in steps:
             step = _one_byte(ranges)

@@ -18,6 +18,9 @@ __all__ = ["ENGINE", "Literal", "Production", "Productions", "Regex", "Rules", "
 
 ENGINE = "kbnf"
 
+#: Nonterminals of up to so many alternatives are made once; longer ones hardly ever come twice.
+_SHARED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -51,17 +54,30 @@ class Productions:
 
     def __init__(self, work: Work) -> None:
         self.alternatives: list[list[Production]] = []
+        self._shared: dict[tuple[Production, ...], int] = {}
         self._work = work
 
-    def new(self, alternatives: Iterable[Production] = ()) -> int:
-        """A new nonterminal."""
-        self.alternatives.append(list(alternatives))
-        self._work.add(sum(map(len, self.alternatives[-1])) + 1)
+    def fresh(self) -> int:
+        """A new nonterminal, to be added to."""
+        self.alternatives.append([])
         return len(self.alternatives) - 1
 
     def add(self, nonterminal: int, production: Production) -> None:
-        self._work.add(len(production))
+        self._work.add(len(production) + 1)
         self.alternatives[nonterminal].append(production)
+
+    def new(self, alternatives: Iterable[Production]) -> int:
+        """The nonterminal with just these alternatives; the same one again where they are few."""
+        key = tuple(alternatives)
+        known = self._shared.get(key) if len(key) <= _SHARED else None
+        if known is not None:
+            return known
+        nonterminal = self.fresh()
+        for production in key:
+            self.add(nonterminal, production)
+        if len(key) <= _SHARED:
+            self._shared[key] = nonterminal
+        return nonterminal
 
     def row(self, items: list[tuple[Symbol, bool]]) -> list[Production]:
         """Productions for the non-empty strings of the items in a row, where some may be left out."""
@@ -93,7 +109,8 @@ class Productions:
         """The item `minimum` times, which is at least once, to `maximum` times."""
         powers: dict[int, Symbol] = {1: item}
         if maximum is None:
-            nonterminal = self.new([(self._power(minimum, powers),)])
+            nonterminal = self.fresh()
+            self.add(nonterminal, (self._power(minimum, powers),))
             self.add(nonterminal, (nonterminal, item))
             return nonterminal
         more = self._up_to(maximum - minimum + 1, powers)

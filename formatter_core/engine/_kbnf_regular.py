@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 from formatter_core.automaton import utf8_sequences
 from formatter_core.engine import _kbnf_traits as traits
@@ -126,6 +126,10 @@ class RegularNodes:
         self._traits: dict[int, Traits] = {}
         self._seen: dict[Node, Traits] = {}
         self._rule_shapes: dict[str, Shape] = {}
+        self.references = {
+            name: {node.name for node in walk(body) if isinstance(node, Reference)}
+            for name, body in grammar.rules.items()
+        }
         self._find_regular_rules(grammar)
 
     def shape(self, node: Node) -> Shape | None:
@@ -163,7 +167,7 @@ class RegularNodes:
         if isinstance(node, Bytes):
             return traits.literals((node.value,))
         if isinstance(node, Chars):
-            return traits.one_of(sequence[0] for sequence in utf8_sequences(node.ranges))
+            return traits.one_of(sequence[0] for sequence in _sequences(node.ranges))
         if isinstance(node, Sequence):
             return reduce(traits.row, map(self.traits, node.items), traits.EMPTY_TRAITS)
         if isinstance(node, Choice):
@@ -246,7 +250,7 @@ class RegularNodes:
         if isinstance(node, Bytes):
             return _escaped(letters(node.value))
         if isinstance(node, Chars):
-            return _chars_pattern(utf8_sequences(node.ranges)) if node.ranges else None
+            return _chars_pattern(_sequences(node.ranges)) if node.ranges else None
         if isinstance(node, Sequence):
             parts = [self.pattern(item) for item in node.items]
             return None if any(part is None for part in parts) else "".join(part or "" for part in parts)
@@ -276,7 +280,7 @@ class RegularNodes:
         if isinstance(node, Bytes):
             return Shape(len(node.value), len(node.value), 1)
         if isinstance(node, Chars):
-            return Shape(sum(map(len, utf8_sequences(node.ranges))), 1, 1)
+            return Shape(sum(map(len, _sequences(node.ranges))), 1, 1)
         if isinstance(node, Reference):
             return self._rule_shapes.get(node.name)
         if isinstance(node, Substring):
@@ -306,8 +310,7 @@ class RegularNodes:
         """Rules whose references all lead to regular rules, those first that need no others (Kahn 1962)."""
         users: dict[str, list[str]] = {name: [] for name in grammar.rules}
         missing: dict[str, int] = {}
-        for name, body in grammar.rules.items():
-            needed = {node.name for node in walk(body) if isinstance(node, Reference)}
+        for name, needed in self.references.items():
             missing[name] = len(needed)
             for other in needed:
                 users[other].append(name)
@@ -322,6 +325,11 @@ class RegularNodes:
                 missing[user] -= 1
                 if missing[user] == 0:
                     ready.append(user)
+
+
+@lru_cache(maxsize=1024)
+def _sequences(ranges: tuple[tuple[int, int], ...]) -> tuple[ByteSequence, ...]:
+    return tuple(utf8_sequences(ranges))
 
 
 def _escaped(text: str) -> str:

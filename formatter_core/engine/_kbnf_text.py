@@ -9,6 +9,7 @@ and where there are two ways on there is nothing to fold.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from formatter_core.engine._kbnf_productions import Literal, Production, Regex, Rules, Symbol
@@ -19,15 +20,7 @@ __all__ = ["regex_text", "written"]
 
 def written(rules: Rules) -> str:
     """The grammar's text; `rules` derive at least one text."""
-    end = _quoted(SENTINEL)
-    starts = [] if rules.start is None else [f"{_symbol(rules.start)} {end}"]
-    if rules.nullable:
-        starts.append(end)
-    lines = [f"start ::= {' | '.join(starts)};"]
-    for nonterminal, alternatives in enumerate(rules.productions):
-        texts = [text for production in alternatives for text in _alternative(production)]
-        lines.append(f"n{nonterminal} ::= {' | '.join(texts)};")
-    return "\n".join(lines)
+    return _Writer(rules).text()
 
 
 def regex_text(pattern: str) -> str:
@@ -35,17 +28,44 @@ def regex_text(pattern: str) -> str:
     return '#"' + pattern.replace("\\", "\\\\") + '"'
 
 
-def _alternative(production: Production) -> Iterator[str]:
-    text = " ".join(_symbol(symbol) for symbol in production)
-    yield text
-    if isinstance(production[-1], int):
-        yield f"{text} {_quoted(TWIN)}"
+class _Writer:
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        # The package reads a pattern as often as it stands there, which takes longer than anything else; rules that
+        # are only a pattern it puts in place itself.
+        uses = Counter(
+            symbol
+            for alternatives in rules.productions
+            for production in alternatives
+            for symbol in production
+            if isinstance(symbol, Regex)
+        )
+        self._names = {symbol: f"t{index}" for index, (symbol, count) in enumerate(uses.items()) if count > 1}
 
+    def text(self) -> str:
+        end = _quoted(SENTINEL)
+        starts = [] if self._rules.start is None else [f"{self._symbol(self._rules.start)} {end}"]
+        if self._rules.nullable:
+            starts.append(end)
+        lines = [f"start ::= {' | '.join(starts)};"]
+        for nonterminal, alternatives in enumerate(self._rules.productions):
+            texts = [text for production in alternatives for text in self._alternative(production)]
+            lines.append(f"n{nonterminal} ::= {' | '.join(texts)};")
+        lines.extend(f"{name} ::= {regex_text(symbol.pattern)};" for symbol, name in self._names.items())
+        return "\n".join(lines)
 
-def _symbol(symbol: Symbol) -> str:
-    if isinstance(symbol, Literal):
-        return _quoted(symbol.text)
-    return regex_text(symbol.pattern) if isinstance(symbol, Regex) else f"n{symbol}"
+    def _alternative(self, production: Production) -> Iterator[str]:
+        text = " ".join(map(self._symbol, production))
+        yield text
+        if isinstance(production[-1], int):
+            yield f"{text} {_quoted(TWIN)}"
+
+    def _symbol(self, symbol: Symbol) -> str:
+        if isinstance(symbol, int):
+            return f"n{symbol}"
+        if isinstance(symbol, Literal):
+            return _quoted(symbol.text)
+        return self._names.get(symbol) or regex_text(symbol.pattern)
 
 
 def _quoted(text: str) -> str:

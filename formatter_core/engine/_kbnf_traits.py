@@ -71,14 +71,16 @@ def one_of(ranges: Iterable[tuple[int, int]]) -> Traits:
 
 def literals(values: Items[bytes]) -> Traits:
     """Any of these byte strings. Their automaton is a trie."""
-    shortest = min(map(len, values))
+    known = set(values)
+    lengths = sorted(set(map(len, values)))
     first = tail = 0
-    for value in values:
+    for value in known:
         if value:
             first |= 1 << value[0]
-        for byte in value[max(shortest, 1) :]:
-            tail |= 1 << byte
-    return Traits(first, tail, shortest == 0, True)
+        for length in lengths:
+            if 0 < length < len(value) and value[:length] in known:
+                tail |= 1 << value[length]
+    return Traits(first, tail, b"" in known, True)
 
 
 def row(before: Traits, after: Traits) -> Traits:
