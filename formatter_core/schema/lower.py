@@ -23,6 +23,9 @@ from formatter_core.schema.whitespace import Whitespace
 
 __all__ = ["lower"]
 
+#: Alternatives for strings are looked through for empty ones up to so many.
+_MOST_DECIDED = 8
+
 
 def lower(
     loader: Loader, normalizer: Normalizer, refusals: Refusals, whitespace: Whitespace, any_order: bool, limits: Limits
@@ -128,7 +131,7 @@ def _scalars(
     null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
 ) -> Terminal | None:
     """One terminal for all scalars of a shape: the same object for the same scalars, so that engines compile it once."""
-    found = [string_node(each) for each in strings if not is_empty(each)]
+    found = [string_node(each) for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each)]
     found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
     found += [Bytes(b"null")] if null else []

@@ -45,6 +45,8 @@ QUOTE = Bytes(b'"')
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t"}
 _TRIE_DEPTH = 12
+#: As many characters of a name nest in each other; longer stretches are halved.
+_NESTED = 12
 
 
 def has_spelling(text: str) -> bool:
@@ -173,27 +175,34 @@ def _sizes(root: _Trie) -> dict[int, int]:
 
 
 def _halved(path: list[tuple[str, _Trie]], start: int, end: int) -> Node:
-    if end - start == 1:
-        heavy = path[end][1] if end < len(path) else None
-        return _departures_at(path[start][1], heavy)
-    middle = (start + end) // 2
-    prefix = tuple(spell_char(char) for char, _ in path[start + 1 : middle + 1])
-    return Choice((_halved(path, start, middle), Sequence((*prefix, _halved(path, middle, end)))))
+    if end - start > _NESTED:
+        middle = (start + end) // 2
+        prefix = tuple(spell_char(char) for char, _ in path[start + 1 : middle + 1])
+        return Choice((_halved(path, start, middle), Sequence((*prefix, _halved(path, middle, end)))))
+    node: Node | None = None
+    for index in range(end - 1, start - 1, -1):
+        place = path[index][1]
+        heavy = path[index + 1][0] if index + 1 < len(path) else ""
+        options: list[Node] = [] if "" in place else [EMPTY]
+        options.append(_other_chars(frozenset(char for char in place if char)))
+        for char, child in place.items():
+            if char and char != heavy:
+                options.append(Sequence((spell_char(char), _departures(child))))
+        if node is not None:
+            options.append(Sequence((spell_char(heavy), node)))
+        node = _choice(options)
+    return node or EMPTY
 
 
-def _departures_at(place: _Trie, heavy: _Trie | None) -> Node:
-    options: list[Node] = [] if "" in place else [EMPTY]
-    known = sorted(ord(char) for char in place if char)
+@lru_cache(maxsize=4096)
+def _other_chars(known: frozenset[str]) -> Node:
+    """A text that begins with none of these characters, but with some character."""
     others: list[tuple[int, int]] = []
     low = 0
-    for code in known:
+    for code in sorted(map(ord, known)):
         others.append((low, code - 1))
         low = code + 1
-    options.append(Sequence((spell_chars(Chars.of([*others, (low, 0x10FFFF)]).ranges), FREE_BODY)))
-    for char, child in place.items():
-        if char and child is not heavy:
-            options.append(Sequence((spell_char(char), _departures(child))))
-    return _choice(options)
+    return Sequence((spell_chars(Chars.of([*others, (low, 0x10FFFF)]).ranges), FREE_BODY))
 
 
 def _hex(low: int, high: int) -> list[Node]:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Automata made to decide a question about a schema stay small: past this the answer is "not known to be empty".
-_DECIDING = Limits(states=2000, work=200_000)
+_DECIDING = Limits(states=500, work=20_000)
 
 
 @dataclass(frozen=True, slots=True)
