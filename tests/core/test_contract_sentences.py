@@ -1,0 +1,424 @@
+"""Every sentence about the public names, with the tests that show it; what no other file shows is tested here."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import (
+    Compiler,
+    Formatter,
+    FormatterBuilder,
+    Limits,
+    Vocabulary,
+    bitmask,
+    engine,
+    errors,
+    formats,
+)
+from formatter_core.errors import (
+    BitmaskTooNarrow,
+    ConcurrentUse,
+    DeadEnd,
+    EngineUnavailable,
+    IncompleteResult,
+    InvalidBitmask,
+    InvalidFormat,
+    LimitExceeded,
+    TokenRejected,
+)
+
+from .conftest import END, TOKENS
+from .contract_sentences import SENTENCES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """The tests of a file, as `class::name` or `name`, and its classes."""
+    found = set()
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+            found |= {f"{node.name}::{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            found.add(node.name)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_the_names_in_a_sentence_are_there(sentence: str) -> None:
+    assert SENTENCES[sentence]
+    for node in SENTENCES[sentence]:
+        path, _, name = node.partition("::")
+        assert (name in names_in(path)) if name else names_in(path), node
+
+
+# --- The compiler ------------------------------------------------------------------------------------------------
+
+
+def test_the_engine_is_chosen_by_name(vocabulary: Vocabulary) -> None:
+    assert Compiler(vocabulary).engine in ("native", "kbnf")
+    for name in ("native", "kbnf"):
+        try:
+            assert Compiler(vocabulary, engine=name).engine == name
+        except EngineUnavailable as fault:
+            assert fault.engine == name
+
+
+def test_without_an_engine_the_remedies_are_named(monkeypatch: pytest.MonkeyPatch, vocabulary: Vocabulary) -> None:
+    monkeypatch.setattr(engine, "_find", lambda name: None)
+    with pytest.raises(EngineUnavailable) as fault:
+        Compiler(vocabulary)
+    assert len(fault.value.remedies) == 2
+    assert all(remedy in str(fault.value) for remedy in fault.value.remedies)
+
+
+def test_cache_bytes_bound_what_is_kept(compiler: Compiler) -> None:
+    keeping_none = Compiler(compiler.vocabulary, engine=compiler._engine, cache_bytes=0)
+    first = keeping_none.compile(formats.regex("a+"))
+    again = keeping_none.compile(formats.regex("a+"))
+    assert first is not again
+    assert first.fingerprint == again.fingerprint
+
+
+def test_parse_takes_text_and_bytes(compiler: Compiler) -> None:
+    compiled = compiler.compile(formats.choice(["é", "日本"]))
+    assert compiled.parse("é").value == compiled.parse("é".encode()).value == "é"
+    assert compiled.parse("é").tokens == ()
+    assert not compiled.parse(b"\xc3").is_complete
+
+
+def test_the_fingerprint_is_the_same_in_every_process(compiler: Compiler) -> None:
+    code = (
+        "from formatter_core import Compiler, Vocabulary\n"
+        "from formatter_core.testing.oracle import OracleEngine\n"
+        "compiler = Compiler(Vocabulary([b'a', b'[', b']', None], [3]), engine=OracleEngine())\n"
+        "print(compiler.compile({'type': 'array', 'items': {'enum': ['x', 1]}}).fingerprint)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert len(runs[0].strip()) == 64
+
+
+# --- Masks -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_every_width(compiler: Compiler) -> None:
+    """Vocabularies of 1 to 130 ids and an end, rows as wide, one word narrower and three words wider."""
+    for size in range(1, 131):
+        tokens: list[bytes | None] = [b"ab"[index % 2 : index % 2 + 1] * (1 + index // 2) for index in range(size - 1)]
+        vocabulary = Vocabulary([*tokens, None], [size - 1])
+        formatter = Compiler(vocabulary, engine=compiler._engine).compile(formats.regex("(aa)*a{0,40}")).formatter()
+        expected = [index for index, data in enumerate(tokens) if set(data or b"b") == {ord("a")}] + [size - 1]
+        for words in (vocabulary.words, vocabulary.words + 3):
+            row = np.full(words, -1, dtype=np.int32)
+            formatter.fill_bitmask(row)
+            assert bitmask.allowed_ids(row) == expected, (size, words)
+        narrow = np.full(vocabulary.words - 1, -1, dtype=np.int32)
+        with pytest.raises(BitmaskTooNarrow):
+            formatter.fill_bitmask(narrow)
+
+
+def test_step_takes_no_token_for_a_row_it_cannot_write(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.regex("ab*")).formatter()
+    with pytest.raises(InvalidBitmask):
+        formatter.step(ord("a"), np.zeros(4, dtype=np.int64))
+    assert formatter.tokens == ()
+    with pytest.raises(TokenRejected):
+        formatter.step(ord("b"), np.zeros(compiler.vocabulary.words, dtype=np.int32))
+    assert formatter.tokens == ()
+
+
+def test_allowed_tokens_are_sorted(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.regex("(?s)(ab|.)*")).formatter()
+    allowed = formatter.allowed_tokens()
+    assert allowed == sorted(set(allowed))
+    assert len(allowed) > 100
+
+
+# --- Steps -------------------------------------------------------------------------------------------------------
+
+
+def test_ids_and_bytes_are_taken_by_their_type(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.regex("a*")).formatter()
+    formatter.accept_token(np.int64(97))  # type: ignore[arg-type]
+    assert formatter.accept_tokens(np.array([97, 97])) == 2
+    formatter.accept_bytes(bytearray(b"aa"))
+    formatter.accept_bytes(memoryview(b"a"))
+    assert formatter.text == "aaaaaa"
+    assert all(type(token) is int for token in formatter.tokens)
+    for wrong in (97.0, "a", None):
+        with pytest.raises((TypeError, TokenRejected, InvalidFormat)):
+            formatter.accept_token(wrong)  # type: ignore[arg-type]
+    for wrong in (3, "a", None):
+        with pytest.raises((TypeError, TokenRejected, InvalidFormat)):
+            formatter.accept_bytes(wrong)  # type: ignore[arg-type]
+    assert formatter.text == "aaaaaa"
+
+
+def test_count_valid_is_accept_tokens_without_taking(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.choice(["abc", "ab"])).formatter()
+    for ids in ([], [97], [97, 98], [97, 98, END], [97, 98, END, END, 97], [97, 120], [120], [-1], [10**6]):
+        before = formatter.allowed_tokens()
+        counted = formatter.count_valid(iter(ids))
+        assert formatter.tokens == ()
+        assert formatter.allowed_tokens() == before
+        assert formatter.fork().accept_tokens(ids) == counted
+
+
+class Failing:
+    """A state that takes two tokens and then is out of work."""
+
+    def __init__(self, state: Any) -> None:
+        self._state, self._left = state, 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    def accept_token(self, token_id: int) -> bool:
+        if not self._left:
+            raise LimitExceeded("work", 1, "a step")
+        self._left -= 1
+        return self._state.accept_token(token_id)
+
+
+def test_count_valid_changes_nothing_where_a_limit_is_hit(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.regex("[ab]*")).formatter()
+    formatter._state = Failing(formatter._state)
+    with pytest.raises(LimitExceeded):
+        formatter.count_valid(b"abab")
+    assert formatter.tokens == ()
+    assert ord("a") in formatter.allowed_tokens()
+
+
+@pytest.mark.parametrize(
+    "format",
+    [formats.choice(["abcd", "abxe", "ab"]), formats.regex("éa|éb|è"), formats.kbnf('start ::= "x" start | "xy";')],
+)
+def test_forced_bytes_are_what_every_completion_begins_with(compiler: Compiler, format) -> None:
+    """Followed to the end: exactly one byte may come wherever bytes are forced, and none is where the text may end."""
+    formatter = compiler.compile(format).formatter()
+    for _ in range(12):
+        forced = formatter.forced_bytes()
+        if formatter.can_stop:
+            assert forced == b""
+        ahead = formatter.fork()
+        for byte in forced:
+            assert [token for token in ahead.allowed_tokens() if token < 256] == [byte]
+            assert not ahead.can_stop
+            ahead.accept_token(byte)
+        following = [token for token in ahead.allowed_tokens() if token < 256]
+        assert len(following) != 1 or ahead.can_stop
+        following = [token for token in formatter.allowed_tokens() if token < 256]
+        if not following:
+            break
+        formatter.accept_token(following[-1])
+
+
+def test_explain_names_the_hole_or_the_place_in_the_schema(compiler: Compiler) -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+    formatter = compiler.compile(schema).formatter()
+    formatter.accept_bytes(b'{"age":')
+    assert "#/properties/age" in formatter.explain(ord("x"))
+    assert '{"age":' in formatter.explain(ord("x"))
+    b = FormatterBuilder().append("n=")
+    b.append(b.integer(name="count"))
+    formatter = compiler.compile(b).formatter()
+    formatter.accept_bytes(b"n=")
+    assert "count" in formatter.explain(ord("x"))
+
+
+def test_what_was_accepted(compiler: Compiler, vocabulary: Vocabulary) -> None:
+    formatter = compiler.compile(formats.regex("(ab|é)+")).formatter()
+    ids = [vocabulary.tokens.index(b"ab"), 0xC3, 0xA9, END]
+    formatter.accept_tokens(ids)
+    assert (formatter.tokens, formatter.bytes, formatter.text) == (tuple(ids), "abé".encode(), "abé")
+    result = formatter.result()
+    assert (result.tokens, result.bytes, result.text) == (tuple(ids), "abé".encode(), "abé")
+    assert (result.ended, result.is_complete, result.missing, dict(result.captures)) == ("end", True, None, {})
+
+
+def test_must_stop(compiler: Compiler) -> None:
+    formatter = compiler.compile(formats.regex("ab?")).formatter()
+    seen = [formatter.must_stop]
+    for token in (ord("a"), ord("b"), END):
+        formatter.accept_token(token)
+        seen.append(formatter.must_stop)
+    assert seen == [False, False, True, True]
+    formatter = compiler.compile(formats.regex("a*")).formatter()
+    formatter.accept_token(END)
+    assert formatter.must_stop  # nothing but ends may follow an end
+
+
+# --- Threads -----------------------------------------------------------------------------------------------------
+
+
+def test_threads_share_a_compiler(compiler: Compiler) -> None:
+    patterns = ["(ab)+", "[0-9]{2,4}", "é|日本", "a(b|c)*"]
+    alone = {pattern: compiler.compile(formats.regex(pattern)).formatter().allowed_tokens() for pattern in patterns}
+    shared = Compiler(compiler.vocabulary, engine=compiler._engine)
+    found: list[bool] = []
+    start = threading.Barrier(4)
+
+    def work(shift: int) -> None:
+        start.wait()
+        for index in range(12):
+            pattern = patterns[(index + shift) % 4]
+            found.append(shared.compile(formats.regex(pattern)).formatter().allowed_tokens() == alone[pattern])
+
+    workers = [threading.Thread(target=work, args=(shift,)) for shift in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert found == [True] * 48
+
+
+USES: dict[str, Callable[[Formatter], Any]] = {
+    "fill_bitmask": lambda formatter: formatter.fill_bitmask(np.zeros(20, dtype=np.int32)),
+    "step": lambda formatter: formatter.step(97, np.zeros(20, dtype=np.int32)),
+    "allowed_tokens": Formatter.allowed_tokens,
+    "accept_token": lambda formatter: formatter.accept_token(97),
+    "accept_bytes": lambda formatter: formatter.accept_bytes(b"a"),
+    "accept_tokens": lambda formatter: formatter.accept_tokens([97]),
+    "count_valid": lambda formatter: formatter.count_valid([97]),
+    "rollback": lambda formatter: formatter.rollback(0),
+    "fork": Formatter.fork,
+    "reset": Formatter.reset,
+    "can_stop": lambda formatter: formatter.can_stop,
+    "must_stop": lambda formatter: formatter.must_stop,
+    "forced_bytes": Formatter.forced_bytes,
+    "explain": lambda formatter: formatter.explain(97),
+    "captures": lambda formatter: formatter.captures,
+    "events": Formatter.events,
+    "result": Formatter.result,
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_every_method_notices_overlapping_use(compiler: Compiler, name: str) -> None:
+    formatter = compiler.compile(formats.regex("a*")).formatter()
+    with formatter._busy, pytest.raises(ConcurrentUse):
+        USES[name](formatter)
+    USES[name](formatter)
+
+
+# --- End ids -----------------------------------------------------------------------------------------------------
+
+
+def test_end_ids_are_never_text_whatever_their_bytes(compiler: Compiler, vocabulary: Vocabulary) -> None:
+    # An end id of the vocabulary whose bytes would fit, and one that a request brings.
+    spelt = Vocabulary([*TOKENS[:256], b"b"], [256])
+    formatter = Compiler(spelt, engine=compiler._engine).compile(formats.regex("ab?c")).formatter()
+    formatter.accept_token(ord("a"))
+    assert formatter.allowed_tokens() == [ord("b"), ord("c")]
+    with pytest.raises(TokenRejected):
+        formatter.accept_token(256)
+    formatter = compiler.compile(formats.regex("a[bd]?c")).formatter(end_ids=[ord("b")])
+    formatter.accept_token(ord("a"))
+    allowed = formatter.allowed_tokens()
+    assert ord("b") not in allowed
+    assert {ord("c"), ord("d")} <= set(allowed)
+    with pytest.raises(TokenRejected):
+        formatter.accept_token(ord("b"))
+    stuck = compiler.compile(formats.regex("a[b]c")).formatter(end_ids=[ord("b"), vocabulary.tokens.index(b"bc")])
+    stuck.accept_token(ord("a"))
+    with pytest.raises(DeadEnd):
+        stuck.allowed_tokens()
+
+
+# --- Errors ------------------------------------------------------------------------------------------------------
+
+
+def test_the_error_tree() -> None:
+    names = [
+        "InvalidFormat", "InvalidGrammar", "InvalidRegex", "InvalidSchema", "UnsupportedSchema", "UnsatisfiableSchema",
+        "UnsupportedByEngine", "UnsupportedFormat", "LimitExceeded", "EngineUnavailable", "UnsupportedEngineVersion",
+        "TokenRejected", "DeadEnd", "BitmaskTooNarrow", "ConcurrentUse", "IncompleteResult",
+    ]  # fmt: skip
+    for name in names:
+        assert issubclass(getattr(errors, name), errors.FormatterError)
+    for name in ("InvalidGrammar", "InvalidRegex", "InvalidSchema"):
+        assert issubclass(getattr(errors, name), InvalidFormat)
+    for name in errors.__all__:
+        assert name in (errors.__doc__ or ""), f"{name} is not in the tree of the module's docstring"
+
+
+@pytest.mark.parametrize(
+    ("use", "facts"),
+    [
+        (lambda c: formats.regex("a(?=b)").to_grammar(Limits()), {"position": 1}),
+        (lambda c: formats.kbnf('start ::= "a"\n  | ;;').to_grammar(Limits()), {"line": 2}),
+        (lambda c: c.compile({"items": {"properties": 5}}), {"pointer": "/items", "keyword": "properties"}),
+        (lambda c: c.compile({"type": "number", "minimum": "x"}), {"keyword": "minimum"}),
+        (lambda c: c.compile({"enum": []}), {"pointer": ""}),
+        (lambda c: c.compile(formats.regex("a" * 50)).formatter().accept_token(98), {"token_id": 98, "position": 0}),
+        (lambda c: c.compile(formats.regex("aa")).formatter().result("length").value, {"ended": "length"}),
+    ],
+)
+def test_errors_carry_their_facts(compiler: Compiler, use, facts: dict[str, Any]) -> None:
+    with pytest.raises(errors.FormatterError) as fault:
+        use(compiler)
+    assert {name: getattr(fault.value, name) for name in facts} == facts
+    assert len(str(fault.value)) > 20
+
+
+# --- Formats -----------------------------------------------------------------------------------------------------
+
+
+def test_flexible_whitespace_is_bounded(compiler: Compiler) -> None:
+    compiled = compiler.compile({"type": "array", "items": {"type": "integer"}})
+    for gap, fits in [("", 1), (" ", 1), ("\n", 1), ("\n" + " " * 64, 1), ("  ", 0), ("\n" + " " * 65, 0), ("\t", 0)]:
+        assert compiled.parse(f"[1,{gap}2]").is_complete == bool(fits), repr(gap)
+    assert not compiled.parse("[1] ").is_complete
+    assert not compiled.parse(" [1]").is_complete
+    with pytest.raises(IncompleteResult):
+        _ = compiled.parse("[1]\n").value
+
+
+def test_reasoning_first(compiler: Compiler) -> None:
+    format = formats.sequence(formats.until("</think>"), formats.json_schema({"type": "integer"}))
+    formatter = compiler.compile(format).formatter()
+    assert formatter.accept_tokens(b"Six < seven.</think>13") == 22
+    formatter.accept_token(END)
+    assert formatter.result().value == ("Six < seven.", 13)
+
+
+# --- Adapters ----------------------------------------------------------------------------------------------------
+
+
+VOCABULARIES = sorted((ROOT / "integrations").glob("*/vocabulary.py"))
+
+
+@pytest.mark.parametrize("path", VOCABULARIES, ids=lambda path: path.parent.name)
+def test_adapters_offer_create_vocabulary(path: Path) -> None:
+    """Read, not imported: the inference engine need not be there."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    arguments = functions["create_vocabulary"].args
+    assert [argument.arg for argument in arguments.args] == ["tokenizer"]
+    assert [argument.arg for argument in arguments.kwonlyargs] == ["model", "end_ids"]
+    assert all(isinstance(default, ast.Constant) and default.value is None for default in arguments.kw_defaults)
+    exported = (path.parent / "__init__.py").read_text(encoding="utf-8")
+    assert '"create_vocabulary"' in exported
