@@ -22,6 +22,9 @@ const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 /// Where only tokens up to this length are the same for two states, a class is worked out from nothing.
 const SHORT_TOKEN: u32 = 4;
 
+/// How many bytes must lead to one state for it to be the main one.
+const MANY_BYTES: u32 = 24;
+
 /// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
 #[derive(Clone, Copy)]
 pub struct Step {
@@ -32,27 +35,62 @@ pub struct Step {
 const ACCEPTS: u64 = 1 << 31;
 
 /// The moves of one state: runs of bytes by their first byte, all 256 bytes covered.
-pub struct Row(Box<[u64]>);
+pub struct Row {
+    entries: Box<[u64]>,
+    /// The entry of each byte, where there are many.
+    index: Option<Box<[u8; 256]>>,
+}
+
+/// Up to how many entries are searched one by one.
+const FEW_ENTRIES: usize = 4;
 
 impl Row {
+    fn new(entries: Vec<u64>) -> Self {
+        let index = (entries.len() > FEW_ENTRIES).then(|| {
+            let mut index = Box::new([0; 256]);
+            for (number, entry) in entries.iter().enumerate() {
+                index[(entry >> 32) as usize..].fill(number as u8);
+            }
+            index
+        });
+        Row {
+            entries: entries.into(),
+            index,
+        }
+    }
+
     #[inline]
     pub fn step(&self, byte: u8) -> Step {
-        // Sorted by first byte, which stands in the upper half: the last entry that does not begin after `byte`.
-        let probe = (u64::from(byte) + 1) << 32;
-        let entries = &self.0;
-        let index = if entries.len() <= 6 {
-            entries.iter().take_while(|entry| **entry < probe).count()
-        } else {
-            entries.partition_point(|entry| *entry < probe)
+        let number = match &self.index {
+            Some(index) => usize::from(index[usize::from(byte)]),
+            None => {
+                // The first byte stands in the upper half: the last entry that does not begin after `byte`.
+                let beyond = (u64::from(byte) + 1) << 32;
+                self.entries.iter().take_while(|entry| **entry < beyond).count() - 1
+            }
         };
-        unpack(entries[index - 1])
+        unpack(self.entries[number])
+    }
+
+    /// The live state that most bytes lead to, if they are many.
+    pub fn main_target(&self) -> Option<Term> {
+        let mut widths: Vec<(Term, u32)> = Vec::new();
+        for (low, high, step) in self.live() {
+            let width = u32::from(high - low) + 1;
+            match widths.iter_mut().find(|(state, _)| *state == step.state) {
+                Some((_, sum)) => *sum += width,
+                None => widths.push((step.state, width)),
+            }
+        }
+        let (state, width) = widths.into_iter().max_by_key(|(_, width)| *width)?;
+        (width >= MANY_BYTES).then_some(state)
     }
 
     /// Runs of bytes that lead to a live state, with that state.
     pub fn live(&self) -> impl Iterator<Item = (u8, u8, Step)> + '_ {
-        self.0.iter().enumerate().filter_map(|(index, entry)| {
+        self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let step = unpack(*entry);
-            let high = self.0.get(index + 1).map_or(255, |next| (next >> 32) as u8 - 1);
+            let high = self.entries.get(index + 1).map_or(255, |next| (next >> 32) as u8 - 1);
             (step.state != NOTHING).then_some(((entry >> 32) as u8, high, step))
         })
     }
@@ -120,13 +158,13 @@ impl Lexicon {
     }
 
     /// How many bytes are missing at most to a match, over all of these states.
-    pub fn slack(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
+    pub fn longest_way(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
         let mut derivatives = self.derivatives();
-        let mut slack = 0;
+        let mut longest = 0;
         for state in states {
-            slack = slack.max(derivatives.shortest_match(state, meter)?);
+            longest = longest.max(derivatives.shortest_match(state, meter)?);
         }
-        Ok(slack)
+        Ok(longest)
     }
 
     /// Whether emptiness is not plain from the form of a state's term.
@@ -150,21 +188,7 @@ impl Lexicon {
         if let Some(class) = self.classes().get(&state) {
             return Ok(class.clone());
         }
-        let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
-        let class = if uncounted == state {
-            Arc::new(Class::with_slack(self, state, meter)?)
-        } else {
-            let like = self.class(uncounted, meter)?;
-            // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
-            // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
-            let length = bytes.saturating_sub(like.slack.saturating_add(1));
-            if length >= self.vocabulary.longest {
-                like
-            } else {
-                let like = (length >= SHORT_TOKEN).then_some((&*like, length));
-                Arc::new(Class::new(self, state, like, meter)?)
-            }
-        };
+        let class = self.make_class(state, meter)?;
         if Arc::strong_count(&class) == 1 {
             self.count_class_bytes(class.bytes());
         }
@@ -175,6 +199,31 @@ impl Lexicon {
         }
         classes.insert(state, class.clone());
         Ok(class)
+    }
+
+    fn make_class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
+        if uncounted != state {
+            let like = self.class(uncounted, meter)?;
+            // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
+            // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
+            let slack = like.slack(self, uncounted, meter)?;
+            let length = bytes.saturating_sub(slack.saturating_add(1));
+            if length >= self.vocabulary.longest {
+                return Ok(like);
+            }
+            if length >= SHORT_TOKEN {
+                return Ok(Arc::new(Class::like_short(self, state, &like, length, meter)?));
+            }
+        }
+        // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
+        if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
+            if self.row(main, meter)?.main_target() == Some(main) {
+                let like = self.class(main, meter)?;
+                return Ok(Arc::new(Class::like_state(self, state, &like, main, meter)?));
+            }
+        }
+        Ok(Arc::new(Class::new(self, state, meter)?))
     }
 
     /// Count bytes that a class takes, or that it has grown by.
@@ -226,7 +275,7 @@ impl Lexicon {
         if next < 256 {
             entries.push(u64::from(next) << 32);
         }
-        Ok(slot.get_or_init(|| Row(entries.into())))
+        Ok(slot.get_or_init(|| Row::new(entries)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The native grammar engine of formatter-core.
 //!
 //! `interface` is the C interface; the other modules, from the bottom up: `limits`, `hash`, `byteset`, `utf8`,
-//! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`) and automata (`lexicon`); grammars
+//! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`,
+//! `walk`) and automata (`lexicon`); grammars
 //! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`); and what is served (`mask`, `cache`, `grammar`,
 //! `sequence`).
 
@@ -25,3 +26,4 @@ mod substring;
 mod term;
 mod trie;
 mod utf8;
+mod walk;
