@@ -1,0 +1,344 @@
+//! A walk over the vocabulary's trie along an automaton, which gathers a class.
+
+use crate::class::{Class, Cut, End, TokenSet};
+use crate::hash::FastSet;
+use crate::lexicon::{Lexicon, Row};
+use crate::limits::{Meter, Outcome};
+use crate::term::{Term, NOTHING};
+
+/// A class to begin with; what is the same in both is not walked again.
+#[derive(Clone, Copy)]
+pub enum Like<'a> {
+    /// The same for all strings of at most so many bytes.
+    UpTo(&'a Class, u32),
+    /// The same wherever the walk meets a state that is met from this row too.
+    State(&'a Class, &'a Row),
+}
+
+/// A node on the way to the current one.
+struct Open<'a> {
+    row: &'a Row,
+    /// The moves of the other state, where there is one that is not dead.
+    other: Option<&'a Row>,
+    end: u32,
+    /// How many ends lay before it.
+    ends_before: usize,
+    other_ends_before: usize,
+}
+
+pub struct Walk<'a> {
+    lexicon: &'a Lexicon,
+    first_row: &'a Row,
+    open: Vec<Open<'a>>,
+    /// The bytes to the current node.
+    path: Vec<u8>,
+    /// Where the terminal could have ended on the way.
+    ending: Vec<End>,
+    ending_is_written: bool,
+    /// The depths where the other state's terminal could have ended.
+    other_ending: Vec<u32>,
+    inside: Inside,
+    cuts: Vec<Cut>,
+    ends: Vec<End>,
+    like: Option<Like<'a>>,
+    /// The states that were met, where they are asked for.
+    pub states: Option<FastSet<Term>>,
+    last_state: Term,
+    visited: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(lexicon: &'a Lexicon, state: Term, like: Option<Like<'a>>, meter: &mut Meter) -> Outcome<Self> {
+        let words = lexicon.vocabulary.words();
+        Ok(Walk {
+            lexicon,
+            first_row: lexicon.row(state, meter)?,
+            open: Vec::new(),
+            path: Vec::new(),
+            ending: Vec::new(),
+            ending_is_written: false,
+            other_ending: Vec::new(),
+            inside: match like {
+                None => Inside::List(Vec::new()),
+                Some(Like::UpTo(class, _) | Like::State(class, _)) => Inside::bits_of(&class.inside, words),
+            },
+            cuts: Vec::new(),
+            ends: Vec::new(),
+            like,
+            states: None,
+            last_state: NOTHING,
+            visited: 0,
+        })
+    }
+
+    /// Walk the whole trie.
+    pub fn all(mut self, meter: &mut Meter) -> Outcome<Class> {
+        self.subtrees(0, self.lexicon.vocabulary.trie.nodes().len(), meter)?;
+        self.finish(meter)
+    }
+
+    /// The subtrees of the nodes from `index` up to `end`, which stand side by side.
+    pub fn subtrees(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
+        let trie = &self.lexicon.vocabulary.trie;
+        let words = self.lexicon.vocabulary.words();
+        let nodes = trie.nodes();
+        let floor = self.open.len();
+        while index < end {
+            while self.open.len() > floor && self.open.last().is_some_and(|last| last.end as usize <= index) {
+                self.leave();
+            }
+            let node = nodes[index];
+            if matches!(self.like, Some(Like::UpTo(_, length)) if u32::from(node.longest) <= length) {
+                self.copy_cuts(index as u32, node.end);
+                index = node.end as usize;
+                continue;
+            }
+            self.visited += 1;
+            let row = self.open.last().map_or(self.first_row, |last| last.row);
+            let step = row.step(node.byte);
+            let other = self
+                .other_row()
+                .map(|row| row.step(node.byte))
+                .filter(|step| step.state != NOTHING);
+            if other.is_some_and(|other| other.state == step.state) && self.ends_agree() {
+                self.copy_cuts(index as u32, node.end);
+                index = node.end as usize;
+                continue;
+            }
+            if step.state == NOTHING {
+                if self.like.is_some() {
+                    self.inside.remove(trie.ids_below(index).flatten());
+                }
+                self.cut(index);
+                index = node.end as usize;
+                continue;
+            }
+            if step.state != self.last_state {
+                self.last_state = step.state;
+                self.states.as_mut().map(|states| states.insert(step.state));
+            }
+            self.inside.add(trie.ids(index), words);
+            index += 1;
+            if node.end as usize > index {
+                let row = self.lexicon.row(step.state, meter)?;
+                self.enter(node.byte, row, node.end, step.accepts);
+                if let (Some(other), Some(last)) = (other, self.open.last_mut()) {
+                    last.other = Some(self.lexicon.row(other.state, meter)?);
+                    if other.accepts {
+                        self.other_ending.push(self.path.len() as u32);
+                    }
+                }
+            }
+        }
+        while self.open.len() > floor {
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// The tokens below `node`, `node_depth` bytes deep, from byte `depth` on.
+    pub fn rest(&mut self, node: u32, depth: u32, node_depth: u32, meter: &mut Meter) -> Outcome<()> {
+        let vocabulary = &self.lexicon.vocabulary;
+        let token = vocabulary
+            .trie
+            .ids_below(node as usize)
+            .next()
+            .map_or(&[][..], |ids| vocabulary.token(ids[0]));
+        let end = vocabulary.trie.nodes()[node as usize].end;
+        self.path.extend_from_slice(&token[..depth as usize]);
+        let mut alive = true;
+        for &byte in &token[depth as usize..node_depth as usize - 1] {
+            let row = self.open.last().map_or(self.first_row, |last| last.row);
+            let step = row.step(byte);
+            self.visited += 1;
+            if step.state == NOTHING {
+                alive = false;
+                break;
+            }
+            self.enter(byte, self.lexicon.row(step.state, meter)?, end, step.accepts);
+        }
+        if alive {
+            self.subtrees(node as usize, end as usize, meter)?;
+        } else {
+            self.cut_at(node, node_depth, &token[..node_depth as usize]);
+        }
+        while !self.open.is_empty() {
+            self.leave();
+        }
+        self.path.clear();
+        Ok(())
+    }
+
+    /// The class of what was walked.
+    pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
+        meter.work(self.visited / 16 + 1)?;
+        let inside = self.inside.finish(self.lexicon.vocabulary.words());
+        Ok(Class::from_parts(inside, self.cuts, self.ends))
+    }
+
+    fn enter(&mut self, byte: u8, row: &'a Row, end: u32, accepts: bool) {
+        self.forget_written();
+        self.path.push(byte);
+        self.open.push(Open {
+            row,
+            other: None,
+            end,
+            ends_before: self.ending.len(),
+            other_ends_before: self.other_ending.len(),
+        });
+        if accepts {
+            let depth = self.path.len() as u32;
+            self.ending.push(End { depth, byte: 0 });
+            self.ending_is_written = false;
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(last) = self.open.pop() {
+            self.path.pop();
+            if self.ending.len() > last.ends_before {
+                self.ending.truncate(last.ends_before);
+                self.ending_is_written = false;
+            }
+            self.other_ending.truncate(last.other_ends_before);
+            self.forget_written();
+        }
+    }
+
+    /// What was written holds the byte after each end: that of the last end changes with the step from there.
+    fn forget_written(&mut self) {
+        if self
+            .ending
+            .last()
+            .is_some_and(|end| end.depth as usize == self.path.len())
+        {
+            self.ending_is_written = false;
+        }
+    }
+
+    fn other_row(&self) -> Option<&'a Row> {
+        match (self.open.last(), self.like) {
+            (Some(last), _) => last.other,
+            (None, Some(Like::State(_, row))) => Some(row),
+            _ => None,
+        }
+    }
+
+    /// Whether this terminal and the other could have ended in the same places so far.
+    fn ends_agree(&self) -> bool {
+        let depths = self.ending.iter().map(|end| end.depth);
+        self.ending.len() == self.other_ending.len() && depths.eq(self.other_ending.iter().copied())
+    }
+
+    fn cut(&mut self, node: usize) {
+        let path = std::mem::take(&mut self.path);
+        self.cut_at(node as u32, path.len() as u32 + 1, &path);
+        self.path = path;
+    }
+
+    /// Note the ends on the way to a dead subtree; `path` has at least all bytes but the node's own.
+    fn cut_at(&mut self, node: u32, depth: u32, path: &[u8]) {
+        if self.ending.is_empty() {
+            return;
+        }
+        if !self.ending_is_written {
+            self.ending_is_written = true;
+            self.ends.extend(self.ending.iter().map(|end| End {
+                depth: end.depth,
+                byte: path.get(end.depth as usize).copied().unwrap_or(0),
+            }));
+        }
+        let last_end = self.ends.len() as u32;
+        self.cuts.push(Cut {
+            node,
+            depth,
+            first_end: last_end - self.ending.len() as u32,
+            last_end,
+        });
+    }
+
+    /// Take over the cuts from node `first` up to node `end` of the class that this one is like.
+    fn copy_cuts(&mut self, first: u32, end: u32) {
+        let Some(Like::UpTo(class, _) | Like::State(class, _)) = self.like else {
+            return;
+        };
+        let mut last: Option<(u32, u32, u32)> = None;
+        for (cut, ends) in class.cuts_between(first, end) {
+            let start = match last {
+                Some((first_end, last_end, start)) if (first_end, last_end) == (cut.first_end, cut.last_end) => start,
+                _ => {
+                    let start = self.ends.len() as u32;
+                    self.ends.extend_from_slice(ends);
+                    self.ending_is_written = false;
+                    start
+                }
+            };
+            last = Some((cut.first_end, cut.last_end, start));
+            self.cuts.push(Cut {
+                first_end: start,
+                last_end: start + ends.len() as u32,
+                ..*cut
+            });
+        }
+    }
+}
+
+/// Token ids while they are gathered: listed while they are few.
+enum Inside {
+    List(Vec<u32>),
+    Bits(Vec<u32>),
+}
+
+impl Inside {
+    fn bits_of(set: &TokenSet, words: usize) -> Self {
+        match set {
+            TokenSet::Dense(bits) => Inside::Bits(bits.to_vec()),
+            TokenSet::Sparse(ids) => Inside::Bits(bits_from(ids, words)),
+        }
+    }
+
+    fn add(&mut self, ids: &[u32], words: usize) {
+        match self {
+            Inside::List(list) => {
+                list.extend_from_slice(ids);
+                if list.len() > words {
+                    *self = Inside::Bits(bits_from(list, words));
+                }
+            }
+            Inside::Bits(bits) => ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32)),
+        }
+    }
+
+    fn remove<'i>(&mut self, ids: impl Iterator<Item = &'i u32>) {
+        if let Inside::Bits(bits) = self {
+            ids.for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
+        }
+    }
+
+    fn finish(self, words: usize) -> TokenSet {
+        let mut list = match self {
+            Inside::List(list) => list,
+            Inside::Bits(bits) => {
+                let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
+                if count as usize > words / 2 {
+                    return TokenSet::Dense(bits.into());
+                }
+                (0..32 * words as u32)
+                    .filter(|id| bits[*id as usize / 32] >> (id % 32) & 1 == 1)
+                    .collect()
+            }
+        };
+        list.sort_unstable();
+        list.dedup();
+        if list.len() > words / 2 {
+            return TokenSet::Dense(bits_from(&list, words).into());
+        }
+        TokenSet::Sparse(list.into())
+    }
+}
+
+fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
+    let mut bits = vec![0; words];
+    ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32));
+    bits
+}
