@@ -10,8 +10,8 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat, InvalidSchema
 from formatter_core.format import Lowered, Match
-from formatter_core.limits import Limits
-from formatter_core.schema import Dropped, Whitespace, lower_schema
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage
 from formatter_core.schema.load import read_json
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
@@ -42,6 +42,22 @@ class JsonSchemaFormat:
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
         return Lowered(grammar, value=_load)
+
+    def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
+        """What becomes of each keyword: enforced, annotation, refused or unknown, and why. Printed, it is a table.
+
+        Raises:
+            InvalidSchema: the schema is none.
+            LimitExceeded: within `limits` there is no answer.
+        """
+        return schema_coverage(
+            read_json(self.schema),
+            whitespace=self.whitespace,
+            key_order=self.key_order,
+            string_formats=self.string_formats,
+            registry=None if self.registry is None else read_json(self.registry),
+            limits=limits,
+        )
 
     def _lower(self, limits: Limits, dropped: list[Dropped]) -> Any:
         return lower_schema(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, InvalidSchema
+from formatter_core.errors import InvalidFormat, InvalidSchema, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
 from formatter_core.schema.keywords import known
 from formatter_core.schema.load import Loader
 from formatter_core.schema.lower import lower
@@ -15,7 +16,7 @@ from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Dropped, Refusals
 from formatter_core.schema.whitespace import Whitespace, as_whitespace
 
-__all__ = ["Dropped", "Whitespace", "lower_schema"]
+__all__ = ["Coverage", "CoverageEntry", "Dropped", "Whitespace", "lower_schema", "schema_coverage"]
 
 
 def lower_schema(
@@ -40,17 +41,8 @@ def lower_schema(
         UnsatisfiableSchema: no document satisfies the schema.
         LimitExceeded: within `limits` there is no answer.
     """
-    for name, value, choices in (
-        ("key_order", key_order, ("schema", "any")),
-        ("string_formats", string_formats, ("enforce", "annotate")),
-        ("on_unsupported", on_unsupported, ("error", "warn")),
-    ):
-        if value not in choices:
-            raise InvalidFormat(f"{name} is {value!r}; give one of {', '.join(map(repr, choices))}")
-    if isinstance(schema, dict) and schema and not any(map(known, schema)):
-        raise InvalidSchema(
-            "none of its keys is a keyword of JSON Schema, so it is probably an example; use formats.example(value)"
-        )
+    _check_options(key_order, string_formats, on_unsupported)
+    _check_known(schema)
     refusals = Refusals(lenient=on_unsupported == "warn")
     loader = Loader(schema, limits, registry)
     normalizer = Normalizer(loader, limits, refusals, string_formats == "enforce")
@@ -59,3 +51,46 @@ def lower_schema(
     finally:
         if dropped is not None:
             dropped.extend(refusals.dropped)
+
+
+def schema_coverage(
+    schema: Any,
+    *,
+    whitespace: str | Whitespace = "flexible",
+    key_order: str = "schema",
+    string_formats: str = "enforce",
+    registry: Mapping[str, Any] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Coverage:
+    """What becomes of each keyword of a schema; nothing is refused by an error.
+
+    Raises:
+        InvalidSchema: not a schema.
+        LimitExceeded: within `limits` there is no answer.
+    """
+    refused: list[Dropped] = []
+    options: dict[str, Any] = {"whitespace": whitespace, "key_order": key_order, "string_formats": string_formats}
+    try:
+        lower_schema(schema, on_unsupported="warn", registry=registry, limits=limits, dropped=refused, **options)
+    except UnsupportedSchema as error:
+        refused.append(Dropped(error.pointer, error.keyword, error.reason))
+    except UnsatisfiableSchema:
+        pass
+    return coverage_of(Loader(schema, limits, registry), refused, string_formats == "enforce")
+
+
+def _check_options(key_order: str, string_formats: str, on_unsupported: str) -> None:
+    for name, value, choices in (
+        ("key_order", key_order, ("schema", "any")),
+        ("string_formats", string_formats, ("enforce", "annotate")),
+        ("on_unsupported", on_unsupported, ("error", "warn")),
+    ):
+        if value not in choices:
+            raise InvalidFormat(f"{name} is {value!r}; give one of {', '.join(map(repr, choices))}")
+
+
+def _check_known(schema: Any) -> None:
+    if isinstance(schema, dict) and schema and not any(map(known, schema)):
+        raise InvalidSchema(
+            "none of its keys is a keyword of JSON Schema, so it is probably an example; use formats.example(value)"
+        )

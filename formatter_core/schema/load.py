@@ -157,6 +157,23 @@ class Loader:
         """The resources that have this dynamic anchor."""
         return [resource for resource in self._resources.values() if anchor in resource.dynamic]
 
+    def all_locations(self) -> Iterator[Location]:
+        """The root schema and every schema written inside it, parents first."""
+        stack = [self.root]
+        while stack:
+            literal = stack.pop()
+            if abs(literal) == TRUE:
+                continue
+            location = self.location(literal)
+            yield location
+            below = _subschemas(location.schema, location.pointer)
+            numbers = [
+                self.number(child, pointer, location.resource)
+                for child, pointer in below
+                if isinstance(child, (dict, bool))
+            ]
+            stack.extend(reversed(numbers))
+
     def _find_resource(self, location: Location, keyword: str, uri: str, reference: str) -> Resource:
         if uri not in self._resources and uri in self._registry:
             self._add_resource(self._registry[uri], uri, uri + "#", location.resource.draft)

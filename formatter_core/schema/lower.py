@@ -130,7 +130,7 @@ class _Lowering:
 def _scalars(
     null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
 ) -> Terminal | None:
-    """One terminal for all scalars of a shape: the same object for the same scalars, so that engines compile it once."""
+    """One terminal for all scalars of a shape: the same object for the same scalars, so that engines make it once."""
     found = [string_node(each) for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each)]
     found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]

@@ -14,6 +14,7 @@ from formatter_core.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from formatter_core.formats.json_schema import SchemaWarning, from_json, json_schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import Dropped, Whitespace, lower_schema
 
@@ -426,3 +427,56 @@ def test_hostile_schemas_end_within_limits(schema: object) -> None:
         lower_schema(schema, limits=Limits(work=1_000_000)).check(DEFAULT_LIMITS)
     except FormatterError as error:
         assert isinstance(error, LimitExceeded)
+
+
+def test_coverage_tells_what_became_of_each_keyword() -> None:
+    schema = {
+        "title": "T",
+        "requierd": ["a"],
+        "properties": {"a": {"type": "string", "format": "slug"}, "b/c": {"type": "array", "uniqueItems": True}},
+    }
+    coverage = json_schema(schema).coverage()
+    found = {(entry.pointer, entry.keyword): entry for entry in coverage.entries}
+    assert {key: entry.status for key, entry in found.items()} == {
+        ("", "title"): "annotation",
+        ("", "requierd"): "unknown",
+        ("", "properties"): "enforced",
+        ("/properties/a", "type"): "enforced",
+        ("/properties/a", "format"): "annotation",
+        ("/properties/b~1c", "type"): "enforced",
+        ("/properties/b~1c", "uniqueItems"): "refused",
+    }
+    assert "required" in found["", "requierd"].reason
+    assert coverage.with_status("refused") == (found["/properties/b~1c", "uniqueItems"],)
+    assert len(str(coverage).splitlines()) == 1 + len(coverage.entries)
+
+
+def test_coverage_of_an_older_draft() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1, "items": {"$ref": "#", "type": "null"}}
+    statuses = {(entry.pointer, entry.keyword): entry.status for entry in json_schema(schema).coverage().entries}
+    assert statuses["", "const"] == "unknown"
+    assert statuses["/items", "type"] == "annotation"
+    assert statuses["/items", "$ref"] == "enforced"
+
+
+def test_dropped_keywords_are_warned_about() -> None:
+    made = json_schema({"type": "array", "uniqueItems": True}, on_unsupported="warn")
+    with pytest.warns(SchemaWarning, match="uniqueItems"):
+        made.to_grammar(DEFAULT_LIMITS)
+    assert [entry.keyword for entry in made.coverage().with_status("refused")] == ["uniqueItems"]
+
+
+def test_the_format_goes_to_json_and_back() -> None:
+    made = json_schema({"type": "number", "minimum": 0.1}, whitespace=Whitespace(comma=", "), registry={"x:y": True})
+    assert from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert (
+        made.key()
+        == json_schema(
+            '{"type": "number", "minimum": 0.1}', whitespace=Whitespace(comma=", "), registry={"x:y": True}
+        ).key()
+    )
+    for fault in (3, None, [1]):
+        with pytest.raises(InvalidFormat):
+            json_schema(fault)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchema):
+        json_schema({"minimum": float("nan")})

@@ -1,0 +1,90 @@
+"""The coverage report: what became of each keyword of a schema, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from formatter_core.schema.keywords import ANNOTATIONS, SINCE
+from formatter_core.schema.load import Loader, Location
+from formatter_core.schema.report import Dropped
+from formatter_core.schema.string_formats import KNOWN_FORMATS
+
+__all__ = ["Coverage", "CoverageEntry", "coverage_of"]
+
+#: How alike two words are at least, from 0 to 1, for one to be taken for a slip of the other.
+_ALIKE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageEntry:
+    """One keyword at one place. `status` is "enforced", "annotation", "refused" or "unknown"."""
+
+    pointer: str
+    keyword: str
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What became of each keyword of a schema, in the order of the schema. As a `str` it is a table."""
+
+    entries: tuple[CoverageEntry, ...]
+
+    def with_status(self, status: str) -> tuple[CoverageEntry, ...]:
+        """The entries of one status."""
+        return tuple(entry for entry in self.entries if entry.status == status)
+
+    def __str__(self) -> str:
+        rows = [("place", "keyword", "status", "why")]
+        rows += [(entry.pointer or "#", entry.keyword, entry.status, entry.reason) for entry in self.entries]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines = (
+            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+            for row in rows
+        )
+        return "\n".join(lines)
+
+
+def coverage_of(loader: Loader, refused: Iterable[Dropped], enforce_formats: bool) -> Coverage:
+    """The report on the schema of a loader; `refused` is what lowering could not enforce."""
+    reasons = {(entry.pointer, entry.keyword): entry.reason for entry in refused}
+    entries: list[CoverageEntry] = []
+    for location in loader.all_locations():
+        for keyword in location.schema:
+            reason = reasons.pop((location.pointer, keyword), None)
+            if reason is not None:
+                entries.append(CoverageEntry(location.pointer, keyword, "refused", reason))
+            else:
+                status, why = _status(location, keyword, enforce_formats)
+                entries.append(CoverageEntry(location.pointer, keyword, status, why))
+    entries += [CoverageEntry(pointer, keyword, "refused", why) for (pointer, keyword), why in reasons.items()]
+    return Coverage(tuple(entries))
+
+
+def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[str, str]:
+    draft = location.resource.draft
+    if keyword in ANNOTATIONS or keyword in ("$defs", "definitions"):
+        return "annotation", ""
+    if keyword not in SINCE:
+        near = get_close_matches(keyword, [*SINCE, *ANNOTATIONS], 1, _ALIKE)
+        return "unknown", f"did you mean `{near[0]}`?" if near else ""
+    if draft <= 7 and "$ref" in location.schema and keyword != "$ref":
+        return "annotation", f"draft {draft} ignores what stands beside `$ref`"
+    if SINCE[keyword] > draft:
+        return "unknown", f"draft {draft} does not have it"
+    if keyword == "format" and not enforce_formats:
+        return "annotation", 'string_formats is "annotate"'
+    if keyword == "format" and location.schema[keyword] not in KNOWN_FORMATS:
+        return "annotation", "JSON Schema does not define this format"
+    return "enforced", _without_effect(location.schema, keyword)
+
+
+def _without_effect(schema: dict[str, Any], keyword: str) -> str:
+    """Why an enforced keyword cannot matter, where that is plain."""
+    partners = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+    partner = partners.get(keyword)
+    return f"no effect without `{partner}`" if partner is not None and partner not in schema else ""
