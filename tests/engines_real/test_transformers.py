@@ -18,7 +18,7 @@ from formatter_transformers import create_logits_processor, create_vocabulary  #
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
-from tests.engines_real.transformers_models import TAIL, random_model, trained_tokenizer  # noqa: E402
+from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 
 PROMPTS = ["été", "a much longer prompt, abc", "日本 {", "x"]
 
@@ -299,6 +299,22 @@ class TestEnds:
         processor = create_logits_processor(tokenizer, formats.regex("[a-j]{50}"), model=llama)
         output = llama.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=3, logits_processor=[processor])
         assert processor.results(output)[0].ended == "length"
+
+
+class TestTokenizers:
+    def test_spaces_and_bytes_as_in_llama_2(self) -> None:
+        tokenizer = metaspace_tokenizer()
+        model = random_model("llama", tokenizer)
+        patterns = [r"[a-j ]{10,30}", r"(cafe|été|日本|😀| ){3,9}", r'\{"name": \[[0-9], (a bad|head)\]\}']
+        processor = create_logits_processor(tokenizer, [formats.regex(pattern) for pattern in patterns], model=model)
+        inputs = inputs_of(tokenizer, ["the cab", "a", "{"])
+        output = model.generate(
+            **inputs, do_sample=True, num_return_sequences=10, max_new_tokens=300, logits_processor=[processor]
+        )
+        for row, result in enumerate(processor.results(output)):
+            assert re.fullmatch(patterns[row // 10], result.text)
+            decoded = tokenizer.decode(output[row, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+            assert decoded.lstrip(" ") == result.text.lstrip(" ")
 
 
 class TestReuse:

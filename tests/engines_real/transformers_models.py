@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -46,8 +47,35 @@ def trained_tokenizer(size: int = 500) -> PreTrainedTokenizerFast:
     )
 
 
+def metaspace_tokenizer() -> PreTrainedTokenizerFast:
+    """In the way of Llama 2: spaces are U+2581, one stands before the text, unknown characters are bytes."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    words = ["the", "cab", "jade", "a", "bad", "head", "been", "{", "}", '"name":', "[1,", "2]", "été", "cafe"]
+    lines = [" ".join(random.Random(seed).choices(words, k=8)) for seed in range(200)]
+    trained.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=250, show_progress=False))
+    learned = json.loads(trained.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *learned["vocab"]]
+    merges = [tuple(merge) if isinstance(merge, list) else tuple(merge.split(" ")) for merge in learned["merges"]]
+    vocab = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<s>",
+        padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
 def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Any:
-    """A model of random weights whose logits are `TAIL` wider than the tokenizer, and that ends at two ids."""
+    """A model of random weights whose logits are `TAIL` wider than the tokenizer, and that ends at all end ids."""
     torch.manual_seed(seed)
     width = len(tokenizer) + TAIL
     if kind == "llama":
@@ -79,7 +107,7 @@ def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
             vocab_size=width, n_embd=64, n_layer=2, n_head=4, n_positions=1024, initializer_range=0.2, bos_token_id=0
         )
         model = GPT2LMHeadModel(config)
-    ends = tokenizer.convert_tokens_to_ids(["<|end|>", "<|turn|>"])
-    model.generation_config.eos_token_id = ends
+    turn = tokenizer.get_vocab().get("<|turn|>")
+    model.generation_config.eos_token_id = [end for end in (tokenizer.eos_token_id, turn) if end is not None]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model.eval()
