@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -13,16 +14,28 @@ PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in page.read_text()
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ADAPTERS = {folder.name for folder in (ROOT / "integrations").iterdir()}
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+
+
+def imported(text: str) -> set[str]:
+    """The packages that the code of a page imports, with what our adapters need."""
+    found: set[str] = set()
+    for block in BLOCK.finditer(text):
+        for node in ast.walk(ast.parse(block[1])):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found.update(name.split(".")[0] for name in names)
+    return found | {name.removeprefix("formatter_") for name in found if name in ADAPTERS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = page.read_text(encoding="utf-8")
-    for package in ("transformers", "torch", "pydantic"):
-        if package in text and importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
+    absent = [name for name in sorted(imported(text)) if importlib.util.find_spec(name) is None]
+    if absent:
+        pytest.skip(f"{', '.join(absent)} not installed")
     names: dict[str, object] = {"__name__": page.stem}
     for block in BLOCK.finditer(text):
         line = text[: block.start(1)].count("\n")
