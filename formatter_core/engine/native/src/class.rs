@@ -63,15 +63,9 @@ impl Class {
         Walk::new(lexicon, state, None, meter)?.all(meter)
     }
 
-    /// The class of a state that is like one of class `class` for all strings of at most `length` bytes.
-    pub fn like_short(lexicon: &Lexicon, state: Term, class: &Class, length: u32, meter: &mut Meter) -> Outcome<Self> {
-        Walk::new(lexicon, state, Some(Like::UpTo(class, length)), meter)?.all(meter)
-    }
-
-    /// The class of a state from which most strings lead where they lead from `main`, whose class is `class`.
-    pub fn like_state(lexicon: &Lexicon, state: Term, class: &Class, main: Term, meter: &mut Meter) -> Outcome<Self> {
-        let row = lexicon.row(main, meter)?;
-        Walk::new(lexicon, state, Some(Like::State(class, row)), meter)?.all(meter)
+    /// The class of a state that is like other ones in many places.
+    pub fn like(lexicon: &Lexicon, state: Term, like: Like, meter: &mut Meter) -> Outcome<Self> {
+        Walk::new(lexicon, state, Some(like), meter)?.all(meter)
     }
 
     /// How many bytes are missing at most to a match of this class's `state`, after whatever token that stays inside;

@@ -12,15 +12,13 @@ use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::term::{Term, NOTHING};
 use crate::trie::Vocabulary;
+use crate::walk::Like;
 
 /// Bytes that the automata of one lexicon may take. A lexicon that is half full serves no new grammar.
 const MAXIMUM_BYTES: usize = 512 << 20;
 
 /// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
-
-/// Where only tokens up to this length are the same for two states, a class is worked out from nothing.
-const SHORT_TOKEN: u32 = 4;
 
 /// How many bytes must lead to one state for it to be the main one.
 const MANY_BYTES: u32 = 24;
@@ -205,22 +203,26 @@ impl Lexicon {
         let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
         if uncounted != state {
             let like = self.class(uncounted, meter)?;
-            // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
-            // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
             let slack = like.slack(self, uncounted, meter)?;
-            let length = bytes.saturating_sub(slack.saturating_add(1));
-            if length >= self.vocabulary.longest {
+            if self.vocabulary.longest.saturating_add(slack) < bytes {
                 return Ok(like);
             }
-            if length >= SHORT_TOKEN {
-                return Ok(Arc::new(Class::like_short(self, state, &like, length, meter)?));
-            }
+            let row = self.row(uncounted, meter)?;
+            let class = &like;
+            let like = Like::Uncounted {
+                class,
+                row,
+                slack,
+                bytes,
+            };
+            return Ok(Arc::new(Class::like(self, state, like, meter)?));
         }
         // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
         if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
             if self.row(main, meter)?.main_target() == Some(main) {
                 let like = self.class(main, meter)?;
-                return Ok(Arc::new(Class::like_state(self, state, &like, main, meter)?));
+                let like = Like::State(&like, self.row(main, meter)?);
+                return Ok(Arc::new(Class::like(self, state, like, meter)?));
             }
         }
         Ok(Arc::new(Class::new(self, state, meter)?))

@@ -1,18 +1,32 @@
 //! A walk over the vocabulary's trie along an automaton, which gathers a class.
 
 use crate::class::{Class, Cut, End, TokenSet};
-use crate::hash::FastSet;
-use crate::lexicon::{Lexicon, Row};
+use crate::hash::{FastMap, FastSet};
+use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
+use crate::trie::Node;
 
 /// A class to begin with; what is the same in both is not walked again.
 #[derive(Clone, Copy)]
 pub enum Like<'a> {
-    /// The same for all strings of at most so many bytes.
-    UpTo(&'a Class, u32),
+    /// The class of the term without counts, its moves, its slack; and how many bytes leave all counts usable.
+    Uncounted {
+        class: &'a Class,
+        row: &'a Row,
+        slack: u32,
+        bytes: u32,
+    },
     /// The same wherever the walk meets a state that is met from this row too.
     State(&'a Class, &'a Row),
+}
+
+impl<'a> Like<'a> {
+    fn class(&self) -> &'a Class {
+        match self {
+            Like::Uncounted { class, .. } | Like::State(class, _) => class,
+        }
+    }
 }
 
 /// A node on the way to the current one.
@@ -44,6 +58,8 @@ pub struct Walk<'a> {
     /// The states that were met, where they are asked for.
     pub states: Option<FastSet<Term>>,
     last_state: Term,
+    /// What is known of states without their counts.
+    uncounted: FastMap<Term, (Term, u32)>,
     visited: usize,
 }
 
@@ -60,13 +76,14 @@ impl<'a> Walk<'a> {
             other_ending: Vec::new(),
             inside: match like {
                 None => Inside::List(Vec::new()),
-                Some(Like::UpTo(class, _) | Like::State(class, _)) => Inside::bits_of(&class.inside, words),
+                Some(like) => Inside::bits_of(&like.class().inside, words),
             },
             cuts: Vec::new(),
             ends: Vec::new(),
             like,
             states: None,
             last_state: NOTHING,
+            uncounted: FastMap::default(),
             visited: 0,
         })
     }
@@ -88,11 +105,6 @@ impl<'a> Walk<'a> {
                 self.leave();
             }
             let node = nodes[index];
-            if matches!(self.like, Some(Like::UpTo(_, length)) if u32::from(node.longest) <= length) {
-                self.copy_cuts(index as u32, node.end);
-                index = node.end as usize;
-                continue;
-            }
             self.visited += 1;
             let row = self.open.last().map_or(self.first_row, |last| last.row);
             let step = row.step(node.byte);
@@ -100,7 +112,7 @@ impl<'a> Walk<'a> {
                 .other_row()
                 .map(|row| row.step(node.byte))
                 .filter(|step| step.state != NOTHING);
-            if other.is_some_and(|other| other.state == step.state) && self.ends_agree() {
+            if self.is_alike(&node, step, other, meter)? {
                 self.copy_cuts(index as u32, node.end);
                 index = node.end as usize;
                 continue;
@@ -219,9 +231,43 @@ impl<'a> Walk<'a> {
     fn other_row(&self) -> Option<&'a Row> {
         match (self.open.last(), self.like) {
             (Some(last), _) => last.other,
-            (None, Some(Like::State(_, row))) => Some(row),
-            _ => None,
+            (None, Some(Like::State(_, row) | Like::Uncounted { row, .. })) => Some(row),
+            (None, None) => None,
         }
+    }
+
+    /// Whether everything below a node is the same from this state and from the other one.
+    fn is_alike(&mut self, node: &Node, step: Step, other: Option<Step>, meter: &mut Meter) -> Outcome<bool> {
+        let Some(other) = other else {
+            return Ok(false);
+        };
+        if other.state == step.state {
+            return Ok(self.ends_agree());
+        }
+        let Some(Like::Uncounted { slack, bytes, .. }) = self.like else {
+            return Ok(false);
+        };
+        if node.longest == u16::MAX {
+            return Ok(false);
+        }
+        // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
+        // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
+        let longest = u32::from(node.longest);
+        if longest.saturating_add(slack) < bytes {
+            return Ok(true);
+        }
+        if step.state == NOTHING || !self.ends_agree() {
+            return Ok(false);
+        }
+        let (uncounted, bytes) = match self.uncounted.get(&step.state) {
+            Some(known) => *known,
+            None => {
+                let found = self.lexicon.derivatives().uncounted(step.state, meter)?;
+                *self.uncounted.entry(step.state).or_insert(found)
+            }
+        };
+        let rest = longest - self.path.len() as u32 - 1;
+        Ok(uncounted == other.state && rest.saturating_add(slack) < bytes)
     }
 
     /// Whether this terminal and the other could have ended in the same places so far.
@@ -259,7 +305,7 @@ impl<'a> Walk<'a> {
 
     /// Take over the cuts from node `first` up to node `end` of the class that this one is like.
     fn copy_cuts(&mut self, first: u32, end: u32) {
-        let Some(Like::UpTo(class, _) | Like::State(class, _)) = self.like else {
+        let Some(class) = self.like.map(|like| like.class()) else {
             return;
         };
         let mut last: Option<(u32, u32, u32)> = None;
