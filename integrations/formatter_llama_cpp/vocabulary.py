@@ -1,0 +1,49 @@
+"""The tokens of a loaded model as a `Vocabulary`, read once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from formatter_core import Compiler, Vocabulary
+from formatter_llama_cpp import _compat
+
+__all__ = ["compiler_for", "create_vocabulary"]
+
+_compilers: WeakKeyDictionary[Any, dict[tuple[int, ...] | None, Compiler]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
+    """The vocabulary of a loaded model; made once for each `Llama` object.
+
+    Args:
+        llama: a `llama_cpp.Llama`, which holds tokenizer and model.
+        model: not needed; it is there because the adapters of other engines take it.
+        end_ids: the ids that end an output, in place of all those at which llama.cpp ends one (`is_eog`).
+
+    Raises:
+        InvalidVocabulary: no id ends an output.
+        UnsupportedEngineVersion: llama-cpp-python is too old.
+    """
+    return compiler_for(llama, end_ids=end_ids).vocabulary
+
+
+def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compiler:
+    """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
+    key = None if end_ids is None else tuple(sorted(set(end_ids)))
+    with _lock:
+        compilers = _compilers.setdefault(llama, {})
+        if key not in compilers:
+            compilers[key] = Compiler(_read(llama, key))
+        return compilers[key]
+
+
+def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:
+    ids = range(_compat.size(llama))
+    is_special, is_end, piece = _compat.is_special(llama), _compat.is_end(llama), _compat.piece(llama)
+    tokens = [None if is_special(token_id) else piece(token_id) or None for token_id in ids]
+    ends = [token_id for token_id in ids if is_end(token_id)] if end_ids is None else end_ids
+    return Vocabulary(tokens, ends)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Build llama-cpp-python from source, once, and install it into an environment.
+
+    python scripts/build_llama_cpp.py --cache FOLDER --python ENVIRONMENT/bin/python
+
+PyPI holds sources only, and pip builds much that the Python package never loads. This builds the one target that it
+does load, with no instruction that is special to this machine's processor, keeps the libraries in a subfolder of the
+cache that is named by a hash of how they were made, installs the Python part without building, and puts the libraries
+where it looks for them. About three minutes of one processor the first time, some seconds later on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+VERSION = "0.3.36"
+OPTIONS = [
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DGGML_NATIVE=OFF",
+    "-DGGML_OPENMP=OFF",
+    "-DLLAVA_BUILD=OFF",
+    "-DSKBUILD_STATE=wheel",
+]
+TOOLS = ["cmake>=3.21", "ninja"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--cache", type=Path, required=True, help="the folder that keeps what was built")
+    parser.add_argument("--python", type=Path, required=True, help="the interpreter of the environment to install into")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many compilers run at a time")
+    options = parser.parse_args(arguments)
+    python = str(options.python)
+    built = libraries(options.cache.absolute(), python, options.jobs)
+    # No libraries are built here: the package's own build is switched off.
+    without = {**os.environ, "CMAKE_ARGS": "-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF"}
+    sdist = str(next(built.glob("*.tar.gz")))
+    run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", sdist], env=without)
+    where = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    packages = Path(subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout.strip())
+    target = packages / "llama_cpp" / "lib"
+    target.mkdir(exist_ok=True)
+    for library in (built / "lib").iterdir():
+        shutil.copy2(library, target / library.name, follow_symlinks=False)
+    run([python, "-c", "import llama_cpp; llama_cpp.llama_max_devices()"])
+    return 0
+
+
+def libraries(cache: Path, python: str, jobs: int) -> Path:
+    """The folder with the sources and the built libraries; made where it is absent."""
+    content = repr((VERSION, OPTIONS, sysconfig.get_platform(), platform.machine()))
+    folder = cache / f"llama-cpp-{VERSION}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    if (folder / "complete").exists():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as made:
+        work = Path(made)
+        fetch = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python"]
+        run([*fetch, f"llama-cpp-python=={VERSION}", "--dest", made])
+        sdist = next(work.glob("*.tar.gz"))
+        with tarfile.open(sdist) as archive:
+            archive.extractall(work / "source")  # what it holds is about to be run anyway
+        source = next((work / "source").iterdir())
+        environment = tools(work, python)
+        generate = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(work / "build"), *OPTIONS]
+        run([*generate, f"-DSKBUILD_PLATLIB_DIR={work / 'unused'}"], env=environment)
+        run(["ninja", "-j", str(jobs), "-C", str(work / "build"), "llama"], env=environment)
+        whole = work / "whole"
+        (whole / "lib").mkdir(parents=True)
+        for library in (work / "build").rglob("lib*.so*"):
+            shutil.copy2(library, whole / "lib" / library.name, follow_symlinks=False)
+        shutil.copy2(sdist, whole)
+        (whole / "complete").write_text(content)
+        shutil.rmtree(folder, ignore_errors=True)
+        whole.replace(folder)
+    return folder
+
+
+def tools(work: Path, python: str) -> dict[str, str]:
+    """Variables with which cmake and ninja are found; they are installed aside where the machine has none."""
+    if shutil.which("cmake") and shutil.which("ninja"):
+        return dict(os.environ)
+    run([python, "-m", "pip", "install", "--quiet", "--target", str(work / "tools"), *TOOLS])
+    path = os.pathsep.join([str(work / "tools" / "bin"), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(work / "tools")}
+
+
+def run(words: Sequence[str], env: dict[str, str] | None = None) -> None:
+    if subprocess.run(list(words), env=env, check=False).returncode:
+        sys.exit(f"this failed: {' '.join(words)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
