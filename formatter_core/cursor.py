@@ -53,6 +53,16 @@ class Cursor:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
             self.error = error
 
+    def append(self, token_ids: Sequence[int]) -> None:
+        """Go on with ids that come after those kept: `follow` without a look at the whole output."""
+        new = [int(token_id) for token_id in token_ids]
+        self._kept += new
+        if self.error is None:
+            try:
+                self._accept(new)
+            except Exception as error:  # noqa: BLE001 - as above
+                self.error = error
+
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
         if self.error is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Compiler, bitmask
+from formatter_core import Compiler, Formatter, bitmask
 from formatter_core.cursor import Cursor
 from formatter_core.errors import FormatterError, UnsupportedFormat
 from formatter_vllm import _compat
@@ -18,6 +18,9 @@ from formatter_vllm.requests import read_format
 __all__ = ["Constraint", "Constraints"]
 
 logger = logging.getLogger("formatter_vllm")
+
+#: How many ids at the end of the known output are compared.
+_LATEST = 16
 
 
 class Constraint:
@@ -34,6 +37,7 @@ class Constraint:
         self.is_reported = False
         self._cursor = cursor
         self._known = 0
+        self._latest: list[int] = []
 
     @property
     def known(self) -> int:
@@ -46,9 +50,22 @@ class Constraint:
         return b"" if self._cursor is None else self._cursor.formatter.bytes
 
     def follow(self, token_ids: Sequence[int]) -> None:
-        """Bring the state in step with the whole output so far."""
-        self._known = len(token_ids)
-        self._guarded(lambda cursor: cursor.follow(token_ids))
+        """Bring the state in step with the whole output so far.
+
+        An output grows at its end, or shrinks, or begins anew; that the known part is the same is seen by its length
+        and its latest ids, so that a step costs no more late in a long output than early.
+        """
+        known = self._known
+        if list(token_ids[max(known - _LATEST, 0) : known]) == self._latest:
+            self._guarded(lambda cursor: cursor.append(token_ids[known:]))
+        else:
+            self._guarded(lambda cursor: cursor.follow(token_ids))
+        self._known, self._latest = len(token_ids), list(token_ids[-_LATEST:])
+
+    @property
+    def formatter(self) -> Formatter | None:
+        """The state, for masks of many requests at once; None where nothing but the end is offered."""
+        return None if self._cursor is None or self._cursor.error is not None else self._cursor.formatter
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """Write the mask of the next token."""

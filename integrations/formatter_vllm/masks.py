@@ -32,15 +32,26 @@ def mask_rows(
         vocabulary_size: how many ids the vocabulary has.
         drafts: the draft ids of a request by its first row; their rows follow it.
     """
-    drafts = drafts or {}
     bits = bitmask.allocate(len(rows), max(logits.shape[1], vocabulary_size), fill="all")
-    bitmask.fill_batch([None if row in drafts else constraint for row, constraint in enumerate(rows)], bits)
-    for first, ids in drafts.items():
-        constraint = rows[first]
-        if constraint is not None:
-            constraint.fill_drafts(ids, bits[first : first + len(ids) + 1])
+    _fill(bits, rows, drafts or {})
     torch_bitmask.apply_inplace(logits, bits)
     _end_where_nothing_is_left(logits, rows, bits)
+
+
+def _fill(bits: NDArray[np.int32], rows: Sequence[Constraint | None], drafts: Mapping[int, Sequence[int]]) -> None:
+    alone = [None if constraint is None or row in drafts else constraint for row, constraint in enumerate(rows)]
+    one_by_one = [(row, constraint) for row, constraint in enumerate(alone) if constraint and not constraint.formatter]
+    try:
+        bitmask.fill_batch([constraint and constraint.formatter for constraint in alone], bits)
+    except Exception:  # noqa: BLE001 - found again, and kept by the constraint that it came from
+        one_by_one = [(row, constraint) for row, constraint in enumerate(alone) if constraint]
+        bits[[row for row, constraint in enumerate(alone) if constraint is None]] = -1
+    for row, constraint in one_by_one:
+        constraint.fill_bitmask(bits[row])
+    for first, ids in drafts.items():
+        constraint_of_drafts = rows[first]
+        if constraint_of_drafts is not None:
+            constraint_of_drafts.fill_drafts(ids, bits[first : first + len(ids) + 1])
 
 
 def end_rows(logits: torch.Tensor, rows: Sequence[Constraint | None], drafts: Mapping[int, Sequence[int]]) -> None:

@@ -156,6 +156,21 @@ class TestBatches:
             runner.step([], waiting)
         assert re.fullmatch(WORD, engine.text(request))
 
+    def test_an_output_that_is_another_one_of_the_same_length(self, any_vllm, tokenizer) -> None:
+        engine = engine_of(tokenizer)
+        runner = engine.batch()
+        request = engine.request(formats.regex("a{40}|b{40}"))
+        waiting = [request]
+        runner.step([], waiting)
+        letter = {97: "b", 98: "a"}[ord(engine.text(request)[0])]
+        other = [engine.tokenizer.token_to_id(letter)] * 30
+        request.output[:] = other[:20]
+        runner.step([], waiting)
+        request.output[:] = other
+        while not request.is_done:
+            runner.step([], waiting)
+        assert engine.text(request) == letter * 40
+
     def test_calls_that_no_token_follows_change_nothing(self, any_vllm, tokenizer) -> None:
         engine = engine_of(tokenizer)
         runner = engine.batch()
