@@ -44,9 +44,8 @@ Ranges = tuple[tuple[int, int], ...]
 QUOTE = Bytes(b'"')
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t"}
+#: Where beginnings are shared, alternatives nest so deep at most.
 _TRIE_DEPTH = 12
-#: As many characters of a name nest in each other; longer stretches are halved.
-_NESTED = 12
 
 
 def has_spelling(text: str) -> bool:
@@ -130,79 +129,13 @@ def _trie(texts: list[tuple[Node, ...]], start: int, depth: int) -> Node:
     return _sequence((*texts[0][start:end], Choice(tuple(tails))))
 
 
-def not_in(names: Iterable[str]) -> Node:
-    """Every text that is none of `names`, in every spelling, without quotes.
+def not_in(texts: Iterable[str]) -> Node:
+    """Every text that is none of `texts`, in every spelling, without quotes.
 
-    A text leaves a trie of the names at some place: it ends where no name ends, or goes on with a character that no
-    name has there. The places along a path are halved again and again, so that nesting stays logarithmic and the size
-    near linear in the names' total length.
+    A difference of two automata: written out as a node it would take a class of other characters for each character.
     """
-    root = _Trie()
-    for name in names:
-        place = root
-        for char in name:
-            child = place.get(char)
-            if child is None:
-                child = place[char] = _Trie()
-            place = child
-        place[""] = _Trie()
-    return FREE_BODY if not root else _departures(root)
-
-
-class _Trie(dict[str, "_Trie"]):
-    """Children by character; the key "" marks the end of a name."""
-
-
-def _departures(root: _Trie) -> Node:
-    path: list[tuple[str, _Trie]] = [("", root)]
-    sizes = _sizes(root)
-    place = root
-    while any(char for char in place):
-        char = max((char for char in place if char), key=lambda key: sizes[id(place[key])])
-        place = place[char]
-        path.append((char, place))
-    return _halved(path, 0, len(path))
-
-
-def _sizes(root: _Trie) -> dict[int, int]:
-    order: list[_Trie] = [root]
-    for place in order:
-        order.extend(place.values())
-    sizes: dict[int, int] = {}
-    for place in reversed(order):
-        sizes[id(place)] = 1 + sum(sizes[id(child)] for child in place.values())
-    return sizes
-
-
-def _halved(path: list[tuple[str, _Trie]], start: int, end: int) -> Node:
-    if end - start > _NESTED:
-        middle = (start + end) // 2
-        prefix = tuple(spell_char(char) for char, _ in path[start + 1 : middle + 1])
-        return Choice((_halved(path, start, middle), Sequence((*prefix, _halved(path, middle, end)))))
-    node: Node | None = None
-    for index in range(end - 1, start - 1, -1):
-        place = path[index][1]
-        heavy = path[index + 1][0] if index + 1 < len(path) else ""
-        options: list[Node] = [] if "" in place else [EMPTY]
-        options.append(_other_chars(frozenset(char for char in place if char)))
-        for char, child in place.items():
-            if char and char != heavy:
-                options.append(Sequence((spell_char(char), _departures(child))))
-        if node is not None:
-            options.append(Sequence((spell_char(heavy), node)))
-        node = _choice(options)
-    return node or EMPTY
-
-
-@lru_cache(maxsize=4096)
-def _other_chars(known: frozenset[str]) -> Node:
-    """A text that begins with none of these characters, but with some character."""
-    others: list[tuple[int, int]] = []
-    low = 0
-    for code in sorted(map(ord, known)):
-        others.append((low, code - 1))
-        low = code + 1
-    return Sequence((spell_chars(Chars.of([*others, (low, 0x10FFFF)]).ranges), FREE_BODY))
+    listed = [[spell_char(char) for char in text] for text in texts]
+    return Intersection((FREE_BODY, Complement(words(listed)))) if listed else FREE_BODY
 
 
 def _hex(low: int, high: int) -> list[Node]:

@@ -65,7 +65,7 @@ def test_other_names(names: list[str], name: str, data: st.DataObject) -> None:
         assert Automaton(words(quoted(each) for each in names)).matches(f'"{body}"'.encode()) == (name in names)
 
 
-def test_long_names_stay_shallow_and_small() -> None:
+def test_long_names_stay_shallow() -> None:
     names = ["x" * length for length in range(1, 300)] + ["a" * 2000]
     automaton = Automaton(not_in(names))
     assert not automaton.matches(b"x" * 299)
