@@ -1,0 +1,83 @@
+"""Runs one test for each planted fault, and all of these tests without any; prints what came of it as JSON.
+
+Each run is a child of one process that has imported everything, so that a run costs little and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from formatter_core.engine.native import NativeEngine
+from tests.sabotage.plants import PLANTS, Plant
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Seconds after which a run counts as hanging.
+LONGEST = 60
+
+
+class Outcomes:
+    """A pytest plugin that counts."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome == "skipped":
+            self.counts[report.outcome] += 1
+        if report.outcome == "failed":
+            self.counts["errors"] += report.when != "call"
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.counts["errors"] += report.outcome == "failed"
+
+
+def outcomes(tests: Sequence[str], plant: Plant | None) -> dict[str, object]:
+    """Run tests in a child process, with a fault or without."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        signal.alarm(LONGEST)
+        seen = Outcomes()
+        if plant is not None:
+            plant.apply(pytest.MonkeyPatch())
+        pytest.main([*tests, "-q", "-p", "no:cacheprovider", "--tb=no", f"--rootdir={ROOT}"], plugins=[seen])
+        with os.fdopen(writing, "w") as file:
+            json.dump({**seen.counts, "which": seen.failed}, file)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        told = file.read()
+    os.waitpid(child, 0)
+    return json.loads(told) if told else {"hung or crashed": 1, "which": tests}
+
+
+def is_there(name: str) -> bool:
+    return NativeEngine.available() if name == "native engine" else importlib.util.find_spec(name) is not None
+
+
+def main() -> None:
+    os.chdir(ROOT)
+    plants = [plant for plant in PLANTS if is_there(plant.needs)]
+    for name in ("torch", "tokenizers", "hypothesis", "kbnf"):
+        if is_there(name):
+            importlib.import_module(name)
+    found: dict[str, object] = {plant.name: outcomes([plant.test], plant) for plant in plants}
+    found[""] = outcomes(sorted({plant.test for plant in plants}), None)
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
