@@ -44,9 +44,12 @@ _PATTERN_WEIGHT = 100_000
 #: Steps of `Limits.work` for each letter of a pattern, which the package takes some 4 µs to make deterministic. When
 #: they are used up, the rest becomes rules over single characters.
 _WORK_PER_LETTER = 40
-#: The largest weight of a node in a row, and of one in a choice, that is put into one pattern with its neighbours:
-#: a copy of a large automaton for each place costs more than it saves. And of what is put together.
-_NEIGHBOUR_WEIGHT = 40
+#: The largest weight of a node in a row that is put into one pattern with its neighbours: fewer terminals are faster,
+#: but each place gets a copy. So less is copied once so many letters were spent.
+_NEIGHBOUR_WEIGHT = 1_000
+_SPARING_NEIGHBOUR_WEIGHT = 40
+_SPARING_FROM = 50_000
+#: The same in a choice; and the largest weight of what is put together.
 _ALTERNATIVE_WEIGHT = 2_000
 _JOINED_WEIGHT = 20_000
 #: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
@@ -80,7 +83,7 @@ class _Lowering:
         self._refused = refused
         self._regular = RegularNodes(grammar, limits, work)
         self._automata: dict[Node, Automaton] = {}
-        self._letters_left = limits.work // _WORK_PER_LETTER
+        self._letters = 0  # of all patterns so far
         self._patterns: set[str] = set()
         self._productions = Productions(work)
         self._symbols: dict[int, Symbol | None] = {}
@@ -195,9 +198,9 @@ class _Lowering:
         if pattern is None:
             return []
         if pattern not in self._patterns:
-            if weight > self._letters_left:
+            if (self._letters + weight) * _WORK_PER_LETTER > self._limits.work:
                 return None
-            self._letters_left -= weight
+            self._letters += weight
             self._patterns.add(pattern)
         return None if pattern in self._refused else [Regex(pattern)]
 
@@ -273,9 +276,11 @@ class _Lowering:
     def _sequence(self, node: Sequence) -> list[Production]:
         items: list[_Item] = []
         regular: list[Node] = []
+        sparing = self._letters > _SPARING_FROM
+        heaviest = _SPARING_NEIGHBOUR_WEIGHT if sparing else _NEIGHBOUR_WEIGHT
         for item in self._flat(node):
             shape = self._regular.shape(item)
-            if shape is not None and shape.weight <= _NEIGHBOUR_WEIGHT:
+            if shape is not None and shape.weight <= heaviest:
                 regular.append(item)
                 continue
             items.extend(self._regular_items(regular))

@@ -46,9 +46,9 @@ VERSION = "0.4.2"
 BYTE_END = 256
 BYTE_SPECIALS = frozenset(range(257, 262))
 
-#: The package also complains about lead bytes that no token has. This token has them all, and as it begins with a
-#: byte that begins no letter it is never even tried.
-_FILLER = bytes(range(0xC0, 0xF8))
+#: The package also complains about bytes that no token has. This token has them all, and as it begins with a byte
+#: that begins no letter it is never even tried.
+_FILLER = bytes((0xC0, *range(1, 0xF8)))
 
 _T = TypeVar("_T")
 
@@ -104,8 +104,8 @@ def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
 class TokenTable:
     """The package's vocabulary: token ids, then the sentinel, then a filler.
 
-    Of ids with the same bytes it is told the first, because it writes complaints about others to the standard error
-    stream; `firsts` and `others` are parallel arrays of ids.
+    Of ids with the same bytes it is told the first, because it logs complaints about others; `firsts` and `others`
+    are parallel arrays of ids.
     """
 
     native: Any
