@@ -32,7 +32,7 @@ class Automaton:
     Args:
         node: what may stand in a `Terminal`, or a `Terminal`.
         limits: `states` bounds the states built and those looked through to decide emptiness, `work` the steps of
-            building one state, `depth` the nesting of the node.
+            building all of them, `depth` the nesting of the node.
 
     Raises:
         LimitExceeded: the node is past a limit. Also raised later, by the call that builds one state too many.
@@ -147,7 +147,6 @@ class Automaton:
         with self._lock:
             row = self._rows[state]
             if row is None:
-                self._terms.work = 0
                 row = array("i", bytes(4 * 256))
                 for low, high, term in self._terms.moves(self._states[state]):
                     target = self._number(term)

@@ -42,6 +42,10 @@ _LITERAL, _CHARACTER, _SUBSTRING, _CAT, _ALT, _REPEAT, _AND, _NOT, _SHORTEST, _C
 _UNKNOWN = -1
 # Literals are compared by their rest only when that is short: equal ends share states, long ones are never copied.
 _SHARED_LITERAL = 64
+# One step here takes a few microseconds, a step of `Limits.work` well under one.
+_COST = 4
+# Terms that no state is made of: parts, and products looked through for emptiness.
+_TERMS_PER_STATE = 4
 
 
 class Terms:
@@ -50,7 +54,7 @@ class Terms:
     Attributes:
         nullable: by term, whether the empty string is in its language.
         minimum: by term, the length in bytes of its shortest string, or -1 where only a search could tell.
-        work: elementary steps so far; the owner resets it.
+        work: elementary steps so far, bounded by `Limits.work`.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -207,7 +211,10 @@ class Terms:
     def _intern(self, key: tuple[Any, ...], nullable: bool, minimum: int) -> int:
         term = self._index.get(key)
         if term is None:
-            term = self._index[key] = len(self._keys)
+            term = len(self._keys)
+            if term > _TERMS_PER_STATE * self._limits.states:
+                raise LimitExceeded("states", self._limits.states, "a terminal")
+            self._index[key] = term
             self._keys.append(key)
             self.nullable.append(nullable)
             self.minimum.append(minimum)
@@ -415,7 +422,7 @@ class Terms:
     # --- limits ------------------------------------------------------------------------------------------------
 
     def _spend(self, steps: int) -> None:
-        self.work += steps
+        self.work += steps * _COST
         if self.work > self._limits.work:
             raise LimitExceeded("work", self._limits.work, "a terminal")
 

@@ -113,7 +113,7 @@ def test_end_ids_and_ids_out_of_range_are_never_allowed() -> None:
 def test_faults_are_named() -> None:
     with pytest.raises(InvalidGrammar):
         start(NOTHING)
-    small = Limits(work=100)
+    small = Limits(work=1000)
     state = start(Choice((Sequence((Bytes(b"a"), Reference("s"))), Bytes(b"a"))), small)
     with pytest.raises(LimitExceeded):
         state.accept_bytes(b"a" * 1000)

@@ -267,7 +267,7 @@ def test_people_are_told_what_is_expected_and_where() -> None:
 
 
 def test_left_recursion_and_nesting_are_linear() -> None:
-    steps = Limits(work=200)
+    steps = Limits(work=2000)
     left = Recognizer(grammar(alt(seq(S, Bytes(b","), T), T), t=Terminal(Repeat(A, 1))), steps)
     assert accepts(left, b",".join([b"aa"] * 3000))
     nested = Recognizer(grammar(alt(seq(Bytes(b"("), S, Bytes(b")")), EMPTY)), steps)
@@ -279,9 +279,9 @@ def test_left_recursion_and_nesting_are_linear() -> None:
 def test_one_step_is_bounded_by_limits() -> None:
     many = grammar(Choice(tuple(seq(A, Bytes(b"%d" % n)) for n in range(500))))
     with pytest.raises(LimitExceeded) as error:
-        Recognizer(many, Limits(work=300))
+        Recognizer(many, Limits(work=3000))
     assert error.value.limit == "work"
-    right = Recognizer(grammar(alt(seq(A, S), A)), Limits(work=100))
+    right = Recognizer(grammar(alt(seq(A, S), A)), Limits(work=1000))
     with pytest.raises(LimitExceeded):
         all(right.push(ord("a")) for _ in range(1000))
     length = right.length
