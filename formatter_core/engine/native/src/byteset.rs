@@ -1,4 +1,4 @@
-//! A set of byte values.
+//! Sets of byte values: exact, and in one word by the kinds of bytes that text is made of.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ByteSet([u64; 4]);
@@ -50,5 +50,71 @@ impl ByteSet {
             }
         }
         ranges
+    }
+}
+
+/// The first byte of every kind: bytes between two of these are of one kind. Marks stand alone, letters and digits
+/// together, but for those of hexadecimal numbers; the bytes of longer characters stand as UTF-8 tells them apart.
+const KIND_STARTS: [u8; 62] = [
+    0x00, 0x09, 0x0a, 0x0b, 0x0d, 0x0e, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c,
+    0x2d, 0x2e, 0x2f, 0x30, 0x31, 0x3a, 0x3b, 0x3c, 0x3d, 0x3e, 0x3f, 0x40, 0x41, 0x47, 0x5b, 0x5c, 0x5d, 0x5e, 0x5f,
+    0x60, 0x61, 0x67, 0x7b, 0x7c, 0x7d, 0x7e, 0x7f, 0x80, 0x90, 0xa0, 0xc0, 0xc2, 0xc3, 0xe0, 0xe1, 0xe2, 0xed, 0xee,
+    0xf0, 0xf1, 0xf4, 0xf5, 0xff,
+];
+
+const KIND_OF: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut kind = 0;
+    let mut byte = 0;
+    while byte < 256 {
+        if kind + 1 < KIND_STARTS.len() && KIND_STARTS[kind + 1] as usize == byte {
+            kind += 1;
+        }
+        kinds[byte] = kind as u8;
+        byte += 1;
+    }
+    kinds
+};
+
+/// A set of bytes as the kinds that occur in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u64);
+
+impl Kinds {
+    pub fn of(byte: u8) -> Self {
+        Kinds(1 << KIND_OF[usize::from(byte)])
+    }
+
+    /// The kinds of which `set` holds every byte.
+    pub fn within(set: &ByteSet) -> Self {
+        let outside = (0..=255).filter(|byte| !set.contains(*byte));
+        Kinds(!outside.fold(0, |kinds, byte| kinds | Kinds::of(byte).0))
+    }
+
+    pub fn union(self, other: Kinds) -> Self {
+        Kinds(self.0 | other.0)
+    }
+
+    #[inline]
+    pub fn is_within(self, other: Kinds) -> bool {
+        self.0 & !other.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_never_more_than_the_set() {
+        let mut set = ByteSet::range(b'a', b'z');
+        let kinds = Kinds::within(&set);
+        assert!(Kinds::of(b'b').union(Kinds::of(b'q')).is_within(kinds));
+        assert!(
+            !Kinds::of(b'A').is_within(kinds) && !Kinds::of(0).is_within(kinds) && !Kinds::of(255).is_within(kinds)
+        );
+        set = ByteSet::range(b'a', b'y');
+        assert!(!Kinds::of(b'q').is_within(Kinds::within(&set)));
+        assert_eq!(set.ranges(), [(b'a', b'y')]);
     }
 }

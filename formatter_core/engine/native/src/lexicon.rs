@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::byteset::ByteSet;
+use crate::byteset::{ByteSet, Kinds};
 use crate::class::Class;
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
@@ -37,13 +37,14 @@ pub struct Row {
     entries: Box<[u64]>,
     /// The entry of each byte, where there are many.
     index: Option<Box<[u8; 256]>>,
+    stays: Kinds,
 }
 
 /// Up to how many entries are searched one by one.
 const FEW_ENTRIES: usize = 4;
 
 impl Row {
-    fn new(entries: Vec<u64>) -> Self {
+    fn new(state: Term, entries: Vec<u64>) -> Self {
         let index = (entries.len() > FEW_ENTRIES).then(|| {
             let mut index = Box::new([0; 256]);
             for (number, entry) in entries.iter().enumerate() {
@@ -51,10 +52,23 @@ impl Row {
             }
             index
         });
-        Row {
+        let mut row = Row {
             entries: entries.into(),
             index,
+            stays: Kinds::default(),
+        };
+        let mut own = ByteSet::default();
+        for (low, high, _) in row.live().filter(|(_, _, step)| step.state == state) {
+            own.insert_range(low, high);
         }
+        row.stays = Kinds::within(&own);
+        row
+    }
+
+    /// Bytes with which the state leads to itself.
+    #[inline]
+    pub fn stays(&self) -> Kinds {
+        self.stays
     }
 
     #[inline]
@@ -277,7 +291,7 @@ impl Lexicon {
         if next < 256 {
             entries.push(u64::from(next) << 32);
         }
-        Ok(slot.get_or_init(|| Row::new(entries)))
+        Ok(slot.get_or_init(|| Row::new(state, entries)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Byte strings and their ids as a trie in preorder.
 
+use crate::byteset::Kinds;
+
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
 #[derive(Clone, Copy)]
 pub struct Node {
@@ -11,6 +13,8 @@ pub struct Node {
     pub byte: u8,
     /// Whether a key ends here.
     ends_key: bool,
+    /// The bytes that occur below.
+    pub below: Kinds,
     /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
     pub longest: u16,
 }
@@ -47,6 +51,7 @@ impl Trie {
                         byte,
                         ends_key: false,
                         longest: 0,
+                        below: Kinds::default(),
                     });
                 }
                 if let Some(last) = nodes.last_mut() {
@@ -88,6 +93,16 @@ impl Trie {
         (self.nodes[node].key as usize..last).map(|key| self.ids_of_key(key))
     }
 
+    /// The ids of the keys at and below `node`, all together.
+    pub fn all_ids_below(&self, node: usize) -> &[u32] {
+        let end = self.nodes[node].end as usize;
+        let last = self
+            .nodes
+            .get(end)
+            .map_or(self.id_starts.len() - 1, |after| after.key as usize);
+        &self.ids[self.id_starts[self.nodes[node].key as usize] as usize..self.id_starts[last] as usize]
+    }
+
     pub fn bytes(&self) -> usize {
         self.nodes.len() * std::mem::size_of::<Node>() + 4 * (self.ids.len() + self.id_starts.len())
     }
@@ -106,7 +121,10 @@ fn close(nodes: &mut [Node], open: &mut Vec<usize>, depth: usize) {
         };
         nodes[node].end = end;
         if let Some(parent) = open.last() {
-            nodes[*parent].longest = nodes[*parent].longest.max(nodes[node].longest);
+            let child = nodes[node];
+            let parent = &mut nodes[*parent];
+            parent.longest = parent.longest.max(child.longest);
+            parent.below = parent.below.union(child.below).union(Kinds::of(child.byte));
         }
     }
 }

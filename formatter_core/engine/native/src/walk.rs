@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             }
             if step.state == NOTHING {
                 if self.like.is_some() {
-                    self.inside.remove(trie.ids_below(index).flatten());
+                    self.inside.remove(trie.all_ids_below(index));
                 }
                 self.cut(index);
                 index = node.end as usize;
@@ -129,10 +129,17 @@ impl<'a> Walk<'a> {
                 self.last_state = step.state;
                 self.states.as_mut().map(|states| states.insert(step.state));
             }
-            self.inside.add(trie.ids(index), words);
             index += 1;
-            if node.end as usize > index {
-                let row = self.lexicon.row(step.state, meter)?;
+            if node.end as usize == index {
+                self.inside.add(trie.ids(index - 1), words);
+                continue;
+            }
+            let row = self.lexicon.row(step.state, meter)?;
+            if node.below.is_within(row.stays()) {
+                self.inside.add(trie.all_ids_below(index - 1), words);
+                index = node.end as usize;
+            } else {
+                self.inside.add(trie.ids(index - 1), words);
                 self.enter(node.byte, row, node.end, step.accepts);
                 if let (Some(other), Some(last)) = (other, self.open.last_mut()) {
                     last.other = Some(self.lexicon.row(other.state, meter)?);
@@ -355,9 +362,9 @@ impl Inside {
         }
     }
 
-    fn remove<'i>(&mut self, ids: impl Iterator<Item = &'i u32>) {
+    fn remove(&mut self, ids: &[u32]) {
         if let Inside::Bits(bits) = self {
-            ids.for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
+            ids.iter().for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
         }
     }
 
