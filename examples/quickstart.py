@@ -22,7 +22,7 @@ from transformers.utils import logging
 from formatter_core import CompiledFormat, Compiler, FormatterBuilder, formats
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
-MOST_TOKENS = 200
+MOST_TOKENS = 120
 SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
 
 
