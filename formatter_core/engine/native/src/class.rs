@@ -68,19 +68,29 @@ impl Class {
         Walk::new(lexicon, state, Some(like), meter)?.all(meter)
     }
 
-    /// How many bytes are missing at most to a match of this class's `state`, after whatever token that stays inside;
-    /// 0 where emptiness is plain from the form.
+    /// The same as `like` with `Like::State`, and the slack on the way: that of the other class's `main` state is known,
+    /// or is worked out once.
+    pub fn like_with_slack(lexicon: &Lexicon, state: Term, like: Like, main: Term, meter: &mut Meter) -> Outcome<Self> {
+        let common = like.class().slack(lexicon, main, meter)?;
+        let mut walk = Walk::new(lexicon, state, Some(like), meter)?;
+        walk.states = Some(FastSet::from_iter([state]));
+        walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+        let states = std::mem::take(&mut walk.states);
+        let slack = common.max(lexicon.longest_way(states.into_iter().flatten(), meter)?);
+        let class = walk.finish(meter)?;
+        class.slack.get_or_init(|| slack);
+        Ok(class)
+    }
+
+    /// How many bytes are missing at most to a match of this class's `state`, after whatever token that stays inside.
     pub fn slack(&self, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<u32> {
         if let Some(slack) = self.slack.get() {
             return Ok(*slack);
         }
-        let mut slack = 0;
-        if lexicon.uncertain(state) {
-            let mut walk = Walk::new(lexicon, state, None, meter)?;
-            walk.states = Some(FastSet::from_iter([state]));
-            walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
-            slack = lexicon.longest_way(walk.states.into_iter().flatten(), meter)?;
-        }
+        let mut walk = Walk::new(lexicon, state, None, meter)?;
+        walk.states = Some(FastSet::from_iter([state]));
+        walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+        let slack = lexicon.longest_way(walk.states.into_iter().flatten(), meter)?;
         Ok(*self.slack.get_or_init(|| slack))
     }
 

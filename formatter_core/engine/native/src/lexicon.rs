@@ -217,7 +217,12 @@ impl Lexicon {
         let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
         if uncounted != state {
             let like = self.class(uncounted, meter)?;
-            let slack = like.slack(self, uncounted, meter)?;
+            // Where emptiness is plain from the form, no count can decide about it.
+            let slack = if self.uncertain(uncounted) {
+                like.slack(self, uncounted, meter)?
+            } else {
+                0
+            };
             if self.vocabulary.longest.saturating_add(slack) < bytes {
                 return Ok(like);
             }
@@ -236,7 +241,12 @@ impl Lexicon {
             if self.row(main, meter)?.main_target() == Some(main) {
                 let like = self.class(main, meter)?;
                 let like = Like::State(&like, self.row(main, meter)?);
-                return Ok(Arc::new(Class::like(self, state, like, meter)?));
+                let class = if self.uncertain(state) {
+                    Class::like_with_slack(self, state, like, main, meter)?
+                } else {
+                    Class::like(self, state, like, meter)?
+                };
+                return Ok(Arc::new(class));
             }
         }
         Ok(Arc::new(Class::new(self, state, meter)?))

@@ -22,7 +22,7 @@ pub enum Like<'a> {
 }
 
 impl<'a> Like<'a> {
-    fn class(&self) -> &'a Class {
+    pub fn class(&self) -> &'a Class {
         match self {
             Like::Uncounted { class, .. } | Like::State(class, _) => class,
         }
