@@ -11,8 +11,8 @@ and complement, where it is decided by search.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
@@ -37,6 +37,8 @@ __all__ = ["EMPTY_STRING", "EVERYTHING", "NULL", "Moves", "Terms"]
 NULL, EMPTY_STRING, EVERYTHING = 0, 1, 2
 # Disjoint, sorted byte ranges with the derivative by each of their bytes; NULL ones are left out.
 Moves: TypeAlias = list[tuple[int, int, int]]
+
+Place = TypeVar("Place")
 
 _LITERAL, _CHARACTER, _SUBSTRING, _CAT, _ALT, _REPEAT, _AND, _NOT, _SHORTEST, _CONSTANT = range(10)
 _UNKNOWN = -1
@@ -359,29 +361,18 @@ class Terms:
         return tuple(sorted(found))
 
     def _is_live_product(self, start: tuple[int, ...]) -> bool:
-        """Whether one string lies in all factors: a search for a reachable product that accepts."""
-        parents: dict[tuple[int, ...], tuple[int, ...] | None] = {start: None}
-        queue = deque([start])
-        while queue:
-            current = queue.popleft()
-            if self._live_products.get(current) or all(self.nullable[item] for item in current) or len(current) < 2:
-                step: tuple[int, ...] | None = current
-                while step is not None:
-                    self._live_products[step] = True
-                    step = parents[step]
-                return True
-            for _, _, targets in self._segments([self.moves(item) for item in current]):
-                if len(targets) < len(current):
-                    continue
-                following = self._and_items(targets)
-                if following is None or following in parents or self._live_products.get(following) is False:
-                    continue
-                parents[following] = current
-                queue.append(following)
-                self._check_states(len(parents))
-        for seen in parents:
-            self._live_products[seen] = False
-        return False
+        """Whether one string lies in all factors: whether a product is reached that accepts."""
+
+        def accepts(items: tuple[int, ...]) -> bool:
+            return len(items) < 2 or all(self.nullable[item] for item in items)
+
+        def following(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+            for _, _, targets in self._segments([self.moves(item) for item in items]):
+                product = self._and_items(targets) if len(targets) == len(items) else None
+                if product is not None:
+                    yield product
+
+        return self._reaches(start, accepts, following, self._live_products)
 
     def _not(self, item: int) -> int:
         if item == NULL:
@@ -397,26 +388,41 @@ class Terms:
         return self._intern((_NOT, item), nullable, 0 if nullable else _UNKNOWN)
 
     def _is_live_complement(self, start: int) -> bool:
-        """Whether some string is not in the term: a search for a derivative that does not accept."""
-        parents: dict[int, int | None] = {start: None}
+        """Whether some string is not in the term: whether a derivative is reached that rejects."""
+
+        def rejects(item: int) -> bool:
+            covered = sum(high - low + 1 for low, high, _ in self.moves(item))
+            return not self.nullable[item] or covered < 256
+
+        def following(item: int) -> Iterator[int]:
+            return (target for _, _, target in self.moves(item))
+
+        return self._reaches(start, rejects, following, self._live_complements)
+
+    def _reaches(
+        self,
+        start: Place,
+        is_goal: Callable[[Place], bool],
+        following: Callable[[Place], Iterable[Place]],
+        known: dict[Place, bool],
+    ) -> bool:
+        """Whether a goal is reached from `start`; what is found out on the way is kept in `known`."""
+        parents: dict[Place, Place | None] = {start: None}
         queue = deque([start])
         while queue:
             current = queue.popleft()
-            moves = self.moves(current) if self.nullable[current] else []
-            covered = sum(high - low + 1 for low, high, _ in moves)
-            if self._live_complements.get(current) or covered < 256:
-                step: int | None = current
+            if known.get(current) or is_goal(current):
+                step: Place | None = current
                 while step is not None:
-                    self._live_complements[step] = True
+                    known[step] = True
                     step = parents[step]
                 return True
-            for _, _, target in moves:
-                if target not in parents and self._live_complements.get(target) is not False:
+            for target in following(current):
+                if target not in parents and known.get(target) is not False:
                     parents[target] = current
                     queue.append(target)
                     self._check_states(len(parents))
-        for seen in parents:
-            self._live_complements[seen] = False
+        known.update(dict.fromkeys(parents, False))
         return False
 
     # --- limits ------------------------------------------------------------------------------------------------

@@ -205,9 +205,9 @@ def test_wide_and_long_nodes() -> None:
     words = Automaton(Choice(tuple(Bytes(b"word %d." % n) for n in range(20_000))))
     assert words.matches(b"word 19999.")
     assert not words.matches(b"word 20000.")
-    chain = Automaton(Sequence(tuple(optional(Bytes(b"%d" % (n % 10))) for n in range(2000))))
+    chain = Automaton(Sequence(tuple(optional(Bytes(b"%d" % (n % 10))) for n in range(500))))
     assert chain.matches(b"0123456789")
-    text = "the quick brown fox – été " * 3000
+    text = "the quick brown fox – été " * 1000
     substring = Automaton(Substring(text))
     assert substring.matches(text.encode())
     assert substring.matches("fox – ét".encode())
