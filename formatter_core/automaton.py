@@ -10,10 +10,11 @@ from collections import deque
 from threading import RLock
 from typing import TypeAlias
 
-from formatter_core.derivatives import NULL, Terms
+from formatter_core.derivatives import Terms
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.terms import NULL
 from formatter_core.utf8 import ByteRange, utf8_sequences
 
 __all__ = ["DEAD", "Automaton", "ByteRanges", "utf8_sequences"]

@@ -1,8 +1,6 @@
 """Regular expressions over bytes as hash-consed terms, and their derivatives.
 
-The derivative of a language by a byte is what may follow that byte (Brzozowski 1964). Terms are made by constructors
-that know enough laws (Owens, Reppy & Turon 2009) for every term to have finitely many different derivatives, and a
-product over a choice is spread out, so that terms are sets of partial derivatives (Antimirov 1996).
+The derivative of a language by a byte is what may follow that byte (Brzozowski 1964).
 
 Invariant: every term except `NULL` has a non-empty language. It holds by construction for all kinds but intersection
 and complement, where it is decided by search.
@@ -12,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
@@ -29,50 +27,40 @@ from formatter_core.grammar import (
     Terminal,
 )
 from formatter_core.limits import Limits
-from formatter_core.suffix_automaton import SuffixAutomaton
-from formatter_core.utf8 import Utf8Node, utf8_node
+from formatter_core.terms import (
+    ALT,
+    AND,
+    CAT,
+    CHARACTER,
+    EMPTY_STRING,
+    EVERYTHING,
+    LITERAL,
+    NOT,
+    NULL,
+    REPEAT,
+    SHORTEST,
+    SUBSTRING,
+    UNKNOWN,
+    TermTable,
+)
+from formatter_core.utf8 import utf8_node
 
-__all__ = ["EMPTY_STRING", "EVERYTHING", "NULL", "Moves", "Terms"]
+__all__ = ["Moves", "Terms"]
 
-NULL, EMPTY_STRING, EVERYTHING = 0, 1, 2
 # Disjoint, sorted byte ranges with the derivative by each of their bytes; NULL ones are left out.
 Moves: TypeAlias = list[tuple[int, int, int]]
 
 Place = TypeVar("Place")
 
-_LITERAL, _CHARACTER, _SUBSTRING, _CAT, _ALT, _REPEAT, _AND, _NOT, _SHORTEST, _CONSTANT = range(10)
-_UNKNOWN = -1
-# Literals are compared by their rest only when that is short: equal ends share states, long ones are never copied.
-_SHARED_LITERAL = 64
-# One step here takes a few microseconds, a step of `Limits.work` well under one.
-_COST = 4
-# Terms that no state is made of: parts, and products looked through for emptiness.
-_TERMS_PER_STATE = 4
 
-
-class Terms:
-    """The terms of one automaton, as small integers.
-
-    Attributes:
-        nullable: by term, whether the empty string is in its language.
-        minimum: by term, the length in bytes of its shortest string, or -1 where only a search could tell.
-        work: elementary steps so far, bounded by `Limits.work`.
-    """
+class Terms(TermTable):
+    """Terms with all operations, and their derivatives."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._keys: list[tuple[Any, ...]] = []
-        self._index: dict[tuple[Any, ...], int] = {}
-        self.nullable: list[bool] = []
-        self.minimum: list[int] = []
+        super().__init__(limits)
         self._moves: dict[int, Moves] = {}
         self._live_products: dict[tuple[int, ...], bool] = {}
         self._live_complements: dict[int, bool] = {}
-        self._substrings: dict[str, SuffixAutomaton] = {}
-        self.work = 0
-        self._intern((_CONSTANT, "nothing"), False, _UNKNOWN)
-        self._intern((_CONSTANT, "empty"), True, 0)
-        self._intern((_CONSTANT, "everything"), True, 0)
 
     def build(self, node: Node, depth: int = 1) -> int:
         """The term of a regular node."""
@@ -117,38 +105,38 @@ class Terms:
     def _make_moves(self, term: int) -> Moves:
         key = self._keys[term]
         kind = key[0]
-        if kind == _LITERAL:
+        if kind == LITERAL:
             byte = key[1][key[2]]
             return [(byte, byte, self._literal(key[1], key[2] + 1))]
-        if kind == _CHARACTER:
+        if kind == CHARACTER:
             return [
                 (low, high, EMPTY_STRING if target is None else self._character(target)) for low, high, target in key[1]
             ]
-        if kind == _CAT:
+        if kind == CAT:
             return self._cat_moves(term)
-        if kind == _ALT:
+        if kind == ALT:
             return self._union([self.moves(item) for item in key[1]])
-        if kind == _REPEAT:
+        if kind == REPEAT:
             _, item, minimum, maximum = key
             rest = self._repeat(item, max(0, minimum - 1), None if maximum is None else maximum - 1)
             return [(low, high, self._cat(target, rest)) for low, high, target in self.moves(item)]
-        if kind == _AND:
+        if kind == AND:
             return self._product(key[1])
-        if kind == _NOT:
+        if kind == NOT:
             return self._complement_moves(key[1])
-        if kind == _SHORTEST:
+        if kind == SHORTEST:
             return [
                 (low, high, EMPTY_STRING if self.nullable[target] else self._shortest(target))
                 for low, high, target in self.moves(key[1])
             ]
-        if kind == _SUBSTRING:
+        if kind == SUBSTRING:
             return self._substring_moves(key[1], key[2], key[3])
         return [(0, 255, EVERYTHING)] if term == EVERYTHING else []
 
     def _cat_moves(self, term: int) -> Moves:
         parts: list[Moves] = []
         # A loop, not recursion: a sequence may have very many items.
-        while self._keys[term][0] == _CAT:
+        while self._keys[term][0] == CAT:
             _, head, tail = self._keys[term]
             parts.append([(low, high, self._cat(target, tail)) for low, high, target in self.moves(head)])
             if not self.nullable[head]:
@@ -208,129 +196,14 @@ class Terms:
             )
         return _joined([(byte, byte, target) for byte, target in sorted(targets.items())])
 
-    # --- constructors ------------------------------------------------------------------------------------------
-
-    def _intern(self, key: tuple[Any, ...], nullable: bool, minimum: int) -> int:
-        term = self._index.get(key)
-        if term is None:
-            term = len(self._keys)
-            if term > _TERMS_PER_STATE * self._limits.states:
-                raise LimitExceeded("states", self._limits.states, "a terminal")
-            self._index[key] = term
-            self._keys.append(key)
-            self.nullable.append(nullable)
-            self.minimum.append(minimum)
-        return term
-
-    def _literal(self, value: bytes, offset: int) -> int:
-        rest = len(value) - offset
-        if rest == 0:
-            return EMPTY_STRING
-        if offset and rest <= _SHARED_LITERAL:
-            value, offset = value[offset:], 0
-        return self._intern((_LITERAL, value, offset), False, rest)
-
-    def _character(self, node: Utf8Node) -> int:
-        return self._intern((_CHARACTER, node), False, _utf8_minimum(node)) if node else NULL
-
-    def _substring(self, text: str, state: int, prefix: bytes) -> int:
-        automaton = self._substrings.get(text)
-        if automaton is None:
-            self._spend(len(text))
-            automaton = self._substrings[text] = SuffixAutomaton(text)
-        if not automaton.next[state]:
-            return EMPTY_STRING
-        missing = _utf8_length(prefix[0]) - len(prefix) if prefix else 0
-        return self._intern((_SUBSTRING, text, state, prefix), not prefix, missing)
-
-    def _cat(self, head: int, tail: int) -> int:
-        if NULL in (head, tail):
-            return NULL
-        if head == EMPTY_STRING:
-            return tail
-        if tail == EMPTY_STRING or (head == EVERYTHING and self.nullable[tail]):
-            return head
-        key = self._keys[head]
-        if key[0] == _ALT:
-            return self._alt([self._cat(item, tail) for item in key[1]])
-        nullable = self.nullable[head] and self.nullable[tail]
-        minimum = _UNKNOWN
-        if _UNKNOWN not in (self.minimum[head], self.minimum[tail]):
-            minimum = self.minimum[head] + self.minimum[tail]
-        return self._intern((_CAT, head, tail), nullable, minimum)
-
-    def _alt(self, items: Iterable[int]) -> int:
-        found: set[int] = set()
-        for item in items:
-            self._spend(1)
-            key = self._keys[item]
-            if key[0] == _ALT:
-                found.update(key[1])
-            elif item != NULL:
-                found.add(item)
-        if EVERYTHING in found:
-            return EVERYTHING
-        found = self._with_merged_repeats(found)
-        if EMPTY_STRING in found and any(self.nullable[item] for item in found if item != EMPTY_STRING):
-            found.discard(EMPTY_STRING)
-        if len(found) < 2:
-            return found.pop() if found else NULL
-        minima = [self.minimum[item] for item in found]
-        nullable = any(self.nullable[item] for item in found)
-        minimum = 0 if nullable else _UNKNOWN if _UNKNOWN in minima else min(minima)
-        return self._intern((_ALT, tuple(sorted(found))), nullable, minimum)
-
-    def _with_merged_repeats(self, items: set[int]) -> set[int]:
-        """Join `r{2,5} x` and `r{3,6} x` to `r{2,6} x`: without it, counting makes sets of all counts."""
-        groups: dict[tuple[int, int], list[tuple[int, int, int | None]]] = {}
-        for item in items:
-            key = self._keys[item]
-            tail = EMPTY_STRING
-            if key[0] == _CAT:
-                key, tail = self._keys[key[1]], key[2]
-            if key[0] == _REPEAT:
-                groups.setdefault((key[1], tail), []).append((key[2], item, key[3]))
-        for (item, tail), counts in groups.items():
-            if len(counts) < 2:
-                continue
-            items = items - {member for _, member, _ in counts}
-            counts.sort(key=lambda count: count[0])
-            low, _, high = counts[0]
-            for minimum, _, maximum in counts[1:]:
-                if high is None or minimum <= high + 1:
-                    high = None if high is None or maximum is None else max(high, maximum)
-                else:
-                    items.add(self._cat(self._repeat(item, low, high), tail))
-                    low, high = minimum, maximum
-            items.add(self._cat(self._repeat(item, low, high), tail))
-        return items
-
-    def _repeat(self, item: int, minimum: int, maximum: int | None) -> int:
-        if item == NULL:
-            return EMPTY_STRING if minimum == 0 else NULL
-        if item == EMPTY_STRING or maximum == 0:
-            return EMPTY_STRING
-        if item == EVERYTHING:
-            return EVERYTHING
-        if self.nullable[item]:
-            minimum = 0
-        key = self._keys[item]
-        if maximum is None and key[0] == _REPEAT and key[2] <= 1:
-            return self._repeat(key[1], minimum, None)
-        if maximum == 1 and (minimum == 1 or self.nullable[item]):
-            return item
-        shortest = self.minimum[item]
-        total = 0 if minimum == 0 else _UNKNOWN if shortest == _UNKNOWN else minimum * shortest
-        return self._intern((_REPEAT, item, minimum, maximum), minimum == 0, total)
-
     def _shortest(self, item: int) -> int:
         # All targets are live, so any move leads to a non-empty string.
         if item == NULL or not self.moves(item):
             return NULL
-        if self._keys[item][0] in (_LITERAL, _CHARACTER, _SHORTEST):
+        if self._keys[item][0] in (LITERAL, CHARACTER, SHORTEST):
             return item
-        minimum = _UNKNOWN if self.nullable[item] else self.minimum[item]
-        return self._intern((_SHORTEST, item), False, minimum)
+        minimum = UNKNOWN if self.nullable[item] else self.minimum[item]
+        return self._intern((SHORTEST, item), False, minimum)
 
     def _and(self, items: Iterable[int]) -> int:
         normal = self._and_items(items)
@@ -341,14 +214,14 @@ class Terms:
         if not self._is_live_product(normal):
             return NULL
         nullable = all(self.nullable[item] for item in normal)
-        return self._intern((_AND, normal), nullable, 0 if nullable else _UNKNOWN)
+        return self._intern((AND, normal), nullable, 0 if nullable else UNKNOWN)
 
     def _and_items(self, items: Iterable[int]) -> tuple[int, ...] | None:
         """The factors of an intersection in normal form; None where it is empty at first sight."""
         found: set[int] = set()
         for item in items:
             key = self._keys[item]
-            if key[0] == _AND:
+            if key[0] == AND:
                 found.update(key[1])
             elif item == NULL:
                 return None
@@ -356,7 +229,7 @@ class Terms:
                 found.add(item)
         if EMPTY_STRING in found:
             return (EMPTY_STRING,) if all(self.nullable[item] for item in found) else None
-        if any(self._keys[item][0] == _NOT and self._keys[item][1] in found for item in found):
+        if any(self._keys[item][0] == NOT and self._keys[item][1] in found for item in found):
             return None
         return tuple(sorted(found))
 
@@ -380,12 +253,12 @@ class Terms:
         if item == EVERYTHING:
             return NULL
         key = self._keys[item]
-        if key[0] == _NOT:
+        if key[0] == NOT:
             return int(key[1])
         if not self._is_live_complement(item):
             return NULL
         nullable = not self.nullable[item]
-        return self._intern((_NOT, item), nullable, 0 if nullable else _UNKNOWN)
+        return self._intern((NOT, item), nullable, 0 if nullable else UNKNOWN)
 
     def _is_live_complement(self, start: int) -> bool:
         """Whether some string is not in the term: whether a derivative is reached that rejects."""
@@ -425,19 +298,6 @@ class Terms:
         known.update(dict.fromkeys(parents, False))
         return False
 
-    # --- limits ------------------------------------------------------------------------------------------------
-
-    def _spend(self, steps: int) -> None:
-        self.work += steps * _COST
-        if self.work > self._limits.work:
-            raise LimitExceeded("work", self._limits.work, "a terminal")
-
-    def _check_states(self, count: int) -> None:
-        self._spend(1)
-        if count > self._limits.states:
-            raise LimitExceeded("states", self._limits.states, "a terminal")
-
-
 def _joined(moves: Moves) -> Moves:
     """Neighbouring ranges with one target made one."""
     result: Moves = []
@@ -447,12 +307,3 @@ def _joined(moves: Moves) -> Moves:
         else:
             result.append((low, high, target))
     return result
-
-
-def _utf8_minimum(node: Utf8Node) -> int:
-    return 1 + min(0 if target is None else _utf8_minimum(target) for _, _, target in node)
-
-
-def _utf8_length(first_byte: int) -> int:
-    """The length in bytes of a character that begins with this byte."""
-    return 1 if first_byte < 0x80 else 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4
