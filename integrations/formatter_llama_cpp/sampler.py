@@ -174,11 +174,11 @@ class FormatterSampler:
     def _mask(self, items: NDArray[Any]) -> None:
         self.formatter.fill_bitmask(self._row)
         logits, ids = items["logit"], items["id"]
-        width = len(self.formatter.compiled.vocabulary)
-        if len(items) == width and ids[0] == 0 and ids[-1] == width - 1:
+        if ids[0] == 0 and ids[-1] == len(ids) - 1 >= len(self.formatter.compiled.vocabulary) - 1:
             bitmask.apply_inplace(logits, self._row)
         else:  # another sampler came first and left some candidates, in its own order
-            logits[~bitmask.unpack(self._row)[ids]] = -np.inf
+            bits = bitmask.unpack(self._row)
+            logits[~(bits.take(ids, mode="clip") & (ids < len(bits)))] = -np.inf
         # The comparison is false for NaN too, of which llama.cpp would choose anything.
         if not logits.max() > -np.inf:
             raise AllowedTokensForbidden(self.formatter.bytes)

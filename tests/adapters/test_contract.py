@@ -51,3 +51,37 @@ class TestVllmSlots(_TestVllm):
         from tests.adapters.vllm_harness import SlotHarness
 
         return SlotHarness()
+
+
+class _TestLlamaCpp(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        from tests.adapters.llama_cpp_stand_ins import llama_cpp_of
+
+        with llama_cpp_of("0.3.36"):
+            self.harness = self.harness_of()
+            yield
+
+    def harness_of(self) -> Harness:
+        raise NotImplementedError
+
+
+class TestLlamaCppOfOldReleases(_TestLlamaCpp):
+    def harness_of(self) -> Harness:
+        from tests.adapters.llama_cpp_harness import LIST_CALLED, ProcessorHarness
+
+        return ProcessorHarness(LIST_CALLED)
+
+
+class TestLlamaCpp(_TestLlamaCpp):
+    def harness_of(self) -> Harness:
+        from tests.adapters.llama_cpp_harness import ITERATED, ProcessorHarness
+
+        return ProcessorHarness(ITERATED)
+
+
+class TestLlamaCppSampler(_TestLlamaCpp):
+    def harness_of(self) -> Harness:
+        from tests.adapters.llama_cpp_harness import SamplerHarness
+
+        return SamplerHarness()

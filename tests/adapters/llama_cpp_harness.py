@@ -1,0 +1,126 @@
+"""The llama.cpp adapter, called as llama-cpp-python calls a logits processor, or a sampler in its chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from formatter_core import Compiler
+from tests.adapters.contract import PAD, WIDTH, Request
+from tests.adapters.llama_cpp_stand_ins import ITERATED, LIST_CALLED, Llama, candidates_of
+
+__all__ = ["ITERATED", "LIST_CALLED", "ProcessorHarness", "SamplerHarness"]
+
+_NEVER = {
+    "preemption": "a Llama object runs one sequence and never takes it out",
+    "placeholders": "llama.cpp passes ids that were sampled, never placeholders",
+    "own ends": "the ends are those of the loaded model, or of create_logits_processor",
+}
+
+
+class ProcessorHarness:
+    """`version` says who calls, and with what kind of array."""
+
+    cannot: Mapping[str, str] = {
+        **_NEVER,
+        "shrinking": "no token is ever taken back: a list that is shorter is the prompt of another request",
+        "drafts": "a processor is called once for each token that is kept; drafts only stand behind it in the list",
+    }
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> ProcessorSession:
+        return ProcessorSession(self.version, compiler, requests)
+
+
+class ProcessorSession:
+    def __init__(self, version: str, compiler: Compiler, requests: Sequence[Request]) -> None:
+        from formatter_llama_cpp import FormatterLogitsProcessor
+
+        self._llamas = [Llama(version) for _ in requests]
+        self._processors = [
+            None if request.format is None else FormatterLogitsProcessor(llama, compiler.compile(request.format))
+            for llama, request in zip(self._llamas, requests, strict=True)
+        ]
+        self._is_iterated = version == ITERATED
+        self.masks([[]] * len(requests))
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        masks = []
+        for row, (processor, tokens) in enumerate(zip(self._processors, kept, strict=True)):
+            ids = np.array([PAD, ord("p"), ord("0") + row, *tokens], dtype=np.intc)
+            # What the newer releases give is every third float of an array.
+            scores = np.zeros(3 * WIDTH, dtype=np.single)[:: 3 if self._is_iterated else 1][:WIDTH]
+            if processor is not None and self._is_iterated:
+                for each in processor:
+                    scores[:] = each(ids, scores)
+            elif processor is not None:
+                scores[:] = processor(ids, scores)
+            masks.append(set(np.flatnonzero(np.isfinite(scores)).tolist()))
+        return masks
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        raise NotImplementedError
+
+    def errors(self) -> Mapping[int, Exception]:
+        return {row: each.error for row, each in enumerate(self._processors) if each is not None and each.error}
+
+
+class SamplerHarness:
+    """The grammar hook: its `apply` and `accept`, as a chain calls them."""
+
+    cannot: Mapping[str, str] = {
+        **_NEVER,
+        "shrinking": "a chain accepts tokens and is reset, it takes nothing back",
+        "drafts": "a chain samples one token after the other",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> SamplerSession:
+        return SamplerSession(compiler, requests)
+
+
+class SamplerSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        from formatter_llama_cpp import FormatterSampler
+
+        self._samplers: list[Any] = [
+            None if request.format is None else FormatterSampler(compiler.compile(request.format))
+            for request in requests
+        ]
+        self._kept: list[list[int]] = [[] for _ in requests]
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        import ctypes
+
+        masks = []
+        for row, (sampler, tokens) in enumerate(zip(self._samplers, kept, strict=True)):
+            array, data = candidates_of(np.zeros(WIDTH, dtype=np.single))
+            if sampler is not None:
+                if len(tokens) < len(self._kept[row]):
+                    sampler.reset()
+                    self._kept[row] = []
+                for token in tokens[len(self._kept[row]) :]:
+                    sampler.accept(token)
+                self._kept[row] = list(tokens)
+                sampler.apply(ctypes.pointer(array))
+            left = data[: array.size]
+            finite = set(left["id"][np.isfinite(left["logit"])].tolist())
+            # One end is enough to end a sequence; the contract speaks of all of them.
+            ends = set(sampler.formatter.end_ids) if sampler is not None and sampler.error else set()
+            masks.append(finite | ends)
+        return masks
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        raise NotImplementedError
+
+    def errors(self) -> Mapping[int, Exception]:
+        return {row: each.error for row, each in enumerate(self._samplers) if each is not None and each.error}

@@ -1,0 +1,379 @@
+"""The llama.cpp adapter on stand-ins of each generation of llama-cpp-python."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import formats
+from formatter_core.errors import (
+    AllowedTokensForbidden,
+    InvalidFormat,
+    InvalidVocabulary,
+    TokenRejected,
+    UnsupportedEngineVersion,
+)
+from tests.adapters import llama_cpp_stand_ins as stand_ins
+from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
+from tests.adapters.llama_cpp_stand_ins import GENERATIONS, Llama, LogitsProcessorList, llama_cpp_of
+
+WORD = formats.regex("a[bc]{2,12}")
+IS_WORD = re.compile("a[bc]{2,12}")
+LONG = b"x" * 100
+
+
+@pytest.fixture(params=GENERATIONS)
+def generation(request: pytest.FixtureRequest) -> Iterator[str]:
+    with llama_cpp_of(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def newest() -> Iterator[types.ModuleType]:
+    with llama_cpp_of(GENERATIONS[-1]) as module:
+        yield module
+
+
+def processor_of(llama: Llama, format: Any = WORD) -> Any:
+    from formatter_llama_cpp import create_logits_processor
+
+    return create_logits_processor(llama, format)
+
+
+def text_of(output: Any) -> str:
+    return output["choices"][0]["text"]
+
+
+# --- the vocabulary ----------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_read_in_every_generation(generation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from formatter_llama_cpp import create_vocabulary
+
+    monkeypatch.setattr(stand_ins, "PIECES", [*stand_ins.PIECES[:256], LONG, *stand_ins.PIECES[257:]])
+    llama = Llama(generation)
+    vocabulary = create_vocabulary(llama)
+    assert len(vocabulary) == WIDTH
+    assert vocabulary.end_ids == (END, OTHER_END)
+    assert [token or None for token in vocabulary.tokens[:256]] == [token or None for token in TOKENS[:256]]
+    assert vocabulary.tokens[256] == LONG
+    assert {vocabulary.tokens[special] for special in (SPECIAL, PAD, END, OTHER_END)} == {None}
+    assert set(vocabulary.tokens[len(TOKENS) :]) == {None}
+    assert create_vocabulary(llama) is vocabulary
+    assert create_vocabulary(llama, end_ids=[PAD]).end_ids == (PAD,)
+
+
+def test_a_model_that_cannot_end_is_refused(generation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from formatter_llama_cpp import create_vocabulary
+
+    monkeypatch.setattr(stand_ins, "is_end", lambda token: False)
+    with pytest.raises(InvalidVocabulary, match="end id"):
+        create_vocabulary(Llama(generation))
+
+
+def test_a_release_without_what_is_needed_is_named() -> None:
+    with llama_cpp_of("0.2.64") as module:
+        from formatter_llama_cpp import create_sampler, create_vocabulary
+
+        with pytest.raises(UnsupportedEngineVersion, match="llama_sampler_init") as caught:
+            create_sampler(Llama("0.2.64"), WORD)
+        assert caught.value.found == "0.2.64"
+        del module.llama_token_is_eog
+        with pytest.raises(UnsupportedEngineVersion, match="llama_token_is_eog"):
+            create_vocabulary(Llama("0.2.64"))
+
+
+# --- the logits processor ----------------------------------------------------------------------------------------
+
+
+def test_outputs_are_in_their_format(generation: str) -> None:
+    for seed in range(5):
+        llama = Llama(generation, seed=seed)
+        with processor_of(llama) as processor:
+            output = llama.create_completion("p", logits_processor=processor)
+        assert IS_WORD.fullmatch(text_of(output))
+        assert processor.result(output).value == text_of(output)
+        assert not llama.swallowed
+
+
+@pytest.mark.parametrize("bias", [5.0, -5.0])
+def test_logit_bias_keeps_the_format(generation: str, bias: float) -> None:
+    llama = Llama(generation)
+    with processor_of(llama) as processor:
+        output = llama.create_completion("p", logits_processor=processor, logit_bias={ord("b"): bias, ord("z"): 90.0})
+    assert IS_WORD.fullmatch(text_of(output))
+
+
+def test_a_list_around_it_that_was_lost_is_noticed(generation: str) -> None:
+    from formatter_llama_cpp import NotCalled
+
+    llama = Llama(generation)
+    with processor_of(llama) as processor:
+        output = llama.create_completion("p", logits_processor=LogitsProcessorList([processor]))
+    assert IS_WORD.fullmatch(text_of(output))
+    with pytest.raises(NotCalled), processor:
+        llama.create_completion("p", logits_processor=LogitsProcessorList([processor]), logit_bias={1: 1.0})
+
+
+def test_added_processors_run_before_the_format(generation: str) -> None:
+    llama = Llama(generation)
+    with processor_of(llama) as processor:
+        processor.append(lambda ids, scores: np.where(np.arange(WIDTH) == ord("z"), 99.0, 0.0).astype(np.single))
+        output = llama.create_completion("p", logits_processor=processor)
+    assert IS_WORD.fullmatch(text_of(output))
+
+
+@pytest.mark.parametrize("left", [-np.inf, np.nan], ids=["all forbidden", "not a number"])
+def test_where_nothing_is_left_the_sequence_ends_with_the_cause(generation: str, left: float) -> None:
+    llama = Llama(generation)
+    processor = processor_of(llama)
+    processor.append(lambda ids, scores: np.full(WIDTH, left, dtype=np.single))
+    with pytest.raises(AllowedTokensForbidden), processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    assert (text_of(output), output["choices"][0]["finish_reason"]) == ("", "stop")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt()], ids=["bug", "interrupt"])
+@pytest.mark.parametrize("method", ["fill_bitmask", "accept_tokens"])
+def test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards(
+    generation: str, method: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llama = Llama(generation)
+    processor = processor_of(llama)
+    real, calls = getattr(type(processor.formatter), method), []
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise error
+        return real(self, *arguments)
+
+    monkeypatch.setattr(type(processor.formatter), method, failing)
+    with pytest.raises(type(error)) as caught, processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    assert caught.value is error
+    assert len(calls) == 3
+    assert re.fullmatch("a[bc]+", text_of(output))
+    assert output["choices"][0]["finish_reason"] == "stop"
+    assert not llama.swallowed
+    with pytest.raises(type(error)):
+        processor.result(output)
+
+
+def test_an_error_of_the_caller_is_not_hidden(generation: str) -> None:
+    with pytest.raises(ZeroDivisionError), processor_of(Llama(generation)):
+        raise ZeroDivisionError
+
+
+def test_a_token_that_others_forced_ends_the_sequence(generation: str) -> None:
+    llama = Llama(generation)
+    processor = processor_of(llama)
+    forced = LogitsProcessorList(
+        [processor, lambda ids, scores: np.where(np.arange(WIDTH) == ord("x"), 1.0, -np.inf).astype(np.single)]
+    )
+    with pytest.raises(TokenRejected) as caught, processor:
+        llama.create_completion("p", logits_processor=forced, max_tokens=4)
+    assert (caught.value.token_id, caught.value.position) == (ord("x"), 0)
+
+
+def test_one_object_serves_one_request_after_the_other(generation: str) -> None:
+    llama = Llama(generation)
+    processor = processor_of(llama)
+    prompts = ["p", "p", "pq", "p", "z" * 300, "pqr"]
+    for prompt in prompts:
+        output = llama.create_completion(prompt, logits_processor=processor)
+        assert IS_WORD.fullmatch(text_of(output)), prompt
+        assert processor.result(output).text == text_of(output)
+    for _ in range(4):  # a conversation: each prompt goes on from the last output
+        prompt += text_of(output) + "?"
+        output = llama.create_completion(prompt, logits_processor=processor)
+        assert IS_WORD.fullmatch(text_of(output)), prompt
+
+
+def test_a_request_is_told_by_its_sampler(newest: types.ModuleType) -> None:
+    llama = Llama(GENERATIONS[-1])
+    processor = processor_of(llama)
+    prompt = [PAD, ord("p")]
+    tokens = llama.generate(prompt, processor)
+    begun = [next(tokens) for _ in range(3)]
+    # The next prompt is what the old request would have gone on from.
+    assert next(llama.generate([*prompt, *begun], processor)) in (ord("a"), 256, 257, 263)
+    assert processor.formatter.tokens == ()
+
+
+def test_sampling_by_hand_makes_a_sampler_for_each_token(newest: types.ModuleType) -> None:
+    llama = Llama(GENERATIONS[-1])
+    processor = processor_of(llama)
+    ids = [PAD, ord("p")]
+    while ids[-1] not in (END, OTHER_END):
+        llama._sampler = stand_ins.ChainOfOneCall()
+        scores = llama.logits(ids)
+        for each in processor:
+            scores = each(np.array(ids, dtype=np.intc), scores)
+        ids.append(int(scores.argmax()))
+    assert IS_WORD.fullmatch(b"".join(TOKENS[token] or b"" for token in ids[2:-1]).decode())
+
+
+def drafts(llama: Llama, others: Callable[[np.ndarray], list[int]]) -> Llama:
+    llama.draft_model = others
+    return llama
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 7])
+def test_drafts_behind_the_kept_tokens_are_not_followed(generation: str, count: int) -> None:
+    format = formats.regex("(ab|ba|[0-9]{1,2}){12}[.]")
+    for seed in range(4):
+        plain = Llama(generation, seed=seed)
+        with processor_of(plain, format) as processor:
+            expected = text_of(plain.create_completion("p", logits_processor=processor, max_tokens=200))
+        answer = [PAD, *b"p", *expected.encode()]
+
+        def mostly_right(ids: np.ndarray, answer: list[int] = answer) -> list[int]:
+            guessed = answer[len(ids) : len(ids) + count]
+            return [token if place % 3 else ord("q") for place, token in enumerate(guessed)]
+
+        drafted = drafts(Llama(generation, seed=seed), mostly_right)
+        with processor_of(drafted, format) as processor:
+            assert text_of(drafted.create_completion("p", logits_processor=processor, max_tokens=200)) == expected
+        assert not drafted.swallowed
+
+
+def test_a_read_only_array_is_copied(newest: types.ModuleType) -> None:
+    processor = processor_of(Llama(GENERATIONS[-1]))
+    scores = np.zeros(WIDTH, dtype=np.single)
+    scores.flags.writeable = False
+    masked = processor(np.array([PAD], dtype=np.intc), scores)
+    assert set(np.flatnonzero(np.isfinite(masked))) == {ord("a"), TOKENS.index(b"ab"), TOKENS.index(b"abc"), 263}
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_output_is_not_complete(generation: str) -> None:
+    llama = Llama(generation)
+    with processor_of(llama) as processor:
+        output = llama.create_completion("p", logits_processor=processor, max_tokens=2)
+    result = processor.result(output)
+    assert (result.ended, result.is_complete, result.text) == ("length", False, text_of(output))
+    assert processor.result().ended is None
+
+
+def test_a_stop_string_ends_an_output_early(generation: str) -> None:
+    format = formats.regex("a{3}-?b{9}")
+    llama = Llama(generation)
+    with processor_of(llama, format) as processor:
+        output = llama.create_completion("p", logits_processor=processor, stop=["bb"])
+    result = processor.result(output)
+    assert (result.ended, result.is_complete, result.text) == ("stop_string", False, text_of(output))
+
+
+def test_a_piece_that_the_library_leaves_out_is_in_the_result(
+    newest: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stand_ins, "PIECES", [*stand_ins.PIECES[:256], LONG, *stand_ins.PIECES[257:]])
+    llama = Llama(GENERATIONS[-1])
+    # The only way to write it is the long piece, because every other token is forbidden.
+    processor = processor_of(llama, formats.regex("x{100}y"))
+    processor.append(
+        lambda ids, scores: np.where(np.isin(np.arange(WIDTH), [256, ord("y"), END]), scores, -np.inf).astype(np.single)
+    )
+    with processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    assert text_of(output) == "y"
+    assert processor.result(output).value == "x" * 100 + "y"
+
+
+def test_chats_and_texts_are_outputs_too(newest: types.ModuleType) -> None:
+    llama = Llama(GENERATIONS[-1])
+    with processor_of(llama) as processor:
+        text = text_of(llama.create_completion("p", logits_processor=processor))
+    chat = {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+    assert processor.result(chat).value == processor.result(text).value == text
+    for wrong in (3, {}, {"choices": []}, {"choices": [{"text": None}]}):
+        with pytest.raises(InvalidFormat, match="create_completion"):
+            processor.result(wrong)
+
+
+# --- the grammar hook --------------------------------------------------------------------------------------------
+
+
+def sampled(chain: list[Any], llama: Llama, count: int = 100) -> list[int]:
+    ids: list[int] = []
+    while len(ids) < count and not (ids and ids[-1] in (END, OTHER_END)):
+        ids.append(stand_ins.sample(chain, llama.logits([PAD, *ids])))
+    return ids
+
+
+def test_a_sampler_follows_what_its_chain_accepts(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_sampler
+
+    for seed in range(5):
+        llama, chain = Llama(GENERATIONS[-1], seed=seed), []
+        sampler = create_sampler(llama, WORD)
+        sampler.add_to(chain)
+        ids = sampled(chain, llama)
+        assert sampler.result().tokens == tuple(ids)
+        assert IS_WORD.fullmatch(sampler.result().value)
+        with pytest.raises(InvalidFormat, match="already"):
+            sampler.native()
+
+
+def test_reset_clone_and_free_come_from_c(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_sampler
+    from formatter_llama_cpp.sampler import _live
+
+    llama, chain = Llama(GENERATIONS[-1]), []
+    sampler = create_sampler(llama, WORD)
+    sampler.add_to(types.SimpleNamespace(sampler=chain))
+    table = chain[0].contents.iface.contents
+    assert table.name(chain[0]) == b"formatter-core"
+    whole = sampled(chain, llama)
+    table.reset(chain[0])
+    assert sampler.formatter.tokens == ()
+    begun = sampled(chain, llama, 2)
+    copy = ctypes.cast(table.clone(chain[0]), ctypes.POINTER(stand_ins.Sampler))
+    assert len(_live) == 2
+    rest = stand_ins.sample([copy], llama.logits([PAD, *begun]))
+    assert [*begun, rest] == whole[:3]
+    assert sampler.formatter.tokens == tuple(begun)
+    table.free(copy)
+    table.free(chain[0])
+    assert not _live
+
+
+def test_a_sampler_behind_others_never_takes_what_is_not_allowed(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_sampler
+
+    def best_two(logits: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        ids = np.argsort(-logits)[:2]
+        return logits[ids], ids.tolist()
+
+    llama, chain = Llama(GENERATIONS[-1]), []
+    sampler = create_sampler(llama, WORD)
+    sampler.add_to(chain)
+    assert stand_ins.sample(chain, *best_two(np.eye(1, WIDTH, ord("a"))[0])) == ord("a")
+    assert sampler.error is None
+    assert stand_ins.sample(chain, *best_two(np.eye(1, WIDTH, ord("z"))[0])) in (END, OTHER_END)
+    assert isinstance(sampler.error, AllowedTokensForbidden)
+    with pytest.raises(AllowedTokensForbidden):
+        sampler.result()
+
+
+def test_logits_are_masked_in_place(newest: Any) -> None:
+    from formatter_llama_cpp import mask_logits
+
+    logits = np.zeros((2, WIDTH), dtype=np.single)
+    pointers = [row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)) for row in logits]
+    newest.llama_get_logits_ith = lambda context, index: pointers[index] if index < 2 else None
+    formatter = processor_of(Llama(GENERATIONS[-1])).formatter
+    mask_logits("a context", formatter, 1)
+    assert set(np.flatnonzero(np.isfinite(logits[1])).tolist()) == set(formatter.allowed_tokens())
+    assert not logits[0].any()
+    with pytest.raises(InvalidFormat, match="token 2"):
+        mask_logits(types.SimpleNamespace(ctx="a context"), formatter, 2)
