@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.errors import InvalidVocabulary
@@ -51,6 +52,12 @@ class CompiledFormat:
     def __repr__(self) -> str:
         return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
 
+    def __copy__(self) -> CompiledFormat:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFormat:
+        return self
+
     def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter:
         """The state of a new sequence.
 
@@ -64,7 +71,7 @@ class CompiledFormat:
 
         if end_ids is None:
             return Formatter(self, self.vocabulary.end_ids)
-        chosen = tuple(sorted(set(end_ids)))
+        chosen = tuple(sorted(set(map(index, end_ids))))
         if not chosen:
             raise InvalidVocabulary("end_ids is empty, so the sequence could never end; name at least one token id")
         for token_id in chosen:
@@ -96,9 +103,9 @@ class CompiledFormat:
 
     def _what_is_missing(self, data: bytes) -> str:
         recognizer = Recognizer(self.lowered.grammar, self.limits)
-        for index, byte in enumerate(data):
+        for place, byte in enumerate(data):
             if not recognizer.push(byte):
-                return f"the text leaves the format at byte {index}; expected {describe(recognizer.expected())}"
+                return f"the text leaves the format at byte {place}; expected {describe(recognizer.expected())}"
         return f"the text ends too early; expected {describe(recognizer.expected())}"
 
 

@@ -166,6 +166,12 @@ class Formatter:
         copy._busy = threading.Lock()
         return copy
 
+    def __copy__(self) -> Formatter:
+        return self.fork()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Formatter:
+        return self.fork()
+
     # --- where it stands ---------------------------------------------------------------------------------------
 
     @property
@@ -268,17 +274,23 @@ class Formatter:
                 raise BitmaskTooNarrow(width=row.size, needed=needed)
             row[:] = full[: row.size]
             return
-        row[words:] = 0
-        text = row[:words]
+        text = row
+        if row.size > words:
+            row[words:] = 0
+            text = row[:words]
         if self._ends:
             text[:] = 0
         else:
-            self._state.fill_bitmask(text)
-            bitmask.clear_ids(text, self.end_ids)
+            self._fill_text(text)
         if self._ends or self._state.can_stop():
             bitmask.set_ids(text, self.end_ids)
         elif not text.any():
             raise DeadEnd(self.bytes, self._expected())
+
+    def _fill_text(self, row: NDArray[np.int32]) -> None:
+        self._state.fill_bitmask(row)
+        if self.end_ids is not self.compiled.vocabulary.end_ids:  # those of the vocabulary are no text to the engine
+            bitmask.clear_ids(row, self.end_ids)
 
     def _accept(self, token_id: int) -> None:
         token_id = index(token_id)
@@ -318,8 +330,7 @@ class Formatter:
         if not self._state.can_stop():
             return False
         row = self._new_row()
-        self._state.fill_bitmask(row)
-        bitmask.clear_ids(row, self.end_ids)
+        self._fill_text(row)
         return not row.any()
 
     def _parts(self) -> list[Part]:
