@@ -83,6 +83,7 @@ SENTENCES: dict[str, list[str]] = {
     ],
     "accept, rollback, fork and count_valid in any order": ["tests/core/test_formatter_machine.py::FormatterMachine"],
     "`fork` is independent": [f"{FORMATTER}::TestSteps::test_a_fork_goes_its_own_way"],
+    "copies of a formatter are forks": [f"{RESULTS}::test_copies_of_a_formatter_go_their_own_way"],
     "`reset` begins again": [f"{FORMATTER}::TestSteps::test_reset_begins_again"],
     "`forced_bytes` is the longest common beginning, and may end inside a character": [
         f"{FORMATTER}::TestForcedBytes::test_the_longest_common_beginning"

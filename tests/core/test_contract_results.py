@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
 import json
@@ -165,3 +166,27 @@ def test_captures_go_to_json_and_back(compiler: Compiler) -> None:
         assert captures["inner"] == ("é",)
         assert captures["group"] == ("xx",)
     assert compiler.compile(again) is compiler.compile(b)
+
+
+def test_copies_of_a_formatter_go_their_own_way(compiler: Compiler) -> None:
+    """Inference engines copy what they are given."""
+    formatter = compiler.compile(formats.choice(["abc", "abd"])).formatter()
+    formatter.accept_tokens(b"ab")
+    for copied in (copy.copy(formatter), copy.deepcopy(formatter), copy.deepcopy([formatter])[0]):
+        copied.accept_token(ord("d"))
+        assert (formatter.text, copied.text) == ("ab", "abd")
+        assert copied.compiled is formatter.compiled
+    assert copy.deepcopy(formatter.compiled) is formatter.compiled
+
+
+def test_events_after_a_reset_begin_again(compiler: Compiler) -> None:
+    b = FormatterBuilder()
+    b.append("x=", b.integer(name="x"), ".")
+    formatter = compiler.compile(b).formatter()
+    formatter.accept_tokens(b"x=12.")
+    assert formatter.events()
+    formatter.reset()
+    (retracted,) = formatter.events()
+    assert retracted.to <= 2
+    formatter.accept_tokens(b"x=7.")
+    assert formatter.events()[-1] == ValueCompleted("x", 7, 2, 3)
