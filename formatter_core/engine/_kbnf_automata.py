@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from heapq import heapify, heappop, heappush
+
 from formatter_core.automaton import DEAD, Automaton, ByteRanges
+from formatter_core.engine._kbnf_graph import components
 from formatter_core.engine._kbnf_regular import byte_class
 
 __all__ = ["Steps", "pattern_of", "steps_of"]
@@ -10,9 +14,10 @@ __all__ = ["Steps", "pattern_of", "steps_of"]
 #: From one state to another by one byte out of these ranges.
 Steps = list[tuple[int, ByteRanges, int]]
 
-#: Larger automata, and longer patterns on the way, are not turned into patterns.
-_PATTERN_STATES = 64
-_PATTERN_LENGTH = 6_000
+#: Automata with more states on cycles, and those whose patterns grow longer, are not turned into patterns. Where few
+#: states are on cycles, a trie of words that are left out for example, the pattern is long but simple.
+_CYCLIC_STATES = 64
+_LONGEST = 300_000
 
 
 def steps_of(automaton: Automaton, count: int) -> Steps:
@@ -26,48 +31,76 @@ def steps_of(automaton: Automaton, count: int) -> Steps:
 
 
 def pattern_of(automaton: Automaton, steps: Steps, count: int) -> str | None:
-    """A pattern of the non-empty strings, by leaving out one state after another (Brzozowski & McCluskey 1963).
-
-    None where it would be long. The state on the shortest detours goes first (Delgado & Morais 2004).
-    """
-    if count > _PATTERN_STATES:
+    """A pattern of the non-empty strings, or None where it would be long or slow."""
+    if not _few_on_cycles(steps, count):
         return None
+    edges = _Edges()
     begin, end = count, count + 1
-    edges: dict[tuple[int, int], str] = {}
-
-    def add(source: int, target: int, pattern: str) -> None:
-        known = edges.get((source, target))
-        edges[source, target] = pattern if known is None else f"{known}|{pattern}"
-
     for source, ranges, target in steps:
-        add(source, target, byte_class(ranges))
+        edges.add(source, target, byte_class(ranges))
         if source == automaton.start:
-            add(begin, target, byte_class(ranges))
+            edges.add(begin, target, byte_class(ranges))
     for state in range(1, count):
         if automaton.accepting(state):
-            add(state, end, "")
-    left = set(range(1, count))
-    while left:
-        state = min(left, key=lambda candidate: _detour(edges, candidate))
-        left.remove(state)
-        loop = edges.pop((state, state), None)
-        around = "" if loop is None else f"(?:{loop})*"
-        into = [(source, edges.pop((source, target))) for source, target in list(edges) if target == state]
-        out = [(target, edges.pop((source, target))) for source, target in list(edges) if source == state]
-        for source, first in into:
-            for target, second in out:
-                add(source, target, f"{_group(first)}{around}{_group(second)}")
-        if sum(map(len, edges.values())) > _PATTERN_LENGTH:
+            edges.add(state, end, "")
+    waiting = [(edges.detour(state), state) for state in range(1, count)]
+    heapify(waiting)
+    while waiting:
+        expected, state = heappop(waiting)
+        actual = edges.detour(state)
+        if actual > expected:
+            heappush(waiting, (actual, state))
+            continue
+        edges.leave_out(state)
+        if edges.length > _LONGEST:
             return None
-    return edges.get((begin, end))
+    return edges.out.get(begin, {}).get(end)
 
 
-def _detour(edges: dict[tuple[int, int], str], state: int) -> int:
-    """About how much longer all patterns together become without the state."""
-    into = [len(text) for (source, target), text in edges.items() if target == state != source]
-    out = [len(text) for (source, target), text in edges.items() if source == state != target]
-    loop = len(edges.get((state, state), ""))
-    return len(out) * sum(into) + len(into) * sum(out) + len(into) * len(out) * loop - sum(into) - sum(out)
+def _few_on_cycles(steps: Steps, count: int) -> bool:
+    targets: list[list[int]] = [[] for _ in range(count)]
+    for source, _, target in steps:
+        targets[source].append(target)
+    sizes = Counter(components(targets))
+    return sum(size for size in sizes.values() if size > 1) <= _CYCLIC_STATES
+
+
+class _Edges:
+    """Patterns that lead from state to state; states are left out one by one (Brzozowski & McCluskey 1963)."""
+
+    def __init__(self) -> None:
+        self.out: dict[int, dict[int, str]] = {}
+        self.into: dict[int, dict[int, str]] = {}
+        self.length = 0
+
+    def add(self, source: int, target: int, pattern: str) -> None:
+        known = self.out.setdefault(source, {}).get(target)
+        both = pattern if known is None else f"{known}|{pattern}"
+        self.length += len(both) - len(known or "")
+        self.out[source][target] = self.into.setdefault(target, {})[source] = both
+
+    def detour(self, state: int) -> int:
+        """About how much longer all patterns together become without the state (Delgado & Morais 2004)."""
+        into = [len(text) for source, text in self.into.get(state, {}).items() if source != state]
+        out = [len(text) for target, text in self.out.get(state, {}).items() if target != state]
+        loop = len(self.out.get(state, {}).get(state, ""))
+        return (len(out) - 1) * sum(into) + (len(into) - 1) * sum(out) + len(into) * len(out) * loop
+
+    def leave_out(self, state: int) -> None:
+        """Join each way into the state with each way out of it."""
+        into = self.into.pop(state, {})
+        out = self.out.pop(state, {})
+        loop = out.pop(state, None)
+        into.pop(state, None)
+        around = "" if loop is None else f"(?:{loop})*"
+        self.length -= len(loop or "") + sum(map(len, into.values())) + sum(map(len, out.values()))
+        for source in into:
+            del self.out[source][state]
+        for target in out:
+            del self.into[target][state]
+        for source, first in into.items():
+            for target, second in out.items():
+                self.add(source, target, f"{_group(first)}{around}{_group(second)}")
 
 
 def _group(pattern: str) -> str:

@@ -55,6 +55,8 @@ _JOINED_WEIGHT = 20_000
 #: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
 #: begins, and every token is tried against that set.
 _RULE_STATES = 4_000
+#: The most states of an automaton that is built at all.
+_AUTOMATON_STATES = 10_000
 
 
 _Item: TypeAlias = "tuple[Symbol | None, bool]"  # what derives the non-empty strings, and whether "" is one too
@@ -349,21 +351,14 @@ class _Lowering:
         automaton = self._automaton(node)
         if automaton.start == DEAD:
             return []
-        try:
-            count = automaton.explore(min(self._limits.states, _RULE_STATES))
-        except LimitExceeded as error:
-            if error.limit != "states" or self._limits.states <= _RULE_STATES:
-                raise
-            raise UnsupportedByEngine(
-                f"its automaton has more than {_RULE_STATES} states, which the package does not cope with",
-                engine=ENGINE,
-                node=f"a {type(node).__name__}",
-            ) from error
+        count = _explored(automaton, node, self._limits)
         steps = steps_of(automaton, count)
         pattern = pattern_of(automaton, steps, count)
-        symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern))
+        symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern) // 4)
         if symbols is not None:
             return [(symbol,) for symbol in symbols]
+        if count > _RULE_STATES:
+            raise _too_many_states(count, node)
         reached = [self._productions.fresh() for _ in range(count)]
         ends: list[Production] = []
         for state, ranges, target in steps:
@@ -376,6 +371,21 @@ class _Lowering:
             if automaton.accepting(target):
                 ends.extend(productions)
         return ends
+
+
+def _explored(automaton: Automaton, node: Node, limits: Limits) -> int:
+    """The number of the automaton's states, all of which are built."""
+    try:
+        return automaton.explore(min(limits.states, _AUTOMATON_STATES))
+    except LimitExceeded as error:
+        if error.limit != "states" or limits.states <= _AUTOMATON_STATES:
+            raise
+        raise _too_many_states(_AUTOMATON_STATES, node) from error
+
+
+def _too_many_states(count: int, node: Node) -> UnsupportedByEngine:
+    reason = f"its automaton has {count} states or more, and the package copes with {_RULE_STATES}"
+    return UnsupportedByEngine(reason, engine=ENGINE, node=f"a {type(node).__name__}")
 
 
 def _is_bytes(node: Node) -> bool:

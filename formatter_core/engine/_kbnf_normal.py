@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from formatter_core.engine._kbnf_graph import components
 from formatter_core.engine._kbnf_productions import ENGINE, Production, Rules, Symbol
 from formatter_core.engine._kbnf_regular import Work
 from formatter_core.errors import UnsupportedByEngine
@@ -89,7 +90,7 @@ def _without_unit_cycles(
 ) -> tuple[list[list[Production]], Symbol | None]:
     """Merge nonterminals that derive each other alone: without empty strings their languages are equal."""
     units = [[p[0] for p in alternatives if len(p) == 1 and isinstance(p[0], int)] for alternatives in productions]
-    component = _components(units)
+    component = components(units)
     merged: list[dict[Production, None]] = [{} for _ in productions]
     for nonterminal, alternatives in enumerate(productions):
         head = component[nonterminal]
@@ -99,40 +100,6 @@ def _without_unit_cycles(
             if renamed != (head,):
                 merged[head][renamed] = None
     return [list(alternatives) for alternatives in merged], component[start] if isinstance(start, int) else start
-
-
-def _components(edges: list[list[int]]) -> list[int]:
-    """For each node one representative of its strongly connected component (Tarjan 1972), without recursion."""
-    order: list[int | None] = [None] * len(edges)
-    low = [0] * len(edges)
-    component: list[int] = [-1] * len(edges)
-    stack: list[int] = []
-    counter = 0
-    for root in range(len(edges)):
-        if order[root] is not None:
-            continue
-        path: list[tuple[int, Iterator[int]]] = [(root, iter(edges[root]))]
-        order[root] = low[root] = counter
-        counter += 1
-        stack.append(root)
-        while path:
-            node, targets = path[-1]
-            target = next(targets, None)
-            if target is None:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
-                if low[node] == order[node]:
-                    while component[node] == -1:
-                        component[stack.pop()] = node
-            elif order[target] is None:
-                order[target] = low[target] = counter
-                counter += 1
-                stack.append(target)
-                path.append((target, iter(edges[target])))
-            elif component[target] == -1:
-                low[node] = min(low[node], order[target] or 0)
-    return component
 
 
 def _flatten_operators(productions: list[list[Production]]) -> None:
