@@ -9,9 +9,12 @@ from typing import Protocol, TypeVar
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.numbers import NumberSet, has_no_number, meet_numbers, other_numbers
 from formatter_core.schema.shapes import (
+    Absent,
     ArrayPart,
     ArraySet,
+    Condition,
     Contains,
+    HasValue,
     ObjectPart,
     ObjectSet,
     Shape,
@@ -21,7 +24,7 @@ from formatter_core.schema.shapes import (
 )
 from formatter_core.schema.strings import StringSet, is_empty, meet_strings, other_strings
 
-__all__ = ["Knowledge", "subtract"]
+__all__ = ["Knowledge", "subtract", "value_part"]
 
 _T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
@@ -32,8 +35,8 @@ class Knowledge(Protocol):
     def is_empty_array(self, arrays: ArraySet) -> bool:
         """Whether a set of arrays is known to be empty."""
 
-    def is_empty_object(self, objects: ObjectSet) -> bool:
-        """Whether a set of objects is known to be empty."""
+    def simplified(self, objects: ObjectSet) -> ObjectSet | None:
+        """The same objects without what is known to hold or to fail anyway; None where there are none."""
 
     def same_schema(self, literal: int) -> int:
         """One literal for all schemas that say the same."""
@@ -48,22 +51,20 @@ class Knowledge(Protocol):
 def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
     """The values of `shape` that are not in `rival`, without alternatives that are known to be empty."""
     spend = knowledge.spend
+    other_objects = partial(_other_objects, same_schema=knowledge.same_schema)
+    objects = _outside(shape.objects, rival.objects, other_objects, meet_objects, knowledge.simplified, spend)
     return Shape(
         shape.null and not rival.null,
         shape.booleans & ~rival.booleans,
-        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, has_no_number, tuple, spend),
-        _outside(shape.strings, rival.strings, other_strings, meet_strings, is_empty, tuple, spend),
-        _outside(shape.arrays, rival.arrays, _other_arrays, meet_arrays, knowledge.is_empty_array, tuple, spend),
-        _outside(
-            shape.objects,
-            rival.objects,
-            partial(_other_objects, same_schema=knowledge.same_schema),
-            meet_objects,
-            knowledge.is_empty_object,
-            knowledge.without_subsets,
-            spend,
-        ),
+        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, _unless(has_no_number), spend),
+        _outside(shape.strings, rival.strings, other_strings, meet_strings, _unless(is_empty), spend),
+        _outside(shape.arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend),
+        knowledge.without_subsets(objects),
     )
+
+
+def _unless(is_empty_set: Callable[[_T], bool]) -> Callable[[_T], _T | None]:
+    return lambda item: None if is_empty_set(item) else item
 
 
 def _outside(
@@ -71,8 +72,7 @@ def _outside(
     rivals: tuple[_T, ...],
     others: Callable[[_T], list[_T]],
     meet_two: Callable[[_T, _T], _T | None],
-    is_empty_set: Callable[[_T], bool],
-    minimal: Callable[[tuple[_T, ...]], tuple[_T, ...]],
+    simplified: Callable[[_T], _T | None],
     spend: Callable[[int], None],
 ) -> tuple[_T, ...]:
     for rival in rivals:
@@ -81,15 +81,16 @@ def _outside(
         for item in items:
             spend(1)
             both = meet_two(item, rival)
-            if both is None or is_empty_set(both):
+            if both is None or simplified(both) is None:
                 kept[item] = None
                 continue
             spend(len(outside))
             for other in outside:
                 rest = meet_two(item, other)
-                if rest is not None and not is_empty_set(rest):
-                    kept[rest] = None
-        items = minimal(tuple(kept))
+                left = None if rest is None else simplified(rest)
+                if left is not None:
+                    kept[left] = None
+        items = tuple(kept)
     return items
 
 
@@ -124,40 +125,47 @@ def _other_arrays(arrays: ArraySet) -> list[ArraySet]:
 
 
 def _other_objects(objects: ObjectSet, same_schema: Callable[[int], int]) -> list[ObjectSet]:
-    found: list[ObjectSet] = [_without(name) for name in objects.required]
+    """What breaks a count, or one of the other constraints: that is one condition, however many they are."""
+    found: list[ObjectSet] = []
     if objects.minimum > len(objects.required):
         found.append(ObjectSet(maximum=objects.minimum - 1))
     if objects.maximum is not None:
         found.append(ObjectSet(minimum=objects.maximum + 1))
+    broken: dict[Absent | HasValue | SomeKey, None] = {Absent(name): None for name in objects.required}
     for part in objects.parts:
         for name, literal in part.named.items():
             if literal != TRUE:
-                parts = () if literal == FALSE else (_value(name, same_schema(-literal)),)
-                found.append(ObjectSet(parts, (name,), 1))
+                broken[HasValue(name, same_schema(-literal))] = None
         for pattern, literal in part.patterns:
             if literal != TRUE:
-                found.append(_some(SomeKey(pattern=pattern, literal=-literal, pointer=part.pointer)))
+                broken[SomeKey(pattern=pattern, literal=-literal, pointer=part.pointer)] = None
         if part.rest != TRUE:
             patterns = tuple(pattern for pattern, _ in part.patterns)
-            found.append(_some(SomeKey(frozenset(part.named), patterns, literal=-part.rest, pointer=part.pointer)))
+            broken[SomeKey(frozenset(part.named), patterns, literal=-part.rest, pointer=part.pointer)] = None
         if part.names != TRUE:
-            found.append(_some(SomeKey(names=-part.names, pointer=part.pointer)))
-    found += [ObjectSet((_no_key(some),)) for some in objects.some]
-    return found
+            broken[SomeKey(names=-part.names, pointer=part.pointer)] = None
+    if broken:
+        found.append(ObjectSet(conditions=(tuple(broken),)))
+    return found + [_unmet(condition, same_schema) for condition in objects.conditions]
+
+
+def _unmet(condition: Condition, same_schema: Callable[[int], int]) -> ObjectSet:
+    required: list[str] = []
+    parts: list[ObjectPart] = []
+    for clause in condition:
+        if isinstance(clause, Absent):
+            required.append(clause.name)
+        elif isinstance(clause, HasValue):
+            parts.append(value_part(clause.name, same_schema(-clause.literal)))
+        else:
+            parts.append(_no_key(clause))
+    return ObjectSet(tuple(parts), tuple(required), len(required))
 
 
 @lru_cache(maxsize=8192)
-def _value(name: str, literal: int) -> ObjectPart:
-    """The same object for the same arguments, so that alternatives can be compared."""
+def value_part(name: str, literal: int) -> ObjectPart:
+    """A literal for one property; the same object for the same arguments, so that alternatives can be compared."""
     return ObjectPart({name: literal}, silent=True)
-
-
-def _without(name: str) -> ObjectSet:
-    return ObjectSet((_value(name, FALSE),))
-
-
-def _some(some: SomeKey) -> ObjectSet:
-    return ObjectSet(minimum=1, some=(some,))
 
 
 def _no_key(some: SomeKey) -> ObjectPart:

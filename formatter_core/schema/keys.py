@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from formatter_core.errors import LimitExceeded
@@ -10,7 +9,7 @@ from formatter_core.grammar import Choice, Node
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
-from formatter_core.schema.shapes import Goal, ObjectPart, ObjectSet, SomeKey
+from formatter_core.schema.shapes import Absent, Condition, Goal, HasValue, ObjectPart, ObjectSet, SomeKey
 from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
@@ -30,7 +29,7 @@ _MOST_CLASSES = 64
 
 @dataclass(frozen=True, slots=True)
 class KeyClass:
-    """Keys as one terminal with the colon, what their values satisfy, and the conditions on *some* key they satisfy."""
+    """Keys as one terminal with the colon, what their values satisfy, and the conditions they meet."""
 
     key: Node
     goal: Goal
@@ -63,23 +62,32 @@ class Keys:
         for cell in cells:
             goal = self._goal(objects.parts, cell)
             if goal != (FALSE,) and not self._normalizer.is_empty(goal, 2):
-                groups.setdefault((goal, self._satisfied(objects.some, cell)), []).extend(cell.strings)
+                groups.setdefault((goal, self._met(objects.conditions, cell)), []).extend(cell.strings)
         if len(groups) == 1 and sum(map(len, groups.values())) == sum(len(cell.strings) for cell in cells):
             groups = {key: [ANY_STRING] for key in groups}
-        return [
-            KeyClass(self._key(tuple(strings), names), goal, satisfied) for (goal, satisfied), strings in groups.items()
-        ]
+        return [KeyClass(self._key(tuple(strings), names), goal, met) for (goal, met), strings in groups.items()]
 
-    def satisfying(self, some: tuple[SomeKey, ...], name: str, goal: Goal) -> Iterator[tuple[int, Goal]]:
-        """The conditions that a named property may satisfy, as bits, each with what its value satisfies then."""
-        ways: list[tuple[int, Goal]] = [(0, goal)]
-        for index, wanted in enumerate(some):
-            if self._is_covered(wanted, name):
-                more = [(bits | 1 << index, self._normalizer.conjoin((*met, wanted.literal))) for bits, met in ways]
-                ways = more if wanted.literal == TRUE else more + ways
-        for bits, met in ways:
-            if met != (FALSE,) and not self._normalizer.is_empty(met, 2):
-                yield bits, met
+    def ways(self, conditions: tuple[Condition, ...], name: str, goal: Goal) -> list[tuple[int, Goal]]:
+        """The conditions that a named property may meet, as bits, each with what its value satisfies then."""
+        always = 0
+        literals: dict[int, int] = {}
+        for index, condition in enumerate(conditions):
+            for clause in condition:
+                if isinstance(clause, SomeKey):
+                    applies = self._is_covered(clause, name)
+                else:
+                    applies = isinstance(clause, HasValue) and clause.name == name
+                if applies and not isinstance(clause, Absent):
+                    if clause.literal == TRUE:
+                        always |= 1 << index
+                    else:
+                        literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
+        ways = {goal: always}
+        for literal, bits in literals.items():
+            for known, met in list(ways.items()):
+                both = self._normalizer.conjoin((*known, literal))
+                ways[both] = ways.get(both, 0) | met | bits
+        return [(met, way) for way, met in ways.items() if way != (FALSE,) and not self._normalizer.is_empty(way, 2)]
 
     def _is_covered(self, some: SomeKey, name: str) -> bool:
         if name in some.named or any(matches(Test("pattern", pattern), name) for pattern in some.patterns):
@@ -114,7 +122,8 @@ class Keys:
                 found.update((pattern, None) for pattern, _ in part.patterns)
             if part.names != TRUE:
                 found[part.names] = None
-        for some in objects.some:
+        clauses = (clause for condition in objects.conditions for clause in condition)
+        for some in (clause for clause in clauses if isinstance(clause, SomeKey)):
             found.update((pattern, None) for pattern in some.patterns)
             if some.pattern is not None:
                 found[some.pattern] = None
@@ -136,20 +145,24 @@ class Keys:
             literals.extend(matched or [part.rest])
         return self._normalizer.conjoin(literals)
 
-    def _satisfied(self, some: tuple[SomeKey, ...], cell: _Cell) -> int:
+    def _met(self, conditions: tuple[Condition, ...], cell: _Cell) -> int:
+        """The conditions that a property with such a key meets whatever its value, as bits."""
         bits = 0
-        for index, wanted in enumerate(some):
-            if any(pattern in cell.yes for pattern in wanted.patterns):
-                continue
-            if wanted.pattern is not None and wanted.pattern not in cell.yes:
-                continue
-            if wanted.names != TRUE and wanted.names not in cell.yes:
-                continue
-            if wanted.literal != TRUE:
-                reason = "that some extra key has a certain value depends on which of several equal keys counts"
-                self._refusals.refuse(wanted.pointer, "not", reason)
-            bits |= 1 << index
+        for index, condition in enumerate(conditions):
+            for clause in condition:
+                if isinstance(clause, SomeKey) and self._covers(clause, cell):
+                    if clause.literal != TRUE:
+                        reason = "that some extra key has a certain value depends on which of several equal keys counts"
+                        self._refusals.refuse(clause.pointer, "not", reason)
+                    bits |= 1 << index
         return bits
+
+    def _covers(self, some: SomeKey, cell: _Cell) -> bool:
+        return (
+            not any(pattern in cell.yes for pattern in some.patterns)
+            and (some.pattern is None or some.pattern in cell.yes)
+            and (some.names == TRUE or some.names in cell.yes)
+        )
 
     def _key(self, strings: tuple[StringSet, ...], names: tuple[str, ...]) -> Node:
         if strings == (ANY_STRING,) and not names:

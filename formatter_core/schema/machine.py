@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Node, Reference
 from formatter_core.schema.keys import KeyClass
 from formatter_core.schema.rules import Rules, any_of, in_order
-from formatter_core.schema.shapes import Goal, ObjectSet
+from formatter_core.schema.shapes import Absent, Goal, ObjectSet
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["Machine", "Property"]
@@ -20,24 +20,32 @@ _MOST_STATES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A named property: its key, and for each set of conditions on *some* property that it may meet, its value."""
+    """A named property: its key, and for each set of conditions that it may meet, as bits, what its value satisfies.
+
+    `absent` are the conditions that are met where it is not there.
+    """
 
     name: str
     key: Node
     required: bool
     values: tuple[tuple[int, Goal], ...]
+    absent: int
 
 
 class _State(NamedTuple):
     """Where a list of properties stands.
 
     `place` counts the named properties passed by or, in any order, has a bit for each one used. `written` is the number
-    of properties so far, `met` a bit for each condition on *some* property; both stop where more is the same.
+    of properties so far, which stops where more is the same; `met` has a bit for each condition that is met.
     """
 
     place: int
     written: int
     met: int
+
+
+_Pair: TypeAlias = Optional[tuple[Node, Goal]]  # noqa: UP045 (evaluated when the module is imported)
+_Step: TypeAlias = tuple[_State, _Pair]
 
 
 class Machine:
@@ -58,51 +66,63 @@ class Machine:
         self._extras = extras
         self._minimum = objects.minimum
         self._maximum = objects.maximum
-        self._all_met = 2 ** len(objects.some) - 1
+        known = {each.name for each in properties}
+        self._met_by_missing = sum(
+            1 << index
+            for index, condition in enumerate(objects.conditions)
+            if any(isinstance(clause, Absent) and clause.name not in known for clause in condition)
+        )
+        self._all_met = 2 ** len(objects.conditions) - 1
         self._cap = max(objects.minimum, 1) if objects.maximum is None else max(objects.maximum, 1)
         self._title = title
 
     def lower(self, any_order: bool) -> Node | None:
         """What spells these objects; None where there are none."""
-        if any_order:
-            needed = sum(1 << index for index, each in enumerate(self._properties) if each.required)
-            return self._explore(self._unordered_steps, lambda state: state.place & needed == needed)
-        return self._explore(self._ordered_steps, lambda state: state.place == len(self._properties))
+        absent = [each.absent for each in self._properties]
+        first = _State(0, 0, self._all_met & self._met_by_missing)
+        if not any_order:
+            return self._explore(first, self._ordered_steps, lambda state: (state.place == len(absent), state.met))
+        needed = sum(1 << index for index, each in enumerate(self._properties) if each.required)
 
-    def _ordered_steps(self, state: _State) -> Iterator[tuple[_State, Node | None]]:
+        def ending(state: _State) -> tuple[bool, int]:
+            met = state.met
+            for index, bits in enumerate(absent):
+                met |= 0 if state.place >> index & 1 else bits
+            return state.place & needed == needed, met
+
+        return self._explore(first, self._unordered_steps, ending)
+
+    def _ordered_steps(self, state: _State) -> Iterator[_Step]:
         if state.place == len(self._properties):
             yield from self._extra_steps(state)
             return
         each = self._properties[state.place]
         if not each.required:
-            yield _State(state.place + 1, state.written, state.met), None
+            yield _State(state.place + 1, state.written, state.met | each.absent), None
         yield from self._property_steps(state, each, state.place + 1)
 
-    def _unordered_steps(self, state: _State) -> Iterator[tuple[_State, Node | None]]:
+    def _unordered_steps(self, state: _State) -> Iterator[_Step]:
         for index, each in enumerate(self._properties):
             if not state.place >> index & 1:
                 yield from self._property_steps(state, each, state.place | 1 << index)
         yield from self._extra_steps(state)
 
-    def _property_steps(self, state: _State, each: Property, place: int) -> Iterator[tuple[_State, Node | None]]:
+    def _property_steps(self, state: _State, each: Property, place: int) -> Iterator[_Step]:
         for met, goal in each.values:
             yield from self._counted(_State(place, state.written, state.met | met), each.key, goal)
 
-    def _extra_steps(self, state: _State) -> Iterator[tuple[_State, Node | None]]:
+    def _extra_steps(self, state: _State) -> Iterator[_Step]:
         for extra in self._extras:
             yield from self._counted(_State(state.place, state.written, state.met | extra.met), extra.key, extra.goal)
 
-    def _counted(self, state: _State, key: Node, goal: Goal) -> Iterator[tuple[_State, Node | None]]:
+    def _counted(self, state: _State, key: Node, goal: Goal) -> Iterator[_Step]:
         if self._maximum is None or state.written < self._maximum:
-            count = min(state.written + 1, self._cap)
-            yield _State(state.place, count, state.met), in_order(key, self._rules.goal(goal))
+            yield _State(state.place, min(state.written + 1, self._cap), state.met), (key, goal)
 
     def _explore(
-        self, steps: Callable[[_State], Iterator[tuple[_State, Node | None]]], at_end: Callable[[_State], bool]
+        self, first: _State, steps: Callable[[_State], Iterator[_Step]], ending: Callable[[_State], tuple[bool, int]]
     ) -> Node | None:
-        first = _State(0, 0, 0)
-        names: dict[_State, str] = {}
-        arriving: dict[_State, list[Node]] = {first: []}
+        arriving: dict[_State, list[tuple[_State, _Pair]]] = {first: []}
         queue = [first]
         for state in queue:
             for after, pair in steps(state):
@@ -111,25 +131,33 @@ class Machine:
                     queue.append(after)
                     if len(queue) > _MOST_STATES:
                         raise LimitExceeded("states", _MOST_STATES, f"counting the properties of {self._title}")
-                if pair is None:
-                    if state.written:
-                        arriving[after].append(self._reference(names, state))
-                elif state.written:
-                    arriving[after].append(in_order(self._reference(names, state), self._tokens.comma, pair))
-                else:
-                    arriving[after].append(pair)
-        for state, options in arriving.items():
-            if state.written and (options or state in names):
-                self._rules.define(self._reference(names, state).name, any_of(options))
-        tokens = self._tokens
+                arriving[after].append((state, pair))
+        final = [state for state in queue if state.written >= self._minimum and ending(state) == (True, self._all_met)]
+        names: dict[_State, str] = {}
         found: list[Node] = []
-        for state in arriving:
-            if at_end(state) and state.written >= self._minimum and state.met == self._all_met:
-                inner = () if state.written == 0 else (self._reference(names, state),)
-                found.append(
-                    in_order(tokens.open_object, *inner, tokens.close_object) if inner else tokens.empty_object
-                )
+        tokens = self._tokens
+        for state in final:
+            if state.written:
+                found.append(in_order(tokens.open_object, self._reference(names, state), tokens.close_object))
+            elif tokens.empty_object not in found:
+                found.append(tokens.empty_object)
+        self._define(names, arriving)
         return any_of(found) if found else None
+
+    def _define(self, names: dict[_State, str], arriving: dict[_State, list[tuple[_State, _Pair]]]) -> None:
+        """The rules of the states that `names` has, and of those that they need."""
+        for state in (pending := list(names)):
+            options: list[Node] = []
+            for before, pair in arriving[state]:
+                if before.written and before not in names:
+                    pending.append(before)
+                list_before = (self._reference(names, before),) if before.written else ()
+                if pair is None:
+                    options.extend(list_before)
+                else:
+                    comma = (self._tokens.comma,) if before.written else ()
+                    options.append(in_order(*list_before, *comma, pair[0], self._rules.goal(pair[1])))
+            self._rules.define(names[state], any_of(options))
 
     def _reference(self, names: dict[_State, str], state: _State) -> Reference:
         if state not in names:

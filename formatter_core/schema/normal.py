@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
 from formatter_core.schema.assertions import Assertions
-from formatter_core.schema.complement import subtract
+from formatter_core.schema.complement import subtract, value_part
 from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.numbers import has_no_number
@@ -17,12 +18,16 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import (
     ANY,
     NONE,
+    Absent,
     ArrayPart,
     ArraySet,
+    Condition,
     Goal,
+    HasValue,
     ObjectPart,
     ObjectSet,
     Shape,
+    SomeKey,
     largest,
     meet,
     meet_arrays,
@@ -272,7 +277,7 @@ class Normalizer:
             all(map(has_no_number, shape.numbers))
             and all(map(is_empty, shape.strings))
             and all(self.is_empty_array(arrays, depth) for arrays in shape.arrays)
-            and all(self.is_empty_object(objects, depth) for objects in shape.objects)
+            and all(self.simplified(objects, depth) is None for objects in shape.objects)
         )
 
     def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
@@ -283,14 +288,56 @@ class Normalizer:
                 return True
         return False
 
-    def is_empty_object(self, objects: ObjectSet, depth: int = _LOOK_DEPTH) -> bool:
-        """The same question of a set of objects."""
+    def simplified(self, objects: ObjectSet, depth: int = _LOOK_DEPTH) -> ObjectSet | None:
+        """The same objects without what is known to hold or to fail anyway; None where there are none."""
         goals = [self.property_goal(objects.parts, name) for name in objects.required]
         if (FALSE,) in goals:
-            return True
+            return None
         # Listed values tell alternatives apart most often, and cost least.
         goals.sort(key=lambda goal: not any(self._is_listed(literal) for literal in goal))
-        return any(self.is_empty(goal, depth - 1) for goal in goals)
+        if any(self.is_empty(goal, depth - 1) for goal in goals):
+            return None
+        return self._with_simple_conditions(objects, depth) if objects.conditions else objects
+
+    def _with_simple_conditions(self, objects: ObjectSet, depth: int) -> ObjectSet | None:
+        conditions: list[Condition] = []
+        for condition in objects.conditions:
+            open_clauses: list[Absent | HasValue | SomeKey] = []
+            for clause in condition:
+                holds = self._holds(objects, clause, depth)
+                if holds:
+                    break
+                if holds is None:
+                    open_clauses.append(clause)
+            else:
+                if not open_clauses:
+                    return None
+                conditions.append(tuple(open_clauses))
+        sole = next((each[0] for each in conditions if len(each) == 1 and not isinstance(each[0], SomeKey)), None)
+        if sole is None:
+            return replace(objects, conditions=tuple(dict.fromkeys(conditions)))
+        # A condition with one way to be met is a plain constraint, and may decide others.
+        conditions.remove((sole,))
+        plain = replace(objects, conditions=tuple(dict.fromkeys(conditions)))
+        literal = FALSE if isinstance(sole, Absent) else sole.literal
+        parts = () if literal == TRUE else (value_part(sole.name, literal),)
+        met = meet_objects(plain, ObjectSet(parts, () if isinstance(sole, Absent) else (sole.name,)))
+        return None if met is None else self.simplified(met, depth)
+
+    def _holds(self, objects: ObjectSet, clause: Absent | HasValue | SomeKey, depth: int) -> bool | None:
+        """Whether a clause holds for all of the objects or for none; None where that is not known."""
+        if isinstance(clause, SomeKey):
+            return None
+        goal = self.property_goal(objects.parts, clause.name)
+        required = clause.name in objects.required
+        if isinstance(clause, Absent):
+            return False if required else True if goal == (FALSE,) else None
+        if goal == (FALSE,):
+            return False
+        both = self.conjoin((*goal, clause.literal))
+        if both == goal:
+            return True if required else None
+        return False if self.is_empty(both, depth - 1) else None
 
     def _is_listed(self, literal: int) -> bool:
         schema = self._loader.location(literal).schema
@@ -307,7 +354,8 @@ class Normalizer:
             self.spend(1 + a.alternatives * b.alternatives)
         met = meet(a, b)
         if len(met.objects) > max(len(a.objects), len(b.objects)):
-            objects = self.without_subsets(tuple(item for item in met.objects if not self.is_empty_object(item, 2)))
+            simplified = (self.simplified(item, 2) for item in met.objects)
+            objects = self.without_subsets(tuple(item for item in simplified if item is not None))
             met = Shape(met.null, met.booleans, met.numbers, met.strings, met.arrays, objects)
         return met
 

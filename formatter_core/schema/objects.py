@@ -13,7 +13,7 @@ from formatter_core.schema.machine import Machine, Property
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
-from formatter_core.schema.shapes import ObjectSet
+from formatter_core.schema.shapes import Absent, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ObjectLowering"]
@@ -37,6 +37,10 @@ class ObjectLowering:
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
         """What spells these objects; None where there are none for certain."""
+        simple = self._normalizer.simplified(objects, 2)
+        if simple is None:
+            return None
+        objects = simple
         names = self._all_names(objects, names)
         properties = list(self._properties(objects, names))
         required = sum(each.required for each in properties)
@@ -55,7 +59,7 @@ class ObjectLowering:
                     f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
                 )
                 raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
-        elif objects.maximum is None and objects.minimum <= required and not objects.some:
+        elif objects.maximum is None and objects.minimum <= required and not objects.conditions:
             return self._ordered(properties, extras, title)
         return Machine(self._rules, self._tokens, objects, properties, extras, title).lower(self._any_order)
 
@@ -65,6 +69,8 @@ class ObjectLowering:
         for part in objects.parts:
             found.update(dict.fromkeys(part.named))
         found.update(dict.fromkeys(objects.required))
+        for condition in objects.conditions:
+            found.update((clause.name, None) for clause in condition if not isinstance(clause, SomeKey))
         return tuple(found)
 
     def _properties(self, objects: ObjectSet, names: tuple[str, ...]) -> Iterator[Property]:
@@ -76,8 +82,9 @@ class ObjectLowering:
             goal = self._normalizer.property_goal(objects.parts, name)
             if goal == (FALSE,):
                 continue
-            values = tuple(self._keys.satisfying(objects.some, name, goal)) if objects.some else ((0, goal),)
-            yield Property(name, self._tokens.name(name), name in required, values)
+            values = tuple(self._keys.ways(objects.conditions, name, goal)) if objects.conditions else ((0, goal),)
+            absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
+            yield Property(name, self._tokens.name(name), name in required, values, absent)
 
     def _countable(self, objects: ObjectSet, required: int, has_extras: bool) -> ObjectSet:
         """The same objects, unless extra keys would have to be told from each other: that is refused."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, Union
 
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
@@ -20,10 +20,13 @@ __all__ = [
     "ANY_ARRAY",
     "ANY_OBJECT",
     "NONE",
+    "Absent",
     "ArrayPart",
     "ArraySet",
+    "Condition",
     "Contains",
     "Goal",
+    "HasValue",
     "ObjectPart",
     "ObjectSet",
     "Shape",
@@ -98,6 +101,21 @@ class ObjectPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Absent:
+    """A property is not there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class HasValue:
+    """A property is there, and its value satisfies a literal."""
+
+    name: str
+    literal: int
+
+
+@dataclass(frozen=True, slots=True)
 class SomeKey:
     """Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`.
 
@@ -112,15 +130,19 @@ class SomeKey:
     pointer: str = ""
 
 
+#: At least one of these holds.
+Condition: TypeAlias = tuple[Union[Absent, HasValue, SomeKey], ...]  # noqa: UP007
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectSet:
-    """Objects."""
+    """Objects. Every one of the conditions holds."""
 
     parts: tuple[ObjectPart, ...] = ()
     required: tuple[str, ...] = ()
     minimum: int = 0
     maximum: int | None = None
-    some: tuple[SomeKey, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 ANY_ARRAY = ArraySet()
@@ -204,12 +226,12 @@ def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
         for part in parts:
             if part.named.get(name) == FALSE or (part.rest == FALSE and not part.patterns and name not in part.named):
                 return None
-    return ObjectSet(parts, required, minimum, maximum, _joined(a.some, b.some))
+    return ObjectSet(parts, required, minimum, maximum, _joined(a.conditions, b.conditions))
 
 
 def largest(objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
     """The union without alternatives that plainly lie within others."""
-    marks = [{*each.parts, *each.required, *each.some} for each in objects]
+    marks = [{*each.parts, *each.required, *each.conditions} for each in objects]
     kept: list[int] = []
     for index in sorted(range(len(objects)), key=lambda index: len(marks[index])):
         each = objects[index]
