@@ -8,8 +8,8 @@ use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
 use crate::stack::{Edge, Group, Key, State, Thread, TokenThread, ROOT};
 
-/// How many times the cache's bytes the frames of all sequences together may take.
-const FRAMES_TO_CACHE: usize = 8;
+/// How many times the cache's bytes the states and frames of all sequences together may take.
+const LIVE_TO_CACHE: usize = 8;
 
 pub struct Cache {
     groups: FastMap<Key, Arc<Group>>,
@@ -53,9 +53,7 @@ impl Cache {
         if let Some(group) = self.groups.get(&key) {
             return Ok(group.clone());
         }
-        if self.live_bytes.load(Ordering::Relaxed) > FRAMES_TO_CACHE.saturating_mul(self.maximum.max(1 << 20)) {
-            return Err(Fault::Limit(Limit::CacheBytes));
-        }
+        self.check_live_bytes()?;
         let group = Group::new(self.next_group, members, &self.live_bytes);
         self.next_group += 1;
         self.bytes += group.bytes() + 8 * key.0.len() + 48;
@@ -64,7 +62,7 @@ impl Cache {
     }
 
     /// The state with these threads, which are sorted.
-    pub fn state(&mut self, threads: Vec<Thread>, tokens: Vec<TokenThread>, can_stop: bool) -> Arc<State> {
+    pub fn state(&mut self, threads: Vec<Thread>, tokens: Vec<TokenThread>, can_stop: bool) -> Outcome<Arc<State>> {
         let mut key = Vec::with_capacity(3 * (threads.len() + tokens.len()) + 1);
         key.push((threads.len() as u64) << 1 | u64::from(can_stop));
         for thread in &threads {
@@ -85,18 +83,21 @@ impl Cache {
         }
         let key = Key(key.into());
         if let Some(state) = self.states.get(&key) {
-            return state.clone();
+            return Ok(state.clone());
         }
-        let state = Arc::new(State {
-            id: self.next_state,
-            threads: threads.into(),
-            tokens: tokens.into(),
-            can_stop,
-        });
+        self.check_live_bytes()?;
+        let state = State::new(self.next_state, threads, tokens, can_stop, &self.live_bytes);
         self.next_state += 1;
         self.bytes += state.bytes() + 8 * key.0.len() + 48;
         self.states.insert(key, state.clone());
-        state
+        Ok(state)
+    }
+
+    fn check_live_bytes(&self) -> Outcome<()> {
+        if self.live_bytes.load(Ordering::Relaxed) > LIVE_TO_CACHE.saturating_mul(self.maximum.max(1 << 20)) {
+            return Err(Fault::Limit(Limit::CacheBytes));
+        }
+        Ok(())
     }
 
     pub fn after(&self, state: &State, token: u32) -> Option<Arc<State>> {

@@ -155,7 +155,9 @@ impl Decoder<'_, '_> {
             if operation == operation::RULE_END {
                 break;
             }
+            let bytes = self.terms.bytes();
             self.apply(operation, reader)?;
+            self.meter.grow(self.terms.bytes() - bytes)?;
         }
         match (self.in_terminal, self.stack.pop()) {
             (false, Some(body)) if self.stack.is_empty() => Ok(body),

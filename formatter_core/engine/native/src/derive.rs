@@ -75,8 +75,10 @@ impl Derivatives {
             if stack.len() > before {
                 continue;
             }
+            let bytes = self.bytes();
             let moves: Moves = self.derive(current, meter)?.into();
-            self.bytes += 40 + 8 * moves.len();
+            self.bytes += 40 + 12 * moves.len();
+            meter.grow(self.bytes() - bytes)?;
             let index = current as usize;
             if self.moves.len() <= index {
                 self.moves.resize(index + 1, None);
@@ -462,12 +464,11 @@ fn fill_gaps(moves: &[Move]) -> Vec<Move> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
+    use crate::limits::Usage;
 
     fn check(build: impl Fn(&mut Terms) -> Term, yes: &[&str], no: &[&str]) {
-        let states = AtomicU64::new(0);
+        let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 1_000_000);
         let mut derivatives = Derivatives::new();
         let term = build(&mut derivatives.terms);
@@ -521,7 +522,7 @@ mod tests {
 
     #[test]
     fn emptiness_is_exact() {
-        let states = AtomicU64::new(0);
+        let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 1_000_000);
         let mut derivatives = Derivatives::new();
         let terms = &mut derivatives.terms;

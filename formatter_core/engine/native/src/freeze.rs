@@ -53,7 +53,7 @@ pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Ar
     tokens.sort_unstable_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
     tokens.dedup_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
     meter.work(threads.len() + tokens.len())?;
-    Ok(cache.state(threads, tokens, chart.can_stop()))
+    cache.state(threads, tokens, chart.can_stop())
 }
 
 struct Freezer<'c, 'a> {

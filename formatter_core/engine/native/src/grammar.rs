@@ -1,6 +1,5 @@
 //! A compiled grammar: what all of its sequences share.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
@@ -8,7 +7,7 @@ use crate::chart::{Chart, FrameRef};
 use crate::decode::decode;
 use crate::freeze::freeze;
 use crate::lexicon::Lexicon;
-use crate::limits::{Limits, Meter, Outcome};
+use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
 use crate::network::Network;
 use crate::stack::{Group, State};
@@ -43,8 +42,8 @@ pub struct Grammar {
     network: Network,
     lexicon: Arc<Lexicon>,
     limits: Limits,
-    /// Automaton states that this grammar has caused.
-    states: AtomicU64,
+    /// What this grammar has caused in the automata.
+    usage: Usage,
     maximum_states: u64,
     cache: Mutex<Cache>,
     /// The situation before any text.
@@ -55,8 +54,8 @@ impl Grammar {
     /// Compile a serialised grammar.
     pub fn new(data: &[u8], engine: &Engine, limits: Limits) -> Outcome<Self> {
         let lexicon = engine.lexicon();
-        let states = AtomicU64::new(0);
-        let mut meter = Meter::new(limits.work, &states, limits.states);
+        let usage = Usage::default();
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
         let network = {
             let mut derivatives = lexicon.derivatives();
             let source = decode(data, &mut derivatives.terms, &limits, &mut meter)?;
@@ -73,7 +72,7 @@ impl Grammar {
             network,
             lexicon,
             limits,
-            states,
+            usage,
             maximum_states,
             cache: Mutex::new(cache),
         })
@@ -170,7 +169,7 @@ impl Grammar {
     }
 
     fn meter(&self) -> Meter<'_> {
-        Meter::new(self.limits.work, &self.states, self.maximum_states)
+        Meter::new(self.limits.work, &self.usage, self.maximum_states)
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {

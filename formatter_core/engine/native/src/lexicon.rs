@@ -9,13 +9,13 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::class::Class;
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
-use crate::limits::{Fault, Limit, Meter, Outcome};
+use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
 use crate::trie::Vocabulary;
 use crate::walk::Like;
 
-/// Bytes that the automata of one lexicon may take. A lexicon that is half full serves no new grammar.
-const MAXIMUM_BYTES: usize = 512 << 20;
+/// A lexicon whose automata take so many bytes serves no new grammar.
+const MANY_BYTES_IN_ALL: usize = 256 << 20;
 
 /// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
@@ -146,7 +146,7 @@ impl Lexicon {
 
     /// Whether new grammars should start on a fresh lexicon.
     pub fn is_full(&self) -> bool {
-        self.bytes() > MAXIMUM_BYTES / 2
+        self.derivatives().bytes() > MANY_BYTES_IN_ALL
     }
 
     /// An estimate of the bytes that automata and token classes take.
@@ -277,9 +277,6 @@ impl Lexicon {
             return Ok(row);
         }
         meter.state()?;
-        if derivatives.bytes() > MAXIMUM_BYTES {
-            return Err(Fault::Limit(Limit::States));
-        }
         let moves = derivatives.moves(state, meter)?;
         let mut entries: Vec<u64> = Vec::with_capacity(2 * moves.len() + 1);
         let mut next = 0u16;
@@ -301,20 +298,20 @@ impl Lexicon {
         if next < 256 {
             entries.push(u64::from(next) << 32);
         }
+        meter.grow(64 + 8 * entries.len() + if entries.len() > FEW_ENTRIES { 256 } else { 0 })?;
         Ok(slot.get_or_init(|| Row::new(state, entries)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
+    use crate::limits::{Fault, Limit, Usage};
     use crate::term::UNBOUNDED;
 
     #[test]
     fn dead_states_are_told_exactly() {
-        let states = AtomicU64::new(0);
+        let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 1_000);
         let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
         let term = {
@@ -336,7 +333,7 @@ mod tests {
 
     #[test]
     fn too_many_states_are_refused() {
-        let states = AtomicU64::new(0);
+        let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 2);
         let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
         let mut state = lexicon.derivatives().terms.literal(b"abcd");

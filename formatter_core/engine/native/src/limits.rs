@@ -44,18 +44,28 @@ impl Default for Limits {
     }
 }
 
-/// Counts the elementary steps of one call, and the automaton states that one grammar has caused.
+/// What one grammar has used of the automata that it shares with others.
+#[derive(Default)]
+pub struct Usage {
+    states: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Bytes by which one grammar may make the shared automata grow.
+const MAXIMUM_GROWTH: u64 = 256 << 20;
+
+/// Counts the elementary steps of one call, and what its grammar has caused.
 pub struct Meter<'a> {
     work: u64,
-    states: &'a AtomicU64,
+    usage: &'a Usage,
     max_states: u64,
 }
 
 impl<'a> Meter<'a> {
-    pub fn new(work: u64, states: &'a AtomicU64, max_states: u64) -> Self {
+    pub fn new(work: u64, usage: &'a Usage, max_states: u64) -> Self {
         Meter {
             work,
-            states,
+            usage,
             max_states,
         }
     }
@@ -74,8 +84,17 @@ impl<'a> Meter<'a> {
 
     /// Count one new automaton state.
     pub fn state(&mut self) -> Outcome<()> {
-        if self.states.fetch_add(1, Ordering::Relaxed) >= self.max_states {
-            self.states.fetch_sub(1, Ordering::Relaxed);
+        if self.usage.states.fetch_add(1, Ordering::Relaxed) >= self.max_states {
+            self.usage.states.fetch_sub(1, Ordering::Relaxed);
+            return Err(Fault::Limit(Limit::States));
+        }
+        Ok(())
+    }
+
+    /// Count bytes that the automata have grown by.
+    pub fn grow(&mut self, bytes: usize) -> Outcome<()> {
+        let before = self.usage.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before + bytes as u64 > MAXIMUM_GROWTH {
             return Err(Fault::Limit(Limit::States));
         }
         Ok(())

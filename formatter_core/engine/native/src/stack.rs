@@ -30,7 +30,7 @@ pub struct Group {
 pub const ROOT: u64 = 0;
 
 impl Group {
-    /// `live_bytes` counts the bytes of all groups that exist.
+    /// `live_bytes` counts the bytes of all states and groups that exist.
     pub fn new(id: u64, members: Vec<Box<[Edge]>>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
         let edges: usize = members.iter().map(|edges| edges.len()).sum();
         let bytes = 96 + 32 * members.len() + std::mem::size_of::<Edge>() * edges;
@@ -106,12 +106,40 @@ pub struct State {
     pub threads: Box<[Thread]>,
     pub tokens: Box<[TokenThread]>,
     pub can_stop: bool,
+    bytes: usize,
+    live_bytes: Arc<AtomicUsize>,
 }
 
 impl State {
+    /// `live_bytes` counts the bytes of all states and groups that exist.
+    pub fn new(
+        id: u64,
+        threads: Vec<Thread>,
+        tokens: Vec<TokenThread>,
+        can_stop: bool,
+        live_bytes: &Arc<AtomicUsize>,
+    ) -> Arc<Self> {
+        let (thread, token) = (std::mem::size_of::<Thread>(), std::mem::size_of::<TokenThread>());
+        let bytes = 112 + thread * threads.len() + token * tokens.len();
+        live_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Arc::new(State {
+            id,
+            threads: threads.into(),
+            tokens: tokens.into(),
+            can_stop,
+            bytes,
+            live_bytes: live_bytes.clone(),
+        })
+    }
+
     pub fn bytes(&self) -> usize {
-        let threads = std::mem::size_of::<Thread>() * self.threads.len();
-        96 + threads + std::mem::size_of::<TokenThread>() * self.tokens.len()
+        self.bytes
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.live_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
