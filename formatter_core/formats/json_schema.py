@@ -10,6 +10,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat, InvalidSchema
 from formatter_core.format import Lowered, Match
+from formatter_core.formats.json_values import read_value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage
 from formatter_core.schema.load import read_json
@@ -153,4 +154,4 @@ def _text(schema: Any) -> str:
 
 
 def _load(match: Match) -> Any:
-    return json.loads(match.data)
+    return read_value(match.data)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from formatter_core.decimals import integers, numbers
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Lowered, Match
+from formatter_core.formats.json_values import read_integer
 from formatter_core.grammar import Grammar, Terminal
 from formatter_core.limits import Limits
 
@@ -99,7 +100,7 @@ def _check(minimum: Decimal | None, maximum: Decimal | None) -> None:
 
 
 def _to_int(match: Match) -> int:
-    return int(match.text)
+    return read_integer(match.text)
 
 
 def _to_float(match: Match) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.json_values import read_value
 from formatter_core.limits import Limits
 from formatter_core.python_types import Shaped, shape_of
 
@@ -28,7 +28,7 @@ class PythonTypeFormat:
         convert = self.shaped.convert
 
         def value(match: Match) -> Any:
-            return convert(json.loads(match.data))
+            return convert(read_value(match.data))
 
         return Lowered(grammar, value=value)
 
