@@ -5,7 +5,7 @@
     python3.11 dev.py test        the fast tests (arguments go to pytest)
     python3.11 dev.py lint        ruff and mypy, and clippy and rustfmt where cargo is there
     python3.11 dev.py real        the tests with the real inference engines
-    python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars (arguments: see the script)
+    python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py install     pip install into a clean environment without cargo, then the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
@@ -47,15 +47,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {
-        "demo": demo,
-        "test": test,
-        "lint": lint,
-        "real": real,
-        "compare": compare,
-        "install": install,
-        "run": run,
-    }
+    commands = {function.__name__: function for function in (demo, test, lint, real, compare, install, run)}
     if not arguments or arguments[0] not in commands:
         print(__doc__)
         return 2

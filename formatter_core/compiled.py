@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.format import Format, Lowered
+from formatter_core.grammar import Capture, walk
 from formatter_core.limits import Limits
 from formatter_core.parse import Recognizer, min_bytes, parse
 from formatter_core.result import Result
@@ -89,6 +90,11 @@ class CompiledFormat:
         match = parse(self.lowered.grammar, data, self.limits)
         missing = None if match is not None else self._what_is_missing(data)
         return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)
+
+    @cached_property
+    def has_captures(self) -> bool:
+        """Whether a parse of a text may hold captures, internal ones included."""
+        return any(isinstance(node, Capture) for rule in self.lowered.grammar.rules.values() for node in walk(rule))
 
     @cached_property
     def min_bytes(self) -> int:

@@ -230,6 +230,8 @@ class Formatter:
         Of an unfinished text only what every surviving parse agrees on is told; the rest follows when the sequence is
         complete.
         """
+        if not self.compiled.has_captures:
+            return []
         return self._stream().advance(self._parts(), self._parse() if self._ends or self._must_stop() else None)
 
     @_exclusive
@@ -252,7 +254,8 @@ class Formatter:
         try:
             match = self._parse() if complete else None
             # Of an unfinished text, the captures that no continuation can change are certain all the same.
-            certain = tuple(self._stream().matches(self._parts())) if match is None else ()
+            if match is None and self.compiled.has_captures:
+                certain = tuple(self._stream().matches(self._parts()))
         except LimitExceeded as error:
             fault = error
         missing = None if complete and (match or fault) else self._what_is_missing(how)
@@ -346,6 +349,11 @@ class Formatter:
         return parts
 
     def _parse(self) -> Match | None:
+        """The parse of a text that is in the format."""
+        if not self.compiled.has_captures:
+            # The engine has seen that the text is in the format, and there is nothing else to find out.
+            data = self.bytes
+            return Match("", 0, len(data), data)
         return parse(self.compiled.lowered.grammar, self._parts(), self.compiled.limits)
 
     def _stream(self) -> EventStream:
