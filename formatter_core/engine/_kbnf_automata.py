@@ -1,4 +1,4 @@
-"""Automata as patterns: for `Intersection`, `Complement` and `Shortest`, which the package's patterns lack."""
+"""Automata as patterns or rules: for `Intersection`, `Complement` and `Shortest`, which the package does not have."""
 
 from __future__ import annotations
 
@@ -7,17 +7,41 @@ from heapq import heapify, heappop, heappush
 
 from formatter_core.automaton import DEAD, Automaton, ByteRanges
 from formatter_core.engine._kbnf_graph import components
-from formatter_core.engine._kbnf_regular import byte_class
+from formatter_core.engine._kbnf_productions import ENGINE, Literal, Production, Productions, Regex, Symbol
+from formatter_core.engine._kbnf_regular import byte_class, letters
+from formatter_core.errors import LimitExceeded, UnsupportedByEngine
+from formatter_core.grammar import Node
+from formatter_core.limits import Limits
 
-__all__ = ["Steps", "pattern_of", "steps_of"]
+__all__ = ["Steps", "explored", "left_linear", "pattern_of", "steps_of"]
 
 #: From one state to another by one byte out of these ranges.
 Steps = list[tuple[int, ByteRanges, int]]
 
+#: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
+#: begins, and every token is tried against that set.
+_RULE_STATES = 4_000
+#: The most states of an automaton that is built at all.
+_AUTOMATON_STATES = 10_000
 #: Automata with more states on cycles, and those whose patterns grow longer, are not turned into patterns. Where few
 #: states are on cycles, a trie of words that are left out for example, the pattern is long but simple.
 _CYCLIC_STATES = 64
 _LONGEST = 300_000
+
+
+def explored(automaton: Automaton, node: Node, limits: Limits) -> int:
+    """The number of the automaton's states, all of which are built."""
+    try:
+        return automaton.explore(min(limits.states, _AUTOMATON_STATES))
+    except LimitExceeded as error:
+        if error.limit != "states" or limits.states <= _AUTOMATON_STATES:
+            raise
+        raise _too_many_states(_AUTOMATON_STATES, node) from error
+
+
+def _too_many_states(count: int, node: Node) -> UnsupportedByEngine:
+    reason = f"its automaton has {count} states or more, and the package copes with {_RULE_STATES}"
+    return UnsupportedByEngine(reason, engine=ENGINE, node=f"a {type(node).__name__}")
 
 
 def steps_of(automaton: Automaton, count: int) -> Steps:
@@ -51,10 +75,36 @@ def pattern_of(automaton: Automaton, steps: Steps, count: int) -> str | None:
         if actual > expected:
             heappush(waiting, (actual, state))
             continue
-        edges.leave_out(state)
-        if edges.length > _LONGEST:
+        if edges.length + actual > _LONGEST:
             return None
+        edges.leave_out(state)
     return edges.out.get(begin, {}).get(end)
+
+
+def left_linear(
+    automaton: Automaton, steps: Steps, count: int, node: Node, productions: Productions
+) -> list[Production]:
+    """Rules: each state derives the non-empty strings that lead there. Returned are those for what is accepted."""
+    if count > _RULE_STATES:
+        raise _too_many_states(count, node)
+    reached = [productions.fresh() for _ in range(count)]
+    ends: list[Production] = []
+    for state, ranges, target in steps:
+        step = _one_byte(ranges)
+        ways: list[Production] = [(reached[state], step)]
+        if state == automaton.start:
+            ways.append((step,))
+        for way in ways:
+            productions.add(reached[target], way)
+        if automaton.accepting(target):
+            ends.extend(ways)
+    return ends
+
+
+def _one_byte(ranges: tuple[tuple[int, int], ...]) -> Symbol:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return Literal(letters(bytes([ranges[0][0]])))
+    return Regex(byte_class(ranges))
 
 
 def _few_on_cycles(steps: Steps, count: int) -> bool:

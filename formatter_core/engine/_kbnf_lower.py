@@ -12,11 +12,11 @@ from itertools import filterfalse
 from typing import TypeAlias
 
 from formatter_core.automaton import DEAD, Automaton
-from formatter_core.engine._kbnf_automata import pattern_of, steps_of
+from formatter_core.engine._kbnf_automata import explored, left_linear, pattern_of, steps_of
 from formatter_core.engine._kbnf_productions import ENGINE, Literal, Production, Productions, Regex, Rules, Symbol
-from formatter_core.engine._kbnf_regular import RegularNodes, Work, byte_class, letters, special_letter
+from formatter_core.engine._kbnf_regular import RegularNodes, Work, letters, special_letter
 from formatter_core.engine._kbnf_traits import EMPTY_TRAITS, NOTHING_TRAITS, Traits, any_of, row
-from formatter_core.errors import LimitExceeded, UnsupportedByEngine
+from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
     Capture,
@@ -40,10 +40,12 @@ from formatter_core.vocabulary import Vocabulary
 __all__ = ["lower"]
 
 #: The largest weight of a node that becomes one pattern. Beyond, it becomes rules over smaller patterns.
-_PATTERN_WEIGHT = 100_000
-#: Steps of `Limits.work` for each letter of a pattern, which the package takes some 4 µs to make deterministic. When
-#: they are used up, the rest becomes rules over single characters.
-_WORK_PER_LETTER = 40
+_PATTERN_WEIGHT = 200_000
+#: Items that are counted further than that are counted in chunks of about this weight.
+_CHUNK_WEIGHT = 50_000
+#: Steps of `Limits.work` for each letter of a pattern, which the package takes a microsecond or more to make
+#: deterministic. When they are used up, the rest becomes rules over single characters.
+_WORK_PER_LETTER = 15
 #: The largest weight of a node in a row that is put into one pattern with its neighbours: fewer terminals are faster,
 #: but each place gets a copy. So less is copied once so many letters were spent.
 _NEIGHBOUR_WEIGHT = 1_000
@@ -52,11 +54,6 @@ _SPARING_FROM = 50_000
 #: The same in a choice; and the largest weight of what is put together.
 _ALTERNATIVE_WEIGHT = 2_000
 _JOINED_WEIGHT = 20_000
-#: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
-#: begins, and every token is tried against that set.
-_RULE_STATES = 4_000
-#: The most states of an automaton that is built at all.
-_AUTOMATON_STATES = 10_000
 
 
 _Item: TypeAlias = "tuple[Symbol | None, bool]"  # what derives the non-empty strings, and whether "" is one too
@@ -85,6 +82,7 @@ class _Lowering:
         self._refused = refused
         self._regular = RegularNodes(grammar, limits, work)
         self._automata: dict[Node, Automaton] = {}
+        self._automaton_productions: dict[Node, list[Production]] = {}
         self._letters = 0  # of all patterns so far
         self._patterns: set[str] = set()
         self._productions = Productions(work)
@@ -175,7 +173,9 @@ class _Lowering:
                 node="a Substring",
             )
         if isinstance(node, (Intersection, Complement, Shortest)):
-            return self._automaton_rules(node)
+            if node not in self._automaton_productions:
+                self._automaton_productions[node] = self._automaton_rules(node)
+            return self._automaton_productions[node]
         if isinstance(node, Token):
             return [(self._token(node),)]
         if isinstance(node, Reference):
@@ -323,8 +323,43 @@ class _Lowering:
         item = self._symbol(node.item)
         if item is None or node.maximum == 0:
             return []
-        minimum = 1 if self._nullable(node.item) else max(node.minimum, 1)
+        if self._nullable(node.item):
+            return [(self._productions.repeated(item, 1, node.maximum),)]
+        minimum = max(node.minimum, 1)
+        chunks = self._in_chunks(node, minimum)
+        if chunks is not None:
+            return chunks
         return [(self._productions.repeated(item, minimum, node.maximum),)]
+
+    def _in_chunks(self, node: Repeat, minimum: int) -> list[Production] | None:
+        """Whole chunks of items, then a part of one, each a pattern: what one pattern would be too large for."""
+        shape = self._regular.shape(node.item)
+        if shape is None or node.maximum is None or not self._regular.traits(node).simple:
+            return None
+        size = _CHUNK_WEIGHT // max(shape.weight, 1)
+        if size < 2 or node.maximum <= size:
+            return None
+        needed, odd = divmod(minimum - 1, size)
+        full, last = divmod(node.maximum - minimum, size)
+        chunk = self._counted(node.item, size, size)
+        part = self._counted(node.item, 1, size)
+        end = self._counted(node.item, 1, last + 1)
+        rest = self._counted(node.item, odd, odd)
+        if chunk is None or part is None or end is None or (odd and rest is None):
+            return None
+        repeated = self._productions.repeated
+        before: list[Symbol] = [repeated(chunk, needed, needed)] if needed else []
+        before += [rest] if odd and rest is not None else []
+        ends: list[list[Symbol]] = [[repeated(chunk, full, full), end], [part]] if full else [[end]]
+        ends += [[repeated(chunk, 1, full - 1), part]] if full > 1 else []
+        return [(*before, *symbols) for symbols in ends]
+
+    def _counted(self, item: Node, minimum: int, maximum: int) -> Symbol | None:
+        shape = self._regular.shape(item)
+        if shape is None or maximum == 0:
+            return None
+        symbols = self._pattern_symbols(self._regular.counted(item, minimum, maximum), shape.weight * maximum)
+        return symbols[0] if symbols else None
 
     def _one_repeat(self, node: Repeat) -> Repeat:
         """The same language without a repeat directly inside, whose counts would have many derivations.
@@ -351,48 +386,14 @@ class _Lowering:
         automaton = self._automaton(node)
         if automaton.start == DEAD:
             return []
-        count = _explored(automaton, node, self._limits)
+        count = explored(automaton, node, self._limits)
         steps = steps_of(automaton, count)
         pattern = pattern_of(automaton, steps, count)
         symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern) // 4)
         if symbols is not None:
             return [(symbol,) for symbol in symbols]
-        if count > _RULE_STATES:
-            raise _too_many_states(count, node)
-        reached = [self._productions.fresh() for _ in range(count)]
-        ends: list[Production] = []
-        for state, ranges, target in steps:
-            step = _one_byte(ranges)
-            productions: list[Production] = [(reached[state], step)]
-            if state == automaton.start:
-                productions.append((step,))
-            for production in productions:
-                self._productions.add(reached[target], production)
-            if automaton.accepting(target):
-                ends.extend(productions)
-        return ends
-
-
-def _explored(automaton: Automaton, node: Node, limits: Limits) -> int:
-    """The number of the automaton's states, all of which are built."""
-    try:
-        return automaton.explore(min(limits.states, _AUTOMATON_STATES))
-    except LimitExceeded as error:
-        if error.limit != "states" or limits.states <= _AUTOMATON_STATES:
-            raise
-        raise _too_many_states(_AUTOMATON_STATES, node) from error
-
-
-def _too_many_states(count: int, node: Node) -> UnsupportedByEngine:
-    reason = f"its automaton has {count} states or more, and the package copes with {_RULE_STATES}"
-    return UnsupportedByEngine(reason, engine=ENGINE, node=f"a {type(node).__name__}")
+        return left_linear(automaton, steps, count, node, self._productions)
 
 
 def _is_bytes(node: Node) -> bool:
     return isinstance(node, Bytes)
-
-
-def _one_byte(ranges: tuple[tuple[int, int], ...]) -> Symbol:
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return Literal(letters(bytes([ranges[0][0]])))
-    return Regex(byte_class(ranges))

@@ -211,6 +211,10 @@ class RegularNodes:
             self._patterns[id(node)] = pattern
         return self._patterns[id(node)]
 
+    def counted(self, node: Node, minimum: int, maximum: int) -> str | None:
+        """The pattern of the node so many times in a row."""
+        return _repeated(self.pattern(node), minimum, maximum)
+
     def solid_sequence(self, items: Items[Node]) -> str | None:
         """The pattern of the non-empty strings of the items in a row; None where there are none."""
         patterns = [self.pattern(item) for item in items]
