@@ -10,7 +10,7 @@ from formatter_core.earley.agreement import Agreement, Mark
 from formatter_core.errors import LimitExceeded
 from formatter_core.format import Lowered, Match, text_of
 from formatter_core.limits import Limits
-from formatter_core.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
+from formatter_core.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
 
 __all__ = ["EventStream"]
 
@@ -97,7 +97,7 @@ class EventStream:
             if not told and not mark.name.startswith("."):
                 yield from capture.finish()
                 convert = self._lowered.converters.get(match.name, text_of)
-                yield ValueCompleted(match.name, convert(match), match.start, match.end)
+                yield ValueCompleted(match.name, converted(convert, match), match.start, match.end)
 
 
 @dataclass

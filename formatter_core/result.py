@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import IncompleteResult, LimitExceeded
+from formatter_core.errors import FormatterError, IncompleteResult, LimitExceeded
 from formatter_core.format import Converter, Lowered, Match, text_of
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
@@ -123,7 +123,7 @@ class Result:
             raise self._fault
         if self.missing is not None or self._match is None:
             raise IncompleteResult(ended=self.ended, missing=self.missing or "the text is not in the format")
-        return self._lowered.value(self._match)
+        return converted(self._lowered.value, self._match)
 
     def _spans(self) -> Iterator[Capture]:
         if self._fault is not None:
@@ -134,4 +134,18 @@ class Result:
             stack.extend(reversed(match.children))
             if not match.name.startswith("."):
                 convert: Converter = self._lowered.converters.get(match.name, text_of)
-                yield Capture(match.name, convert(match), match.text, match.start, match.end)
+                yield Capture(match.name, converted(convert, match), match.text, match.start, match.end)
+
+
+def converted(convert: Converter, match: Match) -> Any:
+    """The value of a match.
+
+    Raises:
+        FormatterError: it is an object within objects, deeper than Python's stack.
+    """
+    try:
+        return convert(match)
+    except RecursionError as error:
+        raise FormatterError(
+            "the value is nested deeper than Python builds objects; raise sys.setrecursionlimit, or read the text"
+        ) from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.errors import FormatterError
 from formatter_core.formats import json_values
 from formatter_core.testing.oracle import OracleEngine
 
@@ -44,3 +47,18 @@ def test_deep_values(compiler: Compiler) -> None:
 @pytest.mark.parametrize("given", [{"type": "integer"}, int, formats.integer()], ids=["schema", "type", "hole"])
 def test_numbers_of_many_digits(compiler: Compiler, given) -> None:
     assert compiler.compile(given).parse("-1" + "0" * 6000).value == -(10**6000)
+
+
+@dataclasses.dataclass
+class Link:
+    next: Link | None = None
+
+
+def test_objects_deeper_than_the_stack_are_refused_by_name(compiler: Compiler) -> None:
+    compiled = compiler.compile(Link)
+    assert compiled.parse('{"next":{}}').value == Link(Link())
+    depth = sys.getrecursionlimit()
+    result = compiled.parse('{"next":' * depth + "{}" + "}" * depth)
+    assert result.is_complete
+    with pytest.raises(FormatterError, match="nested deeper"):
+        _ = result.value
