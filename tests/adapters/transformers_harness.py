@@ -11,9 +11,8 @@ from tests.adapters.transformers_loops import provide_transformers
 
 provide_transformers()
 
-from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
-
 from formatter_core import Compiler  # noqa: E402
+from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
 
 
 class TransformersHarness:
