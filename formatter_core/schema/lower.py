@@ -74,8 +74,8 @@ class _Lowering:
             del rules[name]
         if self._rules.uses_any:
             rules.update(self._any_rules)
-        rules = productive(rules)
-        if start.name not in rules:
+        rules = productive(rules, start.name)
+        if not rules:
             raise UnsatisfiableSchema("its parts contradict each other; relax one of them")
         return Grammar(rules, start.name)
 

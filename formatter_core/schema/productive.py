@@ -1,4 +1,4 @@
-"""Leaving out what derives nothing: rules without a document, and the alternatives that need them."""
+"""Leaving out what derives nothing, and what nothing needs."""
 
 from __future__ import annotations
 
@@ -9,28 +9,57 @@ from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence
 __all__ = ["productive"]
 
 
-def productive(rules: Mapping[str, Node]) -> dict[str, Node]:
-    """The rules that derive something, without alternatives that derive nothing.
+def productive(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
+    """The rules that the start needs, without alternatives that derive nothing; empty where the start derives nothing.
 
-    Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered.
+    Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered. Linear in the size
+    of the rules: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
     """
-    users: dict[str, list[str]] = {}
-    for name, body in rules.items():
-        for used in set(_references(body)):
-            users.setdefault(used, []).append(name)
+    waiting: dict[str, list[tuple[str, list[int]]]] = {}
     found: set[str] = set()
-    queue = list(rules)
+    queue: list[str] = []
+    for name, body in rules.items():
+        for alternative in _alternatives(body):
+            needed = set(_references(alternative, needed_only=True))
+            if not needed:
+                queue.append(name)
+                continue
+            left = [len(needed)]
+            for used in needed:
+                waiting.setdefault(used, []).append((name, left))
     while queue:
         name = queue.pop()
-        if name not in found and _derives(rules[name], found):
-            found.add(name)
-            queue.extend(users.get(name, ()))
-    if len(found) == len(rules):
-        return dict(rules)
-    return {name: _trimmed(rules[name], found) for name in rules if name in found}
+        if name in found:
+            continue
+        found.add(name)
+        for user, left in waiting.get(name, ()):
+            left[0] -= 1
+            if left[0] == 0:
+                queue.append(user)
+    return _reachable(rules, start, found) if start in found else {}
 
 
-def _references(body: Node) -> list[str]:
+def _reachable(rules: Mapping[str, Node], start: str, found: set[str]) -> dict[str, Node]:
+    kept = {start: rules[start]}
+    for name in (pending := [start]):
+        body = rules[name]
+        if isinstance(body, Choice) and not found.issuperset(_references(body)):
+            options = tuple(item for item in body.items if found.issuperset(_references(item, needed_only=True)))
+            body = options[0] if len(options) == 1 else Choice(options)
+        kept[name] = body
+        for used in _references(body):
+            if used not in kept:
+                kept[used] = body
+                pending.append(used)
+    return kept
+
+
+def _alternatives(body: Node) -> tuple[Node, ...]:
+    return body.items if isinstance(body, Choice) else (body,)
+
+
+def _references(body: Node, *, needed_only: bool = False) -> list[str]:
+    """The rules in a body; `needed_only` leaves out what it can do without."""
     found: list[str] = []
     stack = [body]
     while stack:
@@ -39,25 +68,6 @@ def _references(body: Node) -> list[str]:
             found.append(node.name)
         elif isinstance(node, (Choice, Sequence)):
             stack.extend(node.items)
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repeat) and not (needed_only and node.minimum == 0):
             stack.append(node.item)
     return found
-
-
-def _derives(node: Node, found: set[str]) -> bool:
-    if isinstance(node, Reference):
-        return node.name in found
-    if isinstance(node, Choice):
-        return any(_derives(item, found) for item in node.items)
-    if isinstance(node, Sequence):
-        return all(_derives(item, found) for item in node.items)
-    if isinstance(node, Repeat):
-        return node.minimum == 0 or _derives(node.item, found)
-    return True
-
-
-def _trimmed(node: Node, found: set[str]) -> Node:
-    if not isinstance(node, Choice):
-        return node
-    kept = tuple(item for item in node.items if _derives(item, found))
-    return kept[0] if len(kept) == 1 else Choice(kept)
