@@ -25,6 +25,7 @@ from formatter_core.schema.tokens import Tokens
 __all__ = ["KeyClass", "Keys"]
 
 _MOST_CLASSES = 64
+_MOST_WAYS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class Keys:
                         always |= 1 << index
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
+        if 2 ** len(literals) > _MOST_WAYS:
+            raise LimitExceeded("states", _MOST_WAYS, f"telling what values of {name!r} exclude other branches")
         ways = {goal: always}
         for literal, bits in literals.items():
             for known, met in list(ways.items()):

@@ -12,8 +12,8 @@ __all__ = ["productive"]
 def productive(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
     """The rules that the start needs, without alternatives that derive nothing; empty where the start derives nothing.
 
-    Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered. Linear in the size
-    of the rules: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
+    Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered. Linear in their
+    size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
     """
     waiting: dict[str, list[tuple[str, list[int]]]] = {}
     found: set[str] = set()
