@@ -10,6 +10,7 @@ import argparse
 from dataclasses import dataclass
 
 import openai
+
 from formatter_vllm import create_vllm_xargs, read_result
 
 

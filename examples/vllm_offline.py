@@ -10,10 +10,10 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from formatter_vllm import FormatterLogitsProcessor, create_extra_args, read_result
 from vllm import LLM, SamplingParams
 
 from formatter_core import FormatterBuilder, formats
+from formatter_vllm import FormatterLogitsProcessor, create_extra_args, read_result
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
 SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."

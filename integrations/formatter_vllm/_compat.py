@@ -34,7 +34,11 @@ def _interfaces() -> tuple[type, ...]:
 #: The interfaces of this vLLM; a class that derives from all of them is taken by any runner.
 INTERFACES = _interfaces()
 
+#: Whether this vLLM asks `validate_params` when a request comes in (0.10.1 to 0.11.0 do not).
+CHECKS_REQUESTS = any(hasattr(interface, "validate_params") for interface in INTERFACES)
+
 __all__ = [
+    "CHECKS_REQUESTS",
     "INTERFACES",
     "competing_rules",
     "end_ids",
@@ -130,7 +134,7 @@ def refused_parameters(parameters: Any) -> str | None:
 
 def competing_rules(parameters: Any) -> bool:
     """Whether other rules of the request may forbid tokens before this processor is called."""
-    names = ("allowed_token_ids", "bad_words", "logit_bias")
+    names = ("allowed_token_ids", "bad_words", "logit_bias", "min_tokens")
     return any(getattr(parameters, name, None) for name in names)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core import Compiler, Formatter, bitmask
 from formatter_core.cursor import Cursor
-from formatter_core.errors import FormatterError, UnsupportedFormat
+from formatter_core.errors import FormatterError, InvalidFormat, UnsupportedFormat
 from formatter_vllm import _compat
 from formatter_vllm.requests import read_format
 
@@ -121,6 +121,9 @@ class Constraints:
             if format is None:
                 return None
             end_ids, competing = self._end_ids(parameters), _compat.competing_rules(parameters)
+            reason = _compat.refused_parameters(parameters)
+            if reason is not None:
+                raise InvalidFormat(reason)
             if self._compiler is None:
                 raise self._unusable or UnsupportedFormat("it was started without a tokenizer", server="vLLM")
             return Constraint(Cursor(self._compiler.compile(format).formatter(end_ids)), end_ids, competing)

@@ -283,6 +283,13 @@ class TestFailures:
         assert set(bad.output) <= set(ENDS)
         assert cause in caplog.text
 
+    def test_parameters_that_nobody_checked(self, runner_of, caplog) -> None:
+        bad = self.run_beside_a_good_one(
+            runner_of, parameters_of({"formatter": {"regex": "a"}}, end_ids=ENDS, min_tokens=2), caplog
+        )
+        assert set(bad.output) <= set(ENDS)
+        assert "min_tokens=2" in caplog.text
+
     def test_a_token_that_the_mask_did_not_allow(self, runner_of, caplog) -> None:
         engine, make = runner_of
         runner = make()

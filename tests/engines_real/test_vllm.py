@@ -140,6 +140,8 @@ class TestBothRunners:
         ],
     )
     def test_a_bad_request_is_told_what_is_wrong(self, run, name, message) -> None:
+        if not run["checks requests"]:
+            pytest.skip("this vLLM checks no request when it comes in")
         assert message in (run["refused"][name] or "nothing was raised")
 
     def test_a_fault_in_the_worker_ends_that_request_alone(self, run) -> None:
@@ -149,7 +151,8 @@ class TestBothRunners:
         assert counted["failures"] == 1
 
     def test_failures_are_counted(self, run) -> None:
-        assert run["failures"] == 2  # the fault in the worker, and the rule that leaves no token
+        in_the_worker = 2  # the fault that is not checked, and the rule that leaves no token
+        assert run["failures"] == in_the_worker + (0 if run["checks requests"] else len(run["refused"]))
 
 
 class TestSpeculation:

