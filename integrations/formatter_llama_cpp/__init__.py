@@ -1,15 +1,28 @@
 """Constrained decoding for llama-cpp-python: `llama(prompt, logits_processor=create_logits_processor(llama, …))`."""
 
+from formatter_llama_cpp.context import DecodeFailed
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor, NotCalled, create_logits_processor
+from formatter_llama_cpp.parallel import beam_search, choose, generate_parallel
+from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
 from formatter_llama_cpp.sampler import FormatterSampler, create_sampler, mask_logits
+from formatter_llama_cpp.scheduler import Scheduler
 from formatter_llama_cpp.vocabulary import create_vocabulary
 
 __all__ = [
+    "DecodeFailed",
     "FormatterLogitsProcessor",
     "FormatterSampler",
     "NotCalled",
+    "PromptTooLong",
+    "Request",
+    "Sample",
+    "Scheduler",
+    "Update",
+    "beam_search",
+    "choose",
     "create_logits_processor",
     "create_sampler",
     "create_vocabulary",
+    "generate_parallel",
     "mask_logits",
 ]

@@ -1,0 +1,96 @@
+"""Options that share their first tokens, as a trie: each shared token is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import InvalidFormat
+
+__all__ = ["OptionScore", "OptionTrie", "TrieNode"]
+
+
+@dataclass(frozen=True)
+class OptionScore:
+    """An option and how probable it is as the continuation.
+
+    Attributes:
+        logprob: the sum of the log-probabilities of its tokens: the raw score, which compares whole options.
+        normalised: the same divided by the number of its tokens, which does not punish length.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    logprob: float
+
+    @property
+    def normalised(self) -> float:
+        """The log-probability a token."""
+        return self.logprob / len(self.tokens)
+
+
+@dataclass
+class TrieNode:
+    """A token at its place. `parent` is the index of the node before it, -1 for the end of the prompt."""
+
+    token_id: int
+    parent: int
+    depth: int
+    options: list[int] = field(default_factory=list)
+    children: dict[int, int] = field(default_factory=dict)
+
+
+class OptionTrie:
+    """Sequences of tokens as a trie, its nodes level by level, so that a parent stands before its children.
+
+    Raises:
+        InvalidFormat: there is no option, or one of them has no tokens.
+    """
+
+    def __init__(self, options: Sequence[Sequence[int]]) -> None:
+        if not options or not all(options):
+            raise InvalidFormat("there must be at least one option, and each of them must have at least one token")
+        self.options = [tuple(option) for option in options]
+        self.nodes: list[TrieNode] = []
+        roots: dict[int, int] = {}
+        places = [-1] * len(options)
+        for depth in range(max(map(len, self.options))):
+            for number, option in enumerate(self.options):
+                if depth >= len(option):
+                    continue
+                siblings = roots if places[number] < 0 else self.nodes[places[number]].children
+                if option[depth] not in siblings:
+                    siblings[option[depth]] = len(self.nodes)
+                    self.nodes.append(TrieNode(option[depth], places[number], depth))
+                places[number] = siblings[option[depth]]
+                self.nodes[places[number]].options.append(number)
+
+    def inner(self) -> list[int]:
+        """The nodes that others follow: only these must be computed, for a leaf is just looked up."""
+        return [index for index, node in enumerate(self.nodes) if node.children]
+
+    def totals(self, logprobs: Callable[[int], NDArray[np.float64]]) -> list[float]:
+        """The sum of log-probabilities of each option.
+
+        Args:
+            logprobs: the log-probabilities (width,) of what follows a node, or the prompt for -1; asked once for each
+                inner node, a parent before its children.
+        """
+        sums = [0.0] * len(self.nodes)
+        rows: dict[int, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            rows.setdefault(node.parent, []).append(index)
+        for parent, children in rows.items():
+            row = logprobs(parent)
+            for index in children:
+                sums[index] = (sums[parent] if parent >= 0 else 0.0) + float(row[self.nodes[index].token_id])
+        totals = [0.0] * len(self.options)
+        for number, option in enumerate(self.options):
+            last = next(
+                i for i, node in enumerate(self.nodes) if number in node.options and node.depth == len(option) - 1
+            )
+            totals[number] = sums[last]
+        return totals

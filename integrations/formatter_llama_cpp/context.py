@@ -1,0 +1,163 @@
+"""Many sequences in one context of llama.cpp, which share the cells of what they have in common."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_llama_cpp import _compat
+
+__all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
+
+
+class DecodeFailed(FormatterError):
+    """`llama_decode` could not compute a batch; nothing of the batch is kept. `code` is what it returned."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        reason = "there is no room for it in the context" if code == 1 else "its input or the backend is at fault"
+        super().__init__(f"llama_decode returned {code}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One token of a batch: it is appended to all `sequences`, which are equal up to it."""
+
+    token_id: int
+    sequences: tuple[int, ...]
+    wants_logits: bool = False
+
+
+class SharedContext:
+    """A context of its own on the model of a `Llama`; the weights are shared, the cells are new.
+
+    `tokens[s]` are the tokens that sequence `s` holds. A cell holds one token of one or more sequences; `used` counts
+    cells.
+
+    Args:
+        llama: a `llama_cpp.Llama`; its own context is not touched.
+        sequences: how many sequences there can be.
+        cells: how many tokens can be held, by default as many as the context of `llama` has.
+        batch: how many tokens one decode takes, by default as many as `llama` takes.
+
+    Raises:
+        InvalidFormat: the model cannot be used so, or a number is out of range.
+        UnsupportedEngineVersion: llama-cpp-python is too old.
+    """
+
+    def __init__(self, llama: Any, *, sequences: int, cells: int | None = None, batch: int | None = None) -> None:
+        most = _compat.greatest_number_of_sequences()
+        if not 1 <= sequences <= most:
+            raise InvalidFormat(
+                f"there can be 1 to {most} sequences at a time in a context of llama.cpp, not {sequences}"
+            )
+        self.width = _compat.size(llama)
+        self.batch = max(int(llama.n_batch if batch is None else batch), sequences)
+        self.sequences = sequences
+        self._llama = llama  # keeps the model
+        wanted = int(llama.n_ctx()) if cells is None else cells
+        self._context = _compat.new_context(llama, cells=wanted, batch=self.batch, sequences=sequences)
+        self.cells = min(wanted, int(_compat.library.llama_n_ctx(self._context)))
+        self._copy, self._drop = _compat.memory_of(self._context)
+        self._batch = _compat.library.llama_batch_init(self.batch, 0, sequences)
+        self._fields = {
+            name: np.ctypeslib.as_array(getattr(self._batch, name), (self.batch,))
+            for name in ("token", "pos", "n_seq_id", "logits")
+        }
+        self.tokens: list[list[int]] = [[] for _ in range(sequences)]
+        self._held: list[list[int]] = [[] for _ in range(sequences)]  # the cells of each sequence, by our own count
+        self._holders: dict[int, int] = {}
+        self._next_cell = 0
+        close = weakref.WeakMethod(self.close)
+        _compat.close_with(llama, lambda: (close() or _nothing)())
+
+    @property
+    def used(self) -> int:
+        """How many cells hold a token."""
+        return len(self._holders)
+
+    def decode(self, entries: Sequence[Entry]) -> None:
+        """Compute a batch, at most `batch` tokens of it; the sequences of each go on by the token.
+
+        Raises:
+            DecodeFailed: nothing of the batch is kept.
+        """
+        fields, before = self._fields, [len(tokens) for tokens in self.tokens]
+        for place, entry in enumerate(entries):
+            fields["token"][place] = entry.token_id
+            fields["pos"][place] = len(self.tokens[entry.sequences[0]])
+            fields["n_seq_id"][place] = len(entry.sequences)
+            fields["logits"][place] = entry.wants_logits
+            ids = self._batch.seq_id[place]
+            for index, sequence in enumerate(entry.sequences):
+                ids[index] = sequence
+                self.tokens[sequence].append(entry.token_id)
+                self._held[sequence].append(self._next_cell)
+            self._holders[self._next_cell] = len(entry.sequences)
+            self._next_cell += 1
+        self._batch.n_tokens = len(entries)
+        code = int(_compat.library.llama_decode(self._context, self._batch))
+        if code:
+            for sequence, length in enumerate(before):
+                self.truncate(sequence, length)
+            raise DecodeFailed(code)
+
+    def logits(self, place: int) -> NDArray[np.single]:
+        """The logits after the batch's token at `place`, float32 (width,): llama.cpp's own, until the next decode."""
+        pointer = _compat.library.llama_get_logits_ith(self._context, place)
+        row: NDArray[np.single] = np.ctypeslib.as_array(pointer, (self.width,))
+        return row
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Keep the first `length` tokens of a sequence."""
+        if length >= len(self.tokens[sequence]):
+            return
+        self._drop(sequence, length)
+        for cell in self._held[sequence][length:]:
+            self._holders[cell] -= 1
+            if not self._holders[cell]:
+                del self._holders[cell]
+        del self.tokens[sequence][length:], self._held[sequence][length:]
+
+    def share(self, source: int, target: int, length: int) -> None:
+        """Make `target` hold the first `length` tokens of `source`, in the same cells."""
+        kept = common_prefix(self.tokens[target], self.tokens[source][:length])
+        if self._held[target][:kept] != self._held[source][:kept] or kept < length:
+            self.truncate(target, 0)
+            self._copy(source, target, length)
+            self.tokens[target] = self.tokens[source][:length]
+            self._held[target] = self._held[source][:length]
+            for cell in self._held[target]:
+                self._holders[cell] += 1
+        else:
+            self.truncate(target, length)
+
+    def close(self) -> None:
+        """Free the context; nothing else may be called afterwards."""
+        if self._context is not None:
+            self._fields = {}
+            _compat.library.llama_batch_free(self._batch)
+            _compat.library.llama_free(self._context)
+            self._context = self._llama = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_context", None) is not None:
+            self.close()
+
+
+def _nothing() -> None:
+    """In place of a context that is gone."""
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    length = min(len(first), len(second))
+    if list(first[:length]) == list(second[:length]):
+        return length
+    return next(index for index in range(length) if first[index] != second[index])

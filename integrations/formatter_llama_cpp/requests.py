@@ -1,0 +1,85 @@
+"""What is asked of a scheduler, and what it tells."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import CompiledFormat, Formatter
+from formatter_core.errors import FormatterError
+from formatter_core.generation import ChosenToken, Generated, Sampler
+from formatter_core.result import Event
+
+__all__ = ["PromptTooLong", "Request", "Sample", "Update"]
+
+
+class PromptTooLong(FormatterError):
+    """A prompt that leaves no room for a token of output. `tokens` and `cells` count tokens."""
+
+    def __init__(self, tokens: int, cells: int) -> None:
+        self.tokens = tokens
+        self.cells = cells
+        super().__init__(
+            f"the prompt has {tokens} tokens, but the context holds {cells}; shorten it or give more cells"
+        )
+
+
+@dataclass(eq=False)
+class Request:
+    """A prompt that was submitted. `samples` are its sequences, in order."""
+
+    prompt: tuple[int, ...]
+    format: CompiledFormat | None
+    max_tokens: int
+    top: int | None
+    tells_events: bool
+    samples: list[Sample] = field(default_factory=list)
+    prompt_logits: NDArray[np.single] | None = None  # of the last token of the prompt, while samples wait for it
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all samples are."""
+        return all(sample.output is not None for sample in self.samples)
+
+
+@dataclass(eq=False)
+class Sample:
+    """One sequence of a request. `output` is None until it is finished."""
+
+    request: Request
+    index: int
+    sampler: Sampler
+    formatter: Formatter | None
+    output: Generated | None = None
+    tokens: list[int] = field(default_factory=list)
+    place: int | None = None  # its number in the context
+    pending: list[int] = field(default_factory=list)  # taken, but not decoded
+    chosen: list[ChosenToken] = field(default_factory=list)
+    decoder: Any = field(default_factory=lambda: getincrementaldecoder("utf-8")("replace"))
+
+    @property
+    def unwritten(self) -> int:
+        """How many cells it may still need."""
+        return len(self.pending) + self.request.max_tokens - len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one step brought to one sample.
+
+    Attributes:
+        token_id: the token that was taken; None where it was finished without one.
+        text: what is new of its text, in whole characters.
+        events: what is new of its captures, where they were asked for.
+        output: the whole outcome, once it is finished.
+    """
+
+    sample: Sample
+    token_id: int | None
+    text: str = ""
+    events: tuple[Event, ...] = ()
+    output: Generated | None = None

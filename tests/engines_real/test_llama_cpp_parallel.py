@@ -1,0 +1,431 @@
+"""Many sequences from shared prompts on llama-cpp-python itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+pytest.importorskip("gguf", reason="the models are written with the gguf package")
+pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained with the tokenizers package")
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import InvalidFormat, LimitExceeded  # noqa: E402
+from formatter_core.generation import Sampling, log_softmax  # noqa: E402
+from formatter_core.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
+from formatter_llama_cpp import (  # noqa: E402
+    DecodeFailed,
+    PromptTooLong,
+    Scheduler,
+    beam_search,
+    choose,
+    create_logits_processor,
+    create_vocabulary,
+    generate_parallel,
+)
+from tests.engines_real.llama_cpp_models import write_bpe, write_spm  # noqa: E402
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+LINE = formats.regex("[a-z]{3,8}( [a-z]{2,6}){1,3}[.!]")
+IS_LINE = re.compile("[a-z]{3,8}( [a-z]{2,6}){1,3}[.!]")
+WARM = Sampling(temperature=1.0, top_k=50, seed=3)
+LONG_PROMPT = "the name of a person is Ada and the age is forty two people live in Delhi Oslo Lima or Quito " * 3
+
+
+@pytest.fixture(scope="module", params=["bpe", "spm"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    write = {"bpe": write_bpe, "spm": write_spm}[request.param]
+    return write(tmp_path_factory.mktemp("models") / f"{request.param}.gguf")
+
+
+def load(model: Path, **options: Any) -> Any:
+    options = {"n_ctx": 1024, **options}
+    return llama_cpp.Llama(str(model), n_threads=1, n_threads_batch=1, verbose=False, seed=1, **options)
+
+
+@pytest.fixture(scope="module")
+def llama(model: Path) -> Iterator[Any]:
+    llama = load(model)
+    yield llama
+    llama.close()
+
+
+def greedy(llama: Any, prompt: str, format: Any, max_tokens: int) -> list[int]:
+    ends, ids = create_vocabulary(llama).end_ids, []
+    processor = None if format is None else create_logits_processor(llama, format)
+    tokens = llama.generate(llama.tokenize(prompt.encode(), special=True), temp=0, logits_processor=processor)
+    for token in itertools.islice(tokens, max_tokens):
+        ids.append(token)
+        if token in ends:
+            break
+    return ids
+
+
+def assert_same(llama: Any, prompt: str, format: Any, found: tuple[int, ...], expected: list[int]) -> None:
+    """The same tokens, unless two were so close that the rounding of another batch decides."""
+    if list(found) == expected:
+        return
+    place = next(i for i, (a, b) in enumerate(itertools.zip_longest(found, expected)) if a != b)
+    llama.reset()
+    llama.eval([*llama.tokenize(prompt.encode(), special=True), *expected[:place]])
+    logits = np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(llama.ctx, -1), (llama.n_vocab(),))
+    assert abs(logits[found[place]] - logits[expected[place]]) < 1e-3, f"they differ at token {place}"
+
+
+# --- one prompt, many samples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", [None, LINE, SCHEMA], ids=["free", "regex", "schema"])
+def test_greedy_output_is_that_of_generate(llama: Any, format: Any) -> None:
+    for prompt in ("the name", LONG_PROMPT):
+        (outputs,) = generate_parallel(llama, [prompt], samples=5, format=format, max_tokens=60)
+        expected = greedy(llama, prompt, format, 60)
+        assert len(outputs) == 5
+        for output in outputs:
+            assert_same(llama, prompt, format, output.tokens, expected)
+
+
+def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
+    with Scheduler(llama, places=8) as scheduler:
+        request = scheduler.submit(LONG_PROMPT, samples=8, format=LINE, max_tokens=40, sampling=WARM)
+        for _ in scheduler.run():
+            pass
+        generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
+        cut = sum(sample.output.stopped == "length" for sample in request.samples)
+        assert scheduler.decoded == len(request.prompt) + generated
+        assert not cut
+        texts = [sample.output.text for sample in request.samples]
+    assert all(IS_LINE.fullmatch(text) for text in texts)
+    assert len(set(texts)) > 1
+
+
+def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: Any) -> None:
+    with Scheduler(llama, places=2) as scheduler:
+        request = scheduler.submit(LONG_PROMPT, samples=7, format=LINE, max_tokens=40, sampling=WARM)
+        for _ in scheduler.run():
+            pass
+        generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
+        assert scheduler.decoded == len(request.prompt) + generated
+        first = [sample.output.tokens for sample in request.samples]
+    (alone,) = generate_parallel(llama, [LONG_PROMPT], samples=7, format=LINE, max_tokens=40, sampling=WARM)
+    assert [output.tokens for output in alone] == first
+
+
+def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
+    with Scheduler(llama, places=4) as scheduler:
+        requests = [scheduler.submit(LONG_PROMPT + end, max_tokens=1) for end in ("Delhi", "Oslo", "Lima")]
+        for _ in scheduler.run():
+            pass
+        first, *others = [request.prompt for request in requests]
+        shared = [next(i for i, (a, b) in enumerate(itertools.zip_longest(first, o)) if a != b) for o in others]
+        assert min(shared) > 40
+        # The second and third may share more with each other than with the first.
+        assert scheduler.decoded <= len(first) + sum(len(o) - s for o, s in zip(others, shared, strict=True))
+
+
+def test_a_conversation_goes_on_from_the_cells_of_its_last_turn(llama: Any) -> None:
+    with Scheduler(llama, places=2) as scheduler:
+        request = scheduler.submit(LONG_PROMPT, format=LINE, max_tokens=40)
+        for _ in scheduler.run():
+            pass
+        before = scheduler.decoded
+        turn = [*request.prompt, *request.samples[0].output.tokens, *llama.tokenize(b"the", add_bos=False)]
+        scheduler.submit(turn, format=LINE, max_tokens=1)
+        for _ in scheduler.run():
+            pass
+        assert scheduler.decoded - before <= 5
+
+
+# --- continuous batching -----------------------------------------------------------------------------------------
+
+
+def jobs(count: int) -> list[dict[str, Any]]:
+    random = np.random.default_rng(5)
+    prompts = ["the name", "people live in", LONG_PROMPT, LONG_PROMPT + "Oslo", "the age of Ada is", "red green blue"]
+    builder = FormatterBuilder()
+    builder.append("age ", builder.integer(name="age", minimum=0, maximum=150), ".")
+    all_formats = [None, LINE, SCHEMA, builder, formats.choice(["yes", "no", "maybe"])]
+    return [
+        {
+            "prompt": prompts[random.integers(len(prompts))],
+            "format": all_formats[random.integers(len(all_formats))],
+            "max_tokens": int(random.integers(1, 50)),
+            "sampling": Sampling(temperature=float(number % 2), seed=number),
+        }
+        for number in range(count)
+    ]
+
+
+def test_a_hundred_requests_that_arrive_while_others_run_equal_their_solo_runs(llama: Any) -> None:
+    waiting = jobs(100)
+    submitted = []
+    with Scheduler(llama, places=16, cells=2048) as scheduler:
+        random = np.random.default_rng(0)
+        while waiting or not scheduler.is_idle:
+            for _ in range(min(len(waiting), int(random.integers(0, 6)))):
+                job = waiting.pop(0)
+                submitted.append(
+                    (job, scheduler.submit(job["prompt"], **{k: v for k, v in job.items() if k != "prompt"}))
+                )
+            scheduler.step()
+            assert scheduler.context.used <= scheduler.context.cells
+    assert len(submitted) == 100
+    differ = 0
+    with Scheduler(llama, places=1) as alone:
+        for job, request in submitted:
+            solo = alone.submit(job["prompt"], **{k: v for k, v in job.items() if k != "prompt"})
+            for _ in alone.run():
+                pass
+            output, expected = request.samples[0].output, solo.samples[0].output
+            assert output.error is None
+            assert output.stopped == expected.stopped or output.tokens != expected.tokens
+            if output.result is not None and output.stopped == "end":
+                assert output.result.is_complete
+            differ += output.tokens != expected.tokens
+    assert differ <= 2  # a draw, or two logits, as close as the rounding of another batch
+
+
+def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
+    with Scheduler(llama, places=8, cells=256) as scheduler:
+        requests = [scheduler.submit(f"{word} {word}", format=LINE, max_tokens=60) for word in "abcdefghij"]
+        while not scheduler.is_idle:
+            scheduler.step()
+            assert scheduler.context.used <= 256
+        assert all(IS_LINE.fullmatch(request.samples[0].output.text) for request in requests)
+
+
+def test_updates_tell_the_text_as_it_is_written(llama: Any) -> None:
+    with Scheduler(llama, places=4) as scheduler:
+        builder = FormatterBuilder()
+        builder.append("Name: ", builder.regex("[A-Z][a-z]{2,8}", name="name"), ", é: ", builder.integer(name="n"), ".")
+        request = scheduler.submit("the", samples=3, format=builder, max_tokens=80, sampling=WARM, events=True)
+        free = scheduler.submit("the", max_tokens=20, sampling=WARM)
+        texts: dict[Any, str] = {}
+        told: dict[Any, list[Any]] = {}
+        for update in scheduler.run():
+            texts[update.sample] = texts.get(update.sample, "") + update.text
+            told.setdefault(update.sample, []).extend(update.events)
+            assert (update.output is not None) == (update.token_id is None)
+    for sample in [*request.samples, *free.samples]:
+        assert texts[sample] == sample.output.text
+    for sample in request.samples:
+        kinds = [type(event) for event in told[sample]]
+        assert {HoleOpened, TextAdded, ValueCompleted} <= set(kinds)
+        values = [event.value for event in told[sample] if isinstance(event, ValueCompleted)]
+        assert (values[0], values[-1]) == (
+            sample.output.result.captures["name"][0],
+            sample.output.result.captures["n"][0],
+        )
+
+
+# --- faults ------------------------------------------------------------------------------------------------------
+
+
+def test_cancelled_samples_keep_what_they_have_and_the_others_go_on(llama: Any) -> None:
+    with Scheduler(llama, places=2) as scheduler:
+        first = scheduler.submit("the name", samples=2, max_tokens=30)
+        second = scheduler.submit("the name", samples=2, format=LINE, max_tokens=60)
+        for _ in range(5):
+            scheduler.step()
+        scheduler.cancel(first.samples[0])
+        scheduler.cancel(second.samples[1])
+        for _ in scheduler.run():
+            pass
+    assert first.samples[0].output.stopped == "cancelled"
+    assert 1 <= len(first.samples[0].output.tokens) < 30
+    assert second.samples[1].output.tokens == ()
+    assert not second.samples[1].output.result.is_complete
+    assert_same(llama, "the name", None, first.samples[1].output.tokens, greedy(llama, "the name", None, 30))
+    assert IS_LINE.fullmatch(second.samples[0].output.text)
+
+
+def test_an_error_in_one_sequence_leaves_the_others_alone(llama: Any) -> None:
+    class Broken:
+        def __call__(self, logits: np.ndarray) -> int:
+            raise RuntimeError("broken")
+
+    class Rebel:
+        def __call__(self, logits: np.ndarray) -> int:
+            return int(np.flatnonzero(logits == -np.inf)[0])
+
+    with Scheduler(llama, places=4) as scheduler:
+        request = scheduler.submit("the name", samples=4, format=LINE, max_tokens=60)
+        request.samples[1].sampler = Broken()
+        request.samples[2].sampler = Rebel()
+        for _ in scheduler.run():
+            pass
+    good, broken, rebel, other = [sample.output for sample in request.samples]
+    assert IS_LINE.fullmatch(good.text)
+    assert good.tokens == other.tokens
+    assert (broken.stopped, str(broken.error)) == ("error", "broken")
+    assert type(rebel.error).__name__ == "TokenRejected"
+    with pytest.raises(RuntimeError):
+        broken.raise_error()
+
+
+def test_a_decode_that_fails_ends_whose_fault_it_is(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scheduler(llama, places=3) as scheduler:
+        good = [scheduler.submit(prompt, format=LINE, max_tokens=60) for prompt in ("the name", "people")]
+        bad = scheduler.submit("red green", max_tokens=60)
+        for _ in range(3):
+            scheduler.step()
+        # A token that does not exist: llama.cpp refuses the whole batch.
+        bad.samples[0].pending = [10**6]
+        for _ in scheduler.run():
+            pass
+        assert bad.samples[0].output.stopped == "error"
+        assert isinstance(bad.samples[0].output.error, DecodeFailed)
+        for request, prompt in zip(good, ("the name", "people"), strict=True):
+            assert_same(llama, prompt, LINE, request.samples[0].output.tokens, greedy(llama, prompt, LINE, 60))
+        again = scheduler.submit("the name", format=LINE, max_tokens=60)
+        for _ in scheduler.run():
+            pass
+        assert again.samples[0].output.tokens == good[0].samples[0].output.tokens
+
+
+def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
+    with Scheduler(llama, places=2, cells=256) as scheduler:
+        with pytest.raises(PromptTooLong) as caught:
+            scheduler.submit([5] * 256)
+        assert (caught.value.tokens, caught.value.cells) == (256, 256)
+        cut = scheduler.submit([5] * 250, max_tokens=100)
+        for wrong in ({"prompt": []}, {"prompt": [llama.n_vocab()]}, {"prompt": "a", "samples": 0}):
+            with pytest.raises(InvalidFormat):
+                scheduler.submit(**wrong)
+        with pytest.raises(InvalidFormat):
+            scheduler.submit("a", max_tokens=0)
+        with pytest.raises(InvalidFormat):
+            scheduler.submit("a", format="not a schema")
+        with pytest.raises(LimitExceeded, match="max_top_n"):
+            scheduler.submit("a", top_logprobs=1000)
+        for _ in scheduler.run():
+            pass
+        assert len(cut.samples[0].output.tokens) <= 6
+    with pytest.raises(InvalidFormat, match="sequences at a time"):
+        Scheduler(llama, places=10_000)
+    with pytest.raises(InvalidFormat, match="one for each prompt"):
+        generate_parallel(llama, ["a"], formats=[None, None])
+
+
+def test_contexts_come_and_go(llama: Any) -> None:
+    for _ in range(20):
+        with Scheduler(llama, places=2, cells=256) as scheduler:
+            scheduler.submit("the", max_tokens=2)
+            scheduler.step()
+    kept = Scheduler(llama, places=2, cells=256)
+    del kept
+
+
+def test_a_model_may_be_closed_before_its_scheduler(model: Path) -> None:
+    llama = load(model, n_ctx=256)
+    scheduler = Scheduler(llama, places=2)
+    scheduler.submit("the", max_tokens=2)
+    scheduler.step()
+    llama.close()
+    scheduler.close()
+
+
+# --- log-probabilities -------------------------------------------------------------------------------------------
+
+
+def solo_logprobs(llama: Any, ids: list[int]) -> np.ndarray:
+    llama.reset()
+    llama.eval(ids)
+    return log_softmax(np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(llama.ctx, -1), (llama.n_vocab(),)))
+
+
+def test_log_probabilities_with_and_without_the_format(llama: Any) -> None:
+    (outputs,) = generate_parallel(
+        llama, ["the name"], samples=2, format=LINE, max_tokens=12, sampling=WARM, top_logprobs=4
+    )
+    prompt = llama.tokenize(b"the name", special=True)
+    compiled = create_logits_processor(llama, LINE).compiled
+    for output in outputs:
+        formatter = compiled.formatter()
+        assert len(output.chosen) == len(output.tokens)
+        for place, chosen in enumerate(output.chosen):
+            free = solo_logprobs(llama, [*prompt, *output.tokens[:place]])
+            allowed = formatter.allowed_tokens()
+            masked = np.full_like(free, -np.inf)
+            masked[allowed] = free[allowed] - np.logaddexp.reduce(free[allowed])
+            assert chosen.token_id == output.tokens[place]
+            assert math.isclose(chosen.unmasked_logprob, free[chosen.token_id], abs_tol=1e-3)
+            assert math.isclose(chosen.logprob, masked[chosen.token_id], abs_tol=1e-3)
+            for top, row in ((chosen.top, masked), (chosen.unmasked_top, free)):
+                count = min(4, int(np.isfinite(row).sum()))
+                assert [score.logprob for score in top[:count]] == pytest.approx(sorted(row)[::-1][:count], abs=1e-3)
+            formatter.accept_token(chosen.token_id)
+
+
+def test_options_are_scored_as_each_alone(llama: Any) -> None:
+    options = ["Delhi", "Delhi or Oslo", "Oslo", "Lima", "Lim", "Quito!", " forty", "naïve", "日本"]
+    prompt = "two people live in "
+    scores = choose(llama, prompt, options)
+    ends = choose(llama, prompt, options, with_end=True)
+    vocabulary = create_vocabulary(llama)
+    before = llama.tokenize(prompt.encode(), special=True)
+    for option, score, with_end in zip(options, scores, ends, strict=True):
+        assert b"".join(vocabulary.tokens[token] for token in score.tokens).decode() == option
+        total = sum(
+            solo_logprobs(llama, [*before, *score.tokens[:place]])[token] for place, token in enumerate(score.tokens)
+        )
+        assert math.isclose(score.logprob, total, abs_tol=1e-2)
+        assert math.isclose(score.normalised, total / len(score.tokens), abs_tol=1e-2)
+        last = solo_logprobs(llama, [*before, *score.tokens])[list(vocabulary.end_ids)]
+        assert math.isclose(with_end.logprob, total + np.logaddexp.reduce(last), abs_tol=1e-2)
+    assert [score.text for score in scores] == options
+    for wrong in ([], ["a", "a"], ["a", ""]):
+        with pytest.raises(InvalidFormat):
+            choose(llama, prompt, wrong)
+
+
+def test_one_option_of_one_token_needs_the_prompt_alone(llama: Any) -> None:
+    (score,) = choose(llama, llama.tokenize(b"the name"), ["!"])
+    assert len(score.tokens) == 1
+    assert score.logprob < 0
+
+
+def test_beams_are_the_best_of_all_texts_where_they_are_wide_enough(llama: Any) -> None:
+    format = formats.choice(["no", "nil", "never", "yes", "yeah"])
+    vocabulary = create_vocabulary(llama)
+    before = llama.tokenize(b"people", special=True)
+    compiled = create_logits_processor(llama, format).compiled
+
+    def spelt(ids: list[int], total: float, formatter: Any) -> Iterator[tuple[float, tuple[int, ...]]]:
+        row = solo_logprobs(llama, [*before, *ids])
+        for token in formatter.allowed_tokens():
+            if token in vocabulary.end_ids:
+                yield total + row[token], (*ids, token)
+            else:
+                following = formatter.fork()
+                following.accept_token(token)
+                yield from spelt([*ids, token], total + row[token], following)
+
+    every = sorted(spelt([], 0.0, compiled.formatter()), reverse=True)
+    found = beam_search(llama, "people", format, width=len(every), max_tokens=10)
+    assert found[0].tokens == every[0][1]
+    assert all(output.result.is_complete for output in found)
+    narrow = beam_search(llama, "people", format, width=2, max_tokens=10)
+    assert {output.text for output in narrow} <= {"no", "nil", "never", "yes", "yeah"}
+
+
+def test_beams_in_a_schema(llama: Any) -> None:
+    outputs = beam_search(llama, "the", SCHEMA, width=3, max_tokens=120)
+    for output in outputs:
+        value = json.loads(output.text)
+        assert output.result.value == value
+        assert 0 <= value["age"] <= 99
+    assert len({output.tokens for output in outputs}) == len(outputs)
