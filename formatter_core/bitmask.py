@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import BitmaskTooNarrow, InvalidBitmask
+from formatter_core.errors import BitmaskTooNarrow, FormatterError, InvalidBitmask
 
 __all__ = [
     "allocate",
@@ -176,11 +176,30 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
         check_row(rows[0])
     filled = 0
     try:
-        for formatter, row in zip(formatters, rows, strict=False):
-            if formatter is None:
-                row.fill(-1)
-            else:
-                formatter.fill_bitmask(row)
-            filled += 1
+        if not _filled_together(formatters, rows):
+            for formatter, row in zip(formatters, rows, strict=False):
+                if formatter is None:
+                    row.fill(-1)
+                else:
+                    formatter.fill_bitmask(row)
+                filled += 1
+        else:
+            filled = len(formatters)
     finally:
         rows[filled : len(formatters)] = 0
+
+
+def _filled_together(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32]) -> bool:
+    """Fill all rows in one call into the engine, if the formatters can; False where one fails: then find out which."""
+    constrained = [index for index, formatter in enumerate(formatters) if formatter is not None]
+    together = getattr(formatters[constrained[0]], "fill_together", None) if len(constrained) > 1 else None
+    if together is None:
+        return False
+    try:
+        together([formatters[index] for index in constrained], [rows[index] for index in constrained])
+    except FormatterError:
+        return False
+    for index, formatter in enumerate(formatters):
+        if formatter is None:
+            rows[index].fill(-1)
+    return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Formatter"]
 
+_ONE_THREAD = "a formatter is one thread's at a time; give each thread a fork of its own"
+
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
@@ -39,7 +42,7 @@ def _exclusive(
     @functools.wraps(method)
     def guarded(self: Formatter, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         if not self._busy.acquire(False):
-            raise ConcurrentUse("a formatter is one thread's at a time; give each thread a fork of its own")
+            raise ConcurrentUse(_ONE_THREAD)
         try:
             return method(self, *args, **kwargs)
         finally:
@@ -87,8 +90,54 @@ class Formatter:
     def step(self, token_id: int, row: NDArray[np.int32]) -> None:
         """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken."""
         bitmask.check_row(row)
-        self._accept(token_id)
-        self._fill(row)
+        token_id = index(token_id)
+        words = self.compiled.vocabulary.words
+        if (
+            self._ends
+            or token_id in self.end_ids
+            or not 0 <= token_id < len(self.compiled.vocabulary)
+            or row.size < words
+        ):
+            self._accept(token_id)
+            self._fill(row)
+            return
+        text = row[:words]
+        if not self._state.step(token_id, text):
+            raise TokenRejected(token_id, position=len(self._steps), reason=self._explain(token_id))
+        self._steps.append(token_id)
+        row[words:] = 0
+        self._add_ends(text)
+
+    @staticmethod
+    def fill_together(formatters: Sequence[Formatter], rows: Sequence[NDArray[np.int32]]) -> None:
+        """`fill_bitmask` for several different formatters, in one call into the engine where they share a vocabulary.
+
+        Raises:
+            FormatterError: what `fill_bitmask` of one of them raises; the rows hold nothing of use then.
+        """
+        vocabularies = {id(formatter.compiled.vocabulary) for formatter in formatters}
+        engines = {type(formatter.compiled.engine_grammar) for formatter in formatters}
+        if len(vocabularies) != 1 or len(engines) != 1:
+            for formatter, row in zip(formatters, rows, strict=True):
+                formatter.fill_bitmask(row)
+            return
+        words = formatters[0].compiled.vocabulary.words
+        with ExitStack() as held:
+            for formatter in formatters:
+                held.enter_context(formatter._held())
+            alive = [
+                (one, row) for one, row in zip(formatters, rows, strict=True) if not one._ends and row.size >= words
+            ]
+            if alive:
+                states = [formatter._state for formatter, _ in alive]
+                formatters[0].compiled.engine_grammar.fill_batch(states, [row[:words] for _, row in alive])
+            together = {id(formatter) for formatter, _ in alive}
+            for formatter, row in zip(formatters, rows, strict=True):
+                if id(formatter) in together:
+                    row[words:] = 0
+                    formatter._add_ends(row[:words])
+                else:
+                    formatter._fill(row)
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
@@ -263,6 +312,16 @@ class Formatter:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """As `_exclusive` does it, for a block."""
+        if not self._busy.acquire(False):
+            raise ConcurrentUse(_ONE_THREAD)
+        try:
+            yield
+        finally:
+            self._busy.release()
+
     def _new_row(self) -> NDArray[np.int32]:
         return np.zeros(self.compiled.vocabulary.words, dtype=np.int32)
 
@@ -277,23 +336,25 @@ class Formatter:
                 raise BitmaskTooNarrow(width=row.size, needed=needed)
             row[:] = full[: row.size]
             return
-        text = row
-        if row.size > words:
-            row[words:] = 0
-            text = row[:words]
+        row[words:] = 0
+        text = row[:words]
         if self._ends:
             text[:] = 0
         else:
-            self._fill_text(text)
+            self._state.fill_bitmask(text)
+        self._add_ends(text)
+
+    def _add_ends(self, text: NDArray[np.int32]) -> None:
+        """Make the engine's mask of text tokens the whole mask."""
+        self._clear_own_ends(text)
         if self._ends or self._state.can_stop():
             bitmask.set_ids(text, self.end_ids)
         elif not text.any():
             raise DeadEnd(self.bytes, self._expected())
 
-    def _fill_text(self, row: NDArray[np.int32]) -> None:
-        self._state.fill_bitmask(row)
+    def _clear_own_ends(self, text: NDArray[np.int32]) -> None:
         if self.end_ids is not self.compiled.vocabulary.end_ids:  # those of the vocabulary are no text to the engine
-            bitmask.clear_ids(row, self.end_ids)
+            bitmask.clear_ids(text, self.end_ids)
 
     def _accept(self, token_id: int) -> None:
         token_id = index(token_id)
@@ -333,7 +394,8 @@ class Formatter:
         if not self._state.can_stop():
             return False
         row = self._new_row()
-        self._fill_text(row)
+        self._state.fill_bitmask(row)
+        self._clear_own_ends(row)
         return not row.any()
 
     def _parts(self) -> list[Part]:

@@ -28,6 +28,7 @@ from formatter_core.engine._kbnf_normal import normalized
 from formatter_core.engine._kbnf_productions import Regex, Rules
 from formatter_core.engine._kbnf_regular import SENTINEL, Work, letters
 from formatter_core.engine._kbnf_text import regex_text, written
+from formatter_core.engine.protocol import OneByOne, StepInTwoCalls
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -41,7 +42,7 @@ _PATTERN_BYTES = 2**20
 #: How often patterns that turn out too large are broken up, each time into their parts.
 _ROUNDS = 12
 #: What a step of `Limits.work` may take within one mask, and how often a slow pace is measured again.
-_SECONDS_PER_STEP = 5e-7
+_SECONDS_PER_STEP = 1.5e-6
 _TRIALS = 3
 #: How many earlier trackers a state keeps.
 _MARKS = 16
@@ -84,7 +85,7 @@ class KbnfEngine:
         raise LimitExceeded("states", limits.states, "an automaton of the kbnf package")
 
 
-class KbnfGrammar:
+class KbnfGrammar(OneByOne):
     """A grammar compiled for one vocabulary; shared between threads."""
 
     def __init__(self, text: str, memory: int, vocabulary: Vocabulary, limits: Limits) -> None:
@@ -109,7 +110,7 @@ class KbnfGrammar:
             return self._prober
 
 
-class KbnfState:
+class KbnfState(StepInTwoCalls):
     """The state of one sequence: its text in letters, and the tracker that stands at its end."""
 
     def __init__(self, grammar: KbnfGrammar, tracker: Any) -> None:

@@ -168,6 +168,10 @@ class NativeGrammar:
         handle = _Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
+    def fill_batch(self, states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> None:
+        """Fill the rows of several sequences, of whatever grammars of this vocabulary, in one call."""
+        fill_batch(states, rows)
+
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
         size = _SIZE()

@@ -6,7 +6,8 @@ those are the `Formatter`'s.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["EngineGrammar", "EngineState", "GrammarEngine"]
+__all__ = ["EngineGrammar", "EngineState", "GrammarEngine", "OneByOne", "StepInTwoCalls"]
 
 
 class EngineState(Protocol):
@@ -33,6 +34,10 @@ class EngineState(Protocol):
 
     def accept_token(self, token_id: int) -> bool:
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
+        ...
+
+    def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
+        """`accept_token`, then `fill_bitmask` where it was allowed; nothing is changed where either of them fails."""
         ...
 
     def accept_bytes(self, data: bytes) -> bool:
@@ -63,6 +68,10 @@ class EngineGrammar(Protocol):
         """The state of a new sequence."""
         ...
 
+    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> None:
+        """`fill_bitmask` for each state and its row; the states are of this engine and vocabulary, of any grammar."""
+        ...
+
 
 class GrammarEngine(Protocol):
     """A way to compute masks."""
@@ -78,3 +87,27 @@ class GrammarEngine(Protocol):
             LimitExceeded: within `limits` there is no answer.
         """
         ...
+
+
+class StepInTwoCalls:
+    """`EngineState.step` for an engine that has no single call for it."""
+
+    def step(self: EngineState, token_id: int, row: NDArray[np.int32]) -> bool:
+        """Accept, then fill; the token is taken back where the mask fails."""
+        if not self.accept_token(token_id):
+            return False
+        try:
+            self.fill_bitmask(row)
+        except BaseException:
+            self.rollback(1)
+            raise
+        return True
+
+
+class OneByOne:
+    """`EngineGrammar.fill_batch` for an engine that has no single call for it."""
+
+    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> None:
+        """Fill one row after the other."""
+        for state, row in zip(states, rows, strict=True):
+            state.fill_bitmask(row)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine.protocol import OneByOne, StepInTwoCalls
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parse import Recognizer
@@ -39,7 +40,7 @@ class _TrieNode:
         self.ids: list[int] = []
 
 
-class OracleGrammar:
+class OracleGrammar(OneByOne):
     """A grammar and the trie of a vocabulary's tokens."""
 
     def __init__(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> None:
@@ -69,7 +70,7 @@ class OracleGrammar:
 _Undo: TypeAlias = "int | list[Recognizer]"
 
 
-class OracleState:
+class OracleState(StepInTwoCalls):
     """One sequence; see `EngineState`.
 
     A token that the grammar names by its id and whose bytes fit as well may be meant either way, so there can be

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from formatter_core.automaton import DEAD, Automaton
-from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine
+from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, OneByOne, StepInTwoCalls
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
     ANY_TEXT,
@@ -55,7 +55,7 @@ def _deep(node: Node, rewrite: Callable[[Node], Node]) -> Node:
     return rewrite(node if isinstance(node, Terminal) else map_children(node, lambda child: _deep(child, rewrite)))
 
 
-class FaultyGrammar:
+class FaultyGrammar(OneByOne):
     def __init__(self, engine: FaultyEngine, compiled: EngineGrammar, grammar: Grammar, vocabulary: Vocabulary) -> None:
         self.grammar, self.vocabulary = grammar, vocabulary
         self.cache: dict[Any, Any] = {}
@@ -65,7 +65,7 @@ class FaultyGrammar:
         return self._engine.state(self, self._compiled.start())
 
 
-class State:
+class State(StepInTwoCalls):
     """A right state; the faults are in its subclasses."""
 
     def __init__(self, grammar: FaultyGrammar, inner: EngineState, steps: int = 0) -> None:
