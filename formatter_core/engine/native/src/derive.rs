@@ -20,6 +20,8 @@ type Moves = Arc<[Move]>;
 
 /// Counts below this one are not worth a detour.
 const SMALL_COUNT: u32 = 8;
+/// How deep terms are looked into for what makes them match anything.
+const LIFE_DEPTH: u32 = 32;
 /// How deep and how wide counts are looked for.
 const UNCOUNTED_DEPTH: u32 = 8;
 const UNCOUNTED_WIDTH: usize = 8;
@@ -91,12 +93,37 @@ impl Derivatives {
 
     /// Whether some string is matched.
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        if !self.terms.uncertain(term) {
-            return Ok(term != NOTHING);
+        self.live_to(term, LIFE_DEPTH, meter)
+    }
+
+    fn live_to(&mut self, mut term: Term, depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        loop {
+            meter.work(1)?;
+            if let Some(known) = self.known_life(term) {
+                return Ok(known);
+            }
+            if self.terms.nullable(term) {
+                return Ok(true);
+            }
+            match *self.terms.kind(term) {
+                _ if depth == 0 => return self.search_life(term, meter),
+                Kind::Concatenation(first, second) => {
+                    if !self.live_to(first, depth - 1, meter)? {
+                        return Ok(false);
+                    }
+                    term = second;
+                }
+                Kind::Repeat { item, .. } => term = item,
+                Kind::Alternation(ref items) if items.iter().any(|item| self.known_life(*item) == Some(true)) => {
+                    return Ok(true)
+                }
+                _ => return self.search_life(term, meter),
+            }
         }
-        if let Some(known) = self.known_life(term) {
-            return Ok(known);
-        }
+    }
+
+    /// Look for a match, over derivatives.
+    fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
         if uncounted != term && self.live(uncounted, meter)? && self.shortest_match(uncounted, meter)? < bytes {

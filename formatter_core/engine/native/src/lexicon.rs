@@ -214,6 +214,19 @@ impl Lexicon {
     }
 
     fn make_class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
+        if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
+            if self.row(main, meter)?.main_target() == Some(main) {
+                let like = self.class(main, meter)?;
+                let like = Like::State(&like, self.row(main, meter)?);
+                let class = if self.uncertain(state) {
+                    Class::like_with_slack(self, state, like, main, meter)?
+                } else {
+                    Class::like(self, state, like, meter)?
+                };
+                return Ok(Arc::new(class));
+            }
+        }
         let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
         if uncounted != state {
             let like = self.class(uncounted, meter)?;
@@ -235,19 +248,6 @@ impl Lexicon {
                 bytes,
             };
             return Ok(Arc::new(Class::like(self, state, like, meter)?));
-        }
-        // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
-        if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
-            if self.row(main, meter)?.main_target() == Some(main) {
-                let like = self.class(main, meter)?;
-                let like = Like::State(&like, self.row(main, meter)?);
-                let class = if self.uncertain(state) {
-                    Class::like_with_slack(self, state, like, main, meter)?
-                } else {
-                    Class::like(self, state, like, meter)?
-                };
-                return Ok(Arc::new(class));
-            }
         }
         Ok(Arc::new(Class::new(self, state, meter)?))
     }
