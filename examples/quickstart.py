@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from formatter_transformers import create_logits_processor, create_vocabulary
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from formatter_core import CompiledFormat, Compiler, FormatterBuilder, formats
+from formatter_transformers import create_logits_processor, create_vocabulary
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
 MOST_TOKENS = 120

@@ -14,8 +14,6 @@ from tests.adapters.transformers_loops import Loops, provide_transformers  # noq
 
 provide_transformers()
 
-from formatter_transformers import FormatterLogitsProcessor, create_logits_processor  # noqa: E402
-
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     AllowedTokensForbidden,
@@ -25,6 +23,7 @@ from formatter_core.errors import (  # noqa: E402
     LimitExceeded,
     TokenRejected,
 )
+from formatter_transformers import FormatterLogitsProcessor, create_logits_processor  # noqa: E402
 
 ENDS, PAD = (300, 302), 301
 PIECES = [b'{"', b'": ', b'", "', b'"}', b"ab", b"abc", b"true", b"10", b"200", "é".encode(), b"\xc3", b"ba", b", "]

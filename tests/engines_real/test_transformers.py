@@ -14,10 +14,9 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
-from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
-
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
+from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 
 PROMPTS = ["été", "a much longer prompt, abc", "日本 {", "x"]
