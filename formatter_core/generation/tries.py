@@ -67,6 +67,7 @@ class OptionTrie:
                     self.nodes.append(TrieNode(option[depth], places[number], depth))
                 places[number] = siblings[option[depth]]
                 self.nodes[places[number]].options.append(number)
+        self._last = places
 
     def inner(self) -> list[int]:
         """The nodes that others follow: only these must be computed, for a leaf is just looked up."""
@@ -87,10 +88,4 @@ class OptionTrie:
             row = logprobs(parent)
             for index in children:
                 sums[index] = (sums[parent] if parent >= 0 else 0.0) + float(row[self.nodes[index].token_id])
-        totals = [0.0] * len(self.options)
-        for number, option in enumerate(self.options):
-            last = next(
-                i for i, node in enumerate(self.nodes) if number in node.options and node.depth == len(option) - 1
-            )
-            totals[number] = sums[last]
-        return totals
+        return [sums[last] for last in self._last]
