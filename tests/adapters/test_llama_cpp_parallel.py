@@ -1,0 +1,243 @@
+"""The scheduler on stand-ins of llama.cpp's contexts, where every output can be compared exactly."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import formats
+from formatter_core.errors import InvalidFormat
+from formatter_core.generation import Generated, Sampling, log_softmax
+from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
+from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
+from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
+
+WORD = formats.regex("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
+IS_WORD = re.compile("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
+NEWEST = GENERATIONS[-1]
+
+
+@pytest.fixture(params=["0.2.82", "0.3.7", "0.3.9", NEWEST])
+def made(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with llama_cpp_of(request.param) as module:
+        yield add_contexts(module), ContextLlama(request.param)
+
+
+@pytest.fixture
+def llama() -> Iterator[ContextLlama]:
+    with llama_cpp_of(NEWEST) as module:
+        add_contexts(module)
+        yield ContextLlama(NEWEST)
+
+
+def alone(prompt: list[int], job: dict[str, Any], sample: int = 0) -> tuple[list[int], str]:
+    """What one sequence must be, by a loop as plain as can be."""
+    from formatter_llama_cpp.vocabulary import compiler_for
+
+    llama = ContextLlama(NEWEST)
+    format = job.get("format")
+    formatter = None if format is None else compiler_for(llama).compile(format).formatter()
+    sampler, ids = job.get("sampling", Sampling()).sampler(sample), []
+    while len(ids) < job.get("max_tokens", 128):
+        logits = logits_of([*prompt, *ids])
+        if formatter is not None:
+            masked = np.full_like(logits, -np.inf)
+            masked[formatter.allowed_tokens()] = logits[formatter.allowed_tokens()]
+            logits = masked
+        ids.append(sampler(logits))
+        if formatter is not None:
+            formatter.accept_token(ids[-1])
+        if ids[-1] in (END, OTHER_END):
+            return ids, "end"
+    return ids, "length"
+
+
+def outputs_of(request: Any) -> list[Generated]:
+    return [sample.output for sample in request.samples]
+
+
+def run(scheduler: Any) -> None:
+    for _ in range(10_000):
+        if scheduler.is_idle:
+            return
+        scheduler.step()
+    raise AssertionError("the scheduler does not come to an end")
+
+
+def test_every_generation_shares_a_prompt(made: Any) -> None:
+    contexts, llama = made
+    from formatter_llama_cpp import Scheduler
+
+    job = {"format": WORD, "max_tokens": 40, "sampling": Sampling(temperature=1.0, seed=1)}
+    with Scheduler(llama, places=4) as scheduler:
+        request = scheduler.submit("a prompt of some length", samples=6, **job)
+        run(scheduler)
+        generated = sum(len(output.tokens) for output in outputs_of(request))
+        ended = sum(output.stopped == "end" for output in outputs_of(request))
+        assert scheduler.decoded <= len(request.prompt) + generated - ended
+        for index, output in enumerate(outputs_of(request)):
+            assert (list(output.tokens), output.stopped) == alone(list(request.prompt), job, index)
+    assert not contexts[0].is_open
+
+
+@pytest.mark.parametrize(("places", "cells", "batch"), [(16, 512, 32), (16, 200, 16), (1, 100, 8), (3, 90, 3)])
+def test_any_mixture_equals_its_solo_runs(llama: ContextLlama, places: int, cells: int, batch: int) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    random = np.random.default_rng(places)
+    starts = ["", "the ", "the first part that is shared by several prompts, "]
+    all_formats = [None, WORD, formats.choice(["yes", "no"]), {"type": "integer", "minimum": 0, "maximum": 999}]
+    with Scheduler(llama, places=places, cells=cells, batch=batch) as scheduler:
+        submitted = []
+        for number in range(60):
+            job = {
+                "format": all_formats[random.integers(4)],
+                "max_tokens": int(random.integers(1, 20)),
+                "sampling": Sampling(temperature=float(number % 2), seed=number),
+            }
+            prompt = starts[random.integers(3)] + "abc"[random.integers(3)]
+            submitted.append((job, scheduler.submit(prompt, samples=int(random.integers(1, 4)), **job)))
+            for _ in range(int(random.integers(0, 3))):
+                scheduler.step()
+                held = sum(len(cell[2]) > 0 for cell in scheduler.context._context.cells)
+                assert held == scheduler.context.used <= cells
+        run(scheduler)
+        assert all(
+            scheduler.context.tokens[place] == scheduler.context._context.sequence(place) for place in range(places)
+        )
+    for job, request in submitted:
+        for index, output in enumerate(outputs_of(request)):
+            assert (list(output.tokens), output.stopped) == alone(list(request.prompt), job, index)
+            assert output.result is None or output.result.is_complete or output.stopped == "length"
+
+
+def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, places=8) as scheduler:
+        scheduler.submit("p", samples=8, max_tokens=10, sampling=Sampling(temperature=1.0, seed=0))
+        run(scheduler)
+        assert scheduler.context._context.decodes <= 11
+
+
+def test_a_long_prompt_does_not_stop_the_others(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, places=2, batch=8) as scheduler:
+        writing = scheduler.submit("p", max_tokens=60)
+        scheduler.step()
+        long = scheduler.submit("x" * 200, max_tokens=5)
+        for _ in range(10):
+            told = [update.sample for update in scheduler.step() if update.token_id is not None]
+            assert told == [writing.samples[0]]
+        run(scheduler)
+    assert list(outputs_of(long)[0].tokens) == alone(list(long.prompt), {"max_tokens": 5})[0]
+
+
+def test_cancelled_at_any_time(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    for steps in range(0, 14, 2):
+        with Scheduler(llama, places=3, batch=8) as scheduler:
+            requests = [scheduler.submit(f"a prompt {number}", samples=2, max_tokens=8) for number in range(4)]
+            for _ in range(steps):
+                scheduler.step()
+            scheduler.cancel(requests[1])
+            scheduler.cancel(requests[2].samples[0])
+            scheduler.cancel(requests[2].samples[0])
+            run(scheduler)
+        for request in requests:
+            expected = alone(list(request.prompt), {"max_tokens": 8})[0]
+            for output in outputs_of(request):
+                assert list(output.tokens) == expected[: len(output.tokens)]
+                assert output.stopped in (
+                    ("cancelled", "length", "end") if request in requests[1:3] else ("length", "end")
+                )
+
+
+def test_closing_cancels_what_is_left(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, places=1) as scheduler:
+        requests = [scheduler.submit("p", max_tokens=50) for _ in range(3)]
+        scheduler.step()
+    assert [outputs_of(request)[0].stopped for request in requests] == ["cancelled"] * 3
+
+
+def test_a_decode_without_room_ends_one_sequence(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import DecodeFailed, Scheduler
+
+    with Scheduler(llama, places=3, cells=64) as scheduler:
+        requests = [scheduler.submit(prompt, max_tokens=12) for prompt in ("abc", "def")]
+        for _ in range(3):
+            scheduler.step()
+        scheduler.context._context.n_ctx = 0  # another process took the memory, say
+        scheduler.step()
+        scheduler.context._context.n_ctx = 64
+        assert all(isinstance(outputs_of(request)[0].error, DecodeFailed) for request in requests)
+        after = scheduler.submit("abc", max_tokens=12)
+        run(scheduler)
+    assert list(outputs_of(after)[0].tokens) == alone(list(after.prompt), {"max_tokens": 12})[0]
+
+
+def test_models_that_cannot_share_are_refused(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    llama.lora_path = "some/adapter"
+    with pytest.raises(InvalidFormat, match="LoRA"):
+        Scheduler(llama)
+    llama.lora_path = None
+    import llama_cpp
+
+    llama_cpp.llama_model_is_recurrent = lambda model: True
+    with pytest.raises(InvalidFormat, match="recurrent"):
+        Scheduler(llama)
+
+
+@pytest.mark.parametrize("with_end", [False, True])
+def test_options_are_scored_exactly(llama: ContextLlama, with_end: bool) -> None:
+    from formatter_llama_cpp import choose
+
+    options = ["a", "abc", "abd", "x", "xy!", "é"]
+    prompt = [PAD, *b"pq"]
+    scores = choose(llama, "pq", options, with_end=with_end)
+    for option, score in zip(options, scores, strict=True):
+        total = 0.0
+        for place, token in enumerate(option.encode()):
+            total += log_softmax(logits_of([*prompt, *option.encode()[:place]]))[token]
+        if with_end:
+            total += np.logaddexp.reduce(log_softmax(logits_of([*prompt, *option.encode()]))[[END, OTHER_END]])
+        assert score.logprob == pytest.approx(total)
+
+
+def test_beams_equal_a_search_without_an_engine(llama: ContextLlama) -> None:
+    from formatter_core.generation import BeamSearch
+    from formatter_llama_cpp import beam_search
+    from formatter_llama_cpp.vocabulary import compiler_for
+
+    for width in (1, 3, 6):
+        search = BeamSearch(compiler_for(llama).compile(WORD).formatter(), width)
+        while not search.is_over:
+            search.advance([logits_of([PAD, *b"p", *beam.tokens]) for beam in search.beams])
+        found = beam_search(llama, "p", WORD, width=width, max_tokens=40)
+        assert [output.tokens for output in found] == [beam.tokens for beam in search.finished]
+        assert all(IS_WORD.fullmatch(output.text) for output in found)
+
+
+def test_prompts_and_outputs_stand_in_order(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import generate_parallel
+
+    prompts = ["a", b"bc", [PAD, ord("d")]]
+    found = generate_parallel(llama, prompts, samples=2, formats=[WORD, None, WORD], max_tokens=30, places=2)
+    expected = [[PAD, *b"a"], [PAD, *b"bc"], [PAD, *b"d"]]
+    for outputs, prompt, format in zip(found, expected, (WORD, None, WORD), strict=True):
+        for output in outputs:
+            assert list(output.tokens) == alone(prompt, {"format": format, "max_tokens": 30})[0]
+            text = b"".join(TOKENS[token] or b"" for token in output.tokens if token < len(TOKENS))
+            assert output.bytes == text
+    assert len(list(itertools.chain(*found))) == 6
