@@ -116,7 +116,8 @@ def json_schema(
             (at most 8 named keys an object).
         string_formats: "enforce" the formats that JSON Schema defines, or "annotate" (ignore them).
         on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
-        registry: schemas for references that lead out of `schema`, by URI. Nothing is ever fetched.
+        registry: schemas for references that lead out of `schema`, by URI (a `referencing.Registry` will do). Nothing
+            is ever fetched.
 
     Raises:
         InvalidSchema: not JSON.
@@ -125,7 +126,9 @@ def json_schema(
     blanks = whitespace
     if not isinstance(blanks, (str, Whitespace)):
         raise InvalidFormat(f'whitespace is {blanks!r}; give "flexible", "compact" or a Whitespace')
-    known = None if registry is None else _text(dict(registry))
+    known = None
+    if registry is not None:
+        known = _text({uri.rstrip("#"): getattr(schema, "contents", schema) for uri, schema in registry.items()})
     return JsonSchemaFormat(_text(schema), blanks, key_order, string_formats, on_unsupported, known)
 
 

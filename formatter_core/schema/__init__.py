@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, InvalidSchema, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
@@ -44,10 +44,13 @@ def lower_schema(
     _check_options(key_order, string_formats, on_unsupported)
     _check_known(schema)
     refusals = Refusals(lenient=on_unsupported == "warn")
-    loader = Loader(schema, limits, registry)
-    normalizer = Normalizer(loader, limits, refusals, string_formats == "enforce")
+    blanks = as_whitespace(whitespace)
     try:
-        return lower(loader, normalizer, refusals, as_whitespace(whitespace), key_order == "any", limits)
+        loader = Loader(schema, limits, registry)
+        normalizer = Normalizer(loader, limits, refusals, string_formats == "enforce")
+        return lower(loader, normalizer, refusals, blanks, key_order == "any", limits)
+    except RecursionError as error:
+        raise LimitExceeded("depth", limits.depth, "the nesting of the schema") from error
     finally:
         if dropped is not None:
             dropped.extend(refusals.dropped)

@@ -85,7 +85,7 @@ class Loader:
 
     def __init__(self, schema: Any, limits: Limits, registry: Mapping[str, Any] | None = None) -> None:
         self._limits = limits
-        self._registry = registry or {}
+        self._registry = {uri.rstrip("#"): schema for uri, schema in (registry or {}).items()}
         self._numbers: dict[int, int] = {}
         self.locations: list[Location] = []
         self._resources: dict[str, Resource] = {}

@@ -480,3 +480,39 @@ def test_the_format_goes_to_json_and_back() -> None:
             json_schema(fault)  # type: ignore[arg-type]
     with pytest.raises(InvalidSchema):
         json_schema({"minimum": float("nan")})
+
+
+def test_exclusive_branches_stay_small() -> None:
+    """Each branch against all others costs conditions, not alternatives for every property."""
+    kinds = [
+        {"type": "object", "properties": {f"{name}{n}": A for n in range(12)}, "required": [f"{name}0"]}
+        for name in "abcdef"
+    ]
+    grammar = lower_schema({"oneOf": kinds})
+    assert len(grammar.rules) < 20_000
+    judge = Judge({"oneOf": kinds[:3]})
+    for text in (
+        '{"a0": 1}',
+        '{"a0": 1, "b1": 2}',
+        '{"a0": 1, "b0": "x"}',
+        '{"a0": 1, "b0": 2, "b3": "x"}',
+        '{"c0": 1}',
+    ):
+        assert judge.accepts(text), text
+    for text in ("{}", '{"a0": 1, "b0": 2}', '{"a0": "x"}', '{"a0": 1, "c0": 1, "c11": 2}'):
+        assert not judge.accepts(text), text
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf", "not", "if", "properties", "items", "dependentSchemas"])
+def test_deep_schemas_end_within_limits(keyword: str) -> None:
+    schema: dict[str, object] = {"type": "integer"}
+    for level in range(250):
+        inner = {"a": schema} if keyword in ("properties", "dependentSchemas") else schema
+        schema = {
+            keyword: [schema, {"minimum": level}] if keyword.endswith("Of") else inner,
+            "then": {"maximum": level},
+        }
+    try:
+        lower_schema(schema, limits=Limits(work=1_000_000)).check(DEFAULT_LIMITS)
+    except FormatterError as error:
+        assert isinstance(error, LimitExceeded)
