@@ -9,7 +9,7 @@ import torch
 
 from formatter_core import CompiledFormat
 from formatter_core.errors import InvalidFormat
-from formatter_transformers.states import RowState, StatePool
+from formatter_transformers.states import RowState, StatePool, parent_of
 
 __all__ = ["Generation", "Generations", "formats_of_rows"]
 
@@ -32,6 +32,8 @@ class Generation:
     def __init__(self, prompts: torch.Tensor, formats: list[CompiledFormat | None]) -> None:
         self.prompts = prompts.clone()
         self.is_over = False
+        self._read: set[bytes] | None = None  # the outputs that were read as results
+        self._latest = 0  # the length of the keys of the latest batch
         self._formats = formats
         self._pools = {compiled: StatePool(compiled) for compiled in formats if compiled is not None}
 
@@ -48,6 +50,8 @@ class Generation:
         begun = (input_ids[:, :width] == self.prompts).all(dim=1).tolist()
         keys: list[bytes | None] = []
         for row, (is_own, key) in enumerate(zip(begun, _keys(input_ids[:, width:]), strict=True)):
+            if self._is_new_prompt(row, key):
+                return None
             if is_own and self._new_tokens(row, key) <= 1:
                 keys.append(key)
             elif key and torch.equal(input_ids[row, :width], self.prompts[0]) and self._new_tokens(0, key) <= 1:
@@ -78,6 +82,7 @@ class Generation:
 
     def states(self, keys: list[bytes | None]) -> list[RowState | None]:
         """The state of each row; None where the row has no format."""
+        self._latest = max((len(key) for key in keys if key is not None), default=0)
         wanted: dict[CompiledFormat, list[bytes]] = {compiled: [] for compiled in self._pools}
         for key, compiled in zip(keys, self._formats, strict=True):
             if key is not None and compiled is not None:
@@ -91,9 +96,23 @@ class Generation:
                 states.append(RowState.off_format(compiled) if key is None else found[compiled][key])
         return states
 
+    def end(self, outputs: Sequence[bytes]) -> None:
+        """What comes next continues one of these outputs, or is a new call, even where it goes on from the prompt."""
+        self._read = set(outputs)
+
     def error_in(self, compiled: CompiledFormat, key: bytes) -> Exception | None:
         """What ended the row with these generated tokens, if something went wrong with it."""
         return self._pools[compiled].error_in(key)
+
+    def _is_new_prompt(self, row: int, key: bytes) -> bool:
+        """Whether these tokens were never generated, although at most one of them is new.
+
+        A loop goes back only to drop drafts, and then to a token that the format allowed.
+        """
+        if self.is_over and self._read is not None:
+            return key not in self._read and parent_of(key) not in self._read
+        compiled = self._formats[row]
+        return compiled is not None and len(key) < self._latest and self._pools[compiled].forbids_last(key)
 
     def _new_tokens(self, row: int, key: bytes) -> int:
         compiled = self._formats[row]
@@ -116,10 +135,11 @@ class Generations:
         """Forget all of them: what comes next is a new call."""
         self._generations.clear()
 
-    def end(self) -> None:
-        """Take a batch with several new tokens for a new call, whatever the tokens are."""
+    def end(self, finished: Generation, outputs: Sequence[bytes]) -> None:
+        """The outputs of a call were read: a batch with several new tokens is a new call, whatever the tokens are."""
         for generation in self._generations:
             generation.is_over = True
+        finished.end(outputs)
 
     def states(self, input_ids: torch.Tensor) -> list[RowState | None]:
         """The state of each row of a batch, which continues a call that was seen, or begins a new one."""

@@ -55,8 +55,8 @@ class FormatterLogitsProcessor(LogitsProcessor):
 
     The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`
     after the other, not several at once. Prompts that begin with the latest ones resume their outputs where the format
-    allows all that follows; call `reset` before, to begin anew in any case. (After `results` only the outputs as they
-    are, at most one token longer, are resumed.)
+    allows all that follows; call `reset` before, to begin anew in any case. (After `results` only the outputs that were
+    read, at most one token longer, are resumed.)
 
     Nothing is left unconstrained: when a sequence cannot go on, it is offered only its end, and `errors` keeps why.
     An end id that `min_new_tokens` forbids is taken all the same where the format allows nothing else.
@@ -120,7 +120,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
             )
         generation, keys = output
         formats = formats_of_rows(self._formats, len(keys))
-        self._generations.end()
+        self._generations.end(generation, keys)
         self.errors = {}
         results: list[Result | None] = []
         for row, (key, compiled) in enumerate(zip(keys, formats, strict=True)):

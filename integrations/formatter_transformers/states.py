@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, bitmask
 
-__all__ = ["RowState", "StatePool", "tokens_of"]
+__all__ = ["RowState", "StatePool", "parent_of", "tokens_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class RowState:
         self.formatter = formatter
         self.key = b""
         self.error: Exception | None = None
-        self._accepted = 0
+        self.accepted = 0
         self.failed_at = 0
 
     @classmethod
@@ -65,12 +65,12 @@ class RowState:
     @property
     def is_off_format(self) -> bool:
         """Whether a token came that the format does not allow."""
-        return self._accepted < _count(self.key)
+        return self.accepted < _count(self.key)
 
     def fork(self) -> RowState:
         """An independent copy."""
         copy = RowState(self.formatter.fork())
-        copy.key, copy._accepted = self.key, self._accepted
+        copy.key, copy.accepted = self.key, self.accepted
         copy.error, copy.failed_at = self.error, self.failed_at
         return copy
 
@@ -81,10 +81,10 @@ class RowState:
             self.error, self.failed_at = None, 0
         self.key = key
         try:
-            if shared < self._accepted:
-                self.formatter.rollback(self._accepted - shared)
-                self._accepted = shared
-            if shared == self._accepted and self.error is None:
+            if shared < self.accepted:
+                self.formatter.rollback(self.accepted - shared)
+                self.accepted = shared
+            if shared == self.accepted and self.error is None:
                 self._accept(tokens_of(key[shared * _ID.itemsize :]))
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this row, and this row alone
             self.fail(error)
@@ -109,7 +109,7 @@ class RowState:
         for token_id in token_ids:
             if not self.formatter.accept_tokens([token_id]):
                 return
-            self._accepted += 1
+            self.accepted += 1
 
 
 class StatePool:
@@ -126,12 +126,12 @@ class StatePool:
         no other row's state is taken back.
         """
         wanted = dict.fromkeys(keys)
-        children = Counter(_parent(key) for key in wanted if key not in self._states)
+        children = Counter(parent_of(key) for key in wanted if key not in self._states)
         found: dict[bytes, RowState] = {}
         for key in wanted:
             state = self._states.get(key)
             if state is None:
-                parent, nearest = _parent(key), self.nearest(key)
+                parent, nearest = parent_of(key), self.nearest(key)
                 if nearest is None:
                     state = RowState(self.compiled.formatter())
                 elif nearest.key == parent and children[parent] == 1:
@@ -150,7 +150,7 @@ class StatePool:
 
     def nearest(self, key: bytes) -> RowState | None:
         """The state that shares the most tokens with the key; None when the pool is empty."""
-        exact = self._states.get(key) or self._states.get(_parent(key))
+        exact = self._states.get(key) or self._states.get(parent_of(key))
         if exact is not None or not self._states:
             return exact
         return max(self._states.values(), key=lambda state: _shared(state.key, key))
@@ -164,6 +164,15 @@ class StatePool:
         """Whether the format allows all tokens of the key, from the first one on."""
         return self.compiled.formatter().accept_tokens(tokens_of(key)) == _count(key)
 
+    def forbids_last(self, key: bytes) -> bool:
+        """Whether the format allows all tokens of the key but the last one."""
+        nearest = self.nearest(key)
+        if nearest is None or not key:
+            return False
+        state = nearest.fork()
+        state.follow(key)
+        return state.error is None and state.accepted == _count(key) - 1
+
     def error_in(self, key: bytes) -> Exception | None:
         """What ended the row of this key, if something went wrong with it."""
         for state in self._states.values():
@@ -172,5 +181,6 @@ class StatePool:
         return None
 
 
-def _parent(key: bytes) -> bytes:
+def parent_of(key: bytes) -> bytes:
+    """The key without its last token."""
     return key[: -_ID.itemsize]

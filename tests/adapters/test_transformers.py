@@ -227,6 +227,18 @@ class TestReuse:
         masked = processor(longer, loops.logits(longer))
         assert torch.isneginf(masked[0, list(ENDS)]).all()
 
+    def test_a_prompt_that_goes_on_from_an_earlier_prompt(self, compiler, loops) -> None:
+        """One token longer than the earlier prompt, which is where an output would begin."""
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
+        for text in ("p", "p.", "p.", "p"):  # no output could begin with a point
+            prompts = prompts_of(text)
+            rows = loops.generate(processor, prompts)
+            assert re.fullmatch("[ab]{4}", texts_of(rows, prompts.shape[1])[0])
+        for text in ("q", "qa", "qab", "q"):  # an output could, but the earlier one has been read
+            prompts = prompts_of(text)
+            rows = loops.generate(processor, prompts)
+            assert processor.results(rows)[0].value == texts_of(rows, prompts.shape[1])[0]
+
     def test_results_between_two_tokens_disturb_nothing(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(LIST))])
         prompts = prompts_of("p")
