@@ -125,6 +125,15 @@ def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:
         assert scheduler.context._context.decodes <= 11
 
 
+def test_what_prompts_share_is_computed_once(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, places=4, batch=16) as scheduler:
+        requests = [scheduler.submit("x" * 60 + end, max_tokens=1) for end in ("ab", "cd", "ef")]
+        run(scheduler)
+        assert scheduler.decoded == len(requests[0].prompt) + 2 + 2
+
+
 def test_a_long_prompt_does_not_stop_the_others(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
