@@ -38,7 +38,7 @@ __all__ = ["KbnfEngine"]
 
 #: The memory that the patterns of one grammar may take in sum, and one of many at least.
 _PATTERNS_BYTES = 32 * 2**20
-_PATTERN_BYTES = 2**20
+_PATTERN_BYTES = 4 * 2**20
 #: How often patterns that turn out too large are broken up, each time into their parts.
 _ROUNDS = 12
 #: What a step of `Limits.work` may take within one mask, and how often a slow pace is measured again.
@@ -119,7 +119,8 @@ class KbnfState(StepInTwoCalls):
         self._ends: list[int] = []  # where each step ends in the text
         self._tracker = tracker
         self._marks: list[tuple[int, Any]] = [(0, tracker)]  # steps taken, and the tracker after them
-        self._pace = 0.0  # seconds that the last step took for each byte
+        self._last = (tracker, b"")  # the tracker before the last step that had bytes, and these
+        self._pace = 0.0  # seconds that it took for each of them
         self._prober: tuple[bytes, Any] | None = None  # a text, and an engine of single bytes after it
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
@@ -155,6 +156,7 @@ class KbnfState(StepInTwoCalls):
         other._text = self._text.copy()
         other._ends = self._ends.copy()
         other._marks = self._marks.copy()
+        other._last = self._last
         other._pace = self._pace
         return other
 
@@ -185,6 +187,7 @@ class KbnfState(StepInTwoCalls):
             if not native.accepts(tracker, spelling):
                 return False
             self._pace = (time.perf_counter() - begin) / len(spelling)
+            self._last = self._tracker, spelling
             self._tracker = tracker
         self._text += spelling
         self._ends.append(len(self._text))
@@ -200,10 +203,9 @@ class KbnfState(StepInTwoCalls):
         Raises:
             LimitExceeded: a mask would take longer than `Limits.work` allows.
         """
-        before, tracker = self._marks[-2]
-        spelling = bytes(self._text[self._ends[before - 1] if before else 0 :])
+        before, spelling = self._last
         for _ in range(_TRIALS):
-            trial = native.fork(tracker)
+            trial = native.fork(before)
             begin = time.perf_counter()
             native.feed(trial, spelling)
             self._pace = min(self._pace, (time.perf_counter() - begin) / len(spelling))

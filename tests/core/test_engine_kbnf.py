@@ -339,6 +339,8 @@ LARGE: dict[str, tuple[Grammar, bytes]] = {
     "nested counts": (rules(s=Terminal(Repeat(Repeat(Repeat(LETTER, 0, 999), 0, 999), 0, 999))), b"ab" * 20),
     "exponential automaton": (rules(s=Terminal(seq(Repeat(LETTER), A, Repeat(LETTER, 25, 25)))), b"ab" * 20),
     "large count": (rules(s=Repeat(either(A, seq(Bytes(b"("), ref("s"), Bytes(b")"))), 0, 100_000)), b"aa(a)a"),
+    "large count of letters": (rules(s=Repeat(Chars(((0x61, 0x7A), (0xE0, 0xFFFF))), 3, 65_535)), "aé€z".encode() * 9),
+    "words left out": (rules(s=Terminal(Intersection((ANY_TEXT, Complement(Choice(WORDS[:900])))))), b"w1x"),
     "many optional": (rules(s=seq(*(optional(seq(word, ref("x"))) for word in WORDS[:500])), x=CHAIN), b"w3aw499bba"),
     "many words": (rules(s=Choice(WORDS)), b"w199"),
     "many alternatives": (rules(s=Choice(tuple(seq(word, ref("x")) for word in WORDS[:3_000])), x=CHAIN), b"w199bba"),
@@ -362,11 +364,12 @@ def test_large_grammars_are_compiled_and_followed(name):
 
 def test_a_step_too_slow_for_the_limits_is_refused():
     grammar = Grammar({"s": seq(*[Repeat(ref("x"))] * 6), "x": either(A, seq(B, ref("x")))}, "s")
-    state = compiled(grammar, limits=Limits(work=1_500)).start()
+    state = compiled(grammar, limits=Limits(work=600)).start()
     with pytest.raises(LimitExceeded):
         for _ in range(500):
             mask(state)
             assert state.accept_bytes(b"a")
+            assert state.accept_bytes(b"")
 
 
 def test_the_package_has_nothing_to_complain_about(capfd, caplog):
