@@ -11,7 +11,7 @@ use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
-use crate::stack::{Group, State, ROOT};
+use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
 
 /// A frame, seen from a chart.
@@ -29,6 +29,13 @@ impl FrameRef<'_> {
             FrameRef::Frozen(group, member) => (group.id, member),
             FrameRef::Fresh(number) => (u64::MAX, number),
         }
+    }
+}
+
+impl Frame {
+    /// The frame as charts see it.
+    pub fn as_ref(&self) -> FrameRef<'_> {
+        FrameRef::Frozen(&self.group, self.member)
     }
 }
 
@@ -107,20 +114,24 @@ impl<'a> Chart<'a> {
 
     /// A first column that is a state.
     pub fn push_state(&mut self, state: &'a State) {
-        self.open_column();
-        let actives = state.threads.iter().map(|thread| Active {
-            state: thread.state,
-            next: thread.next,
-            frame: FrameRef::Frozen(&thread.frame.group, thread.frame.member),
-        });
-        self.actives.extend(actives);
+        self.push_threads(state.threads.iter());
         let tokens = state.tokens.iter().map(|thread| ActiveToken {
             token: thread.token,
             next: thread.next,
-            frame: FrameRef::Frozen(&thread.frame.group, thread.frame.member),
+            frame: thread.frame.as_ref(),
         });
         self.tokens.extend(tokens);
         self.current().can_stop = state.can_stop;
+    }
+
+    /// A first column of some threads of a state.
+    pub fn push_threads(&mut self, threads: impl Iterator<Item = &'a Thread>) {
+        self.open_column();
+        self.actives.extend(threads.map(|thread| Active {
+            state: thread.state,
+            next: thread.next,
+            frame: thread.frame.as_ref(),
+        }));
     }
 
     /// A column of what may come at these places.

@@ -101,9 +101,7 @@ impl Grammar {
         let text = self.vocabulary().token(token);
         let is_text = !text.is_empty() && push_bytes(&mut chart, text, &mut meter)?;
         let by_id = state.tokens.iter().filter(|thread| thread.token == token);
-        let places: Vec<_> = by_id
-            .map(|thread| (thread.next, FrameRef::Frozen(&thread.frame.group, thread.frame.member)))
-            .collect();
+        let places: Vec<_> = by_id.map(|thread| (thread.next, thread.frame.as_ref())).collect();
         match (is_text, places.is_empty()) {
             (false, true) => return Ok(None),
             (true, true) => {}

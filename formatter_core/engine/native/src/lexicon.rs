@@ -38,6 +38,7 @@ pub struct Row {
     /// The entry of each byte, where there are many.
     index: Option<Box<[u8; 256]>>,
     stays: Kinds,
+    live: ByteSet,
 }
 
 /// Up to how many entries are searched one by one.
@@ -56,12 +57,17 @@ impl Row {
             entries: entries.into(),
             index,
             stays: Kinds::default(),
+            live: ByteSet::default(),
         };
-        let mut own = ByteSet::default();
-        for (low, high, _) in row.live().filter(|(_, _, step)| step.state == state) {
-            own.insert_range(low, high);
+        let (mut own, mut live) = (ByteSet::default(), ByteSet::default());
+        for (low, high, step) in row.live() {
+            live.insert_range(low, high);
+            if step.state == state {
+                own.insert_range(low, high);
+            }
         }
         row.stays = Kinds::within(&own);
+        row.live = live;
         row
     }
 
@@ -188,9 +194,7 @@ impl Lexicon {
     pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut bytes = ByteSet::default();
         for state in states {
-            for (low, high, _) in self.row(state, meter)?.live() {
-                bytes.insert_range(low, high);
-            }
+            bytes = bytes.union(&self.row(state, meter)?.live);
         }
         Ok(bytes)
     }

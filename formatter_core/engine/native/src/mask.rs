@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::byteset::ByteSet;
 use crate::chart::{Chart, FrameRef};
 use crate::class::{Class, TokenSet};
 use crate::lexicon::Lexicon;
@@ -28,10 +29,15 @@ impl Mask {
             ids: Vec::new(),
         };
         let mut chart = Chart::new(network, lexicon);
-        for same in runs(&state.threads, |thread| thread.state) {
-            let class = lexicon.class(same[0].state, meter)?;
-            let place = |thread: &'a Thread| (thread.next, FrameRef::Frozen(&thread.frame.group, thread.frame.member));
-            mask.add_class(&class, same.iter().map(place).collect(), &mut chart, meter)?;
+        let (wide, narrow) = mask.split_by_width(&state.threads, meter)?;
+        let together = narrow.len() >= MANY_THREADS && mask.add_together(&narrow, &mut chart, meter)?;
+        let one_by_one: &[&Thread] = if together { &[] } else { &narrow };
+        for threads in [&wide[..], one_by_one] {
+            for same in runs(threads, |thread| thread.state) {
+                let class = lexicon.class(same[0].state, meter)?;
+                let places = same.iter().map(|thread| (thread.next, thread.frame.as_ref())).collect();
+                mask.add_class(&class, places, &mut chart, meter)?;
+            }
         }
         mask.ids.extend(state.tokens.iter().map(|thread| thread.token));
         Ok(mask.finish())
@@ -71,6 +77,11 @@ const FEW: usize = 256;
 const STATES_BY_CLASS: usize = 8;
 const TERMINALS_BY_CLASS: usize = 3;
 
+/// So many threads of terminals that few tokens fit are followed through the vocabulary together, within a budget of so
+/// many steps for each, rather than looked at by their classes.
+const MANY_THREADS: usize = 8;
+const STEPS_TOGETHER: usize = 64;
+
 type Place<'a> = (u32, FrameRef<'a>);
 
 impl<'a> Builder<'a> {
@@ -92,8 +103,7 @@ impl<'a> Builder<'a> {
         }
         let columns = chart.columns();
         chart.push_places(places.into_iter(), meter)?;
-        let states = chart.actives().iter().map(|active| active.state);
-        let firsts = self.lexicon.first_bytes(states, meter)?;
+        let firsts = self.firsts(chart, meter)?;
         let rests = class.rests(self.lexicon, firsts, meter)?;
         let mut actives = chart.actives().to_vec();
         actives.sort_unstable_by_key(|active| active.state);
@@ -105,38 +115,79 @@ impl<'a> Builder<'a> {
                 self.add_class(&class, places, chart, meter)?;
             }
         } else {
-            self.add_rests(class.trie(&rests, self.lexicon, &firsts, meter)?, chart, meter)?;
+            let trie = class.trie(&rests, self.lexicon, &firsts, meter)?;
+            self.add_keys(trie, chart, usize::MAX, meter)?;
         }
         chart.truncate(columns);
         Ok(())
     }
 
-    /// Add the keys of `trie` that the chart can go on with.
-    fn add_rests(&mut self, trie: &Trie, chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<()> {
+    /// The threads in whose terminals most bytes lead on in the same way, and the others.
+    fn split_by_width(&self, threads: &'a [Thread], meter: &mut Meter) -> Outcome<(Vec<&'a Thread>, Vec<&'a Thread>)> {
+        let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+        for thread in threads {
+            match self.lexicon.row(thread.state, meter)?.main_target() {
+                Some(_) => wide.push(thread),
+                None => narrow.push(thread),
+            }
+        }
+        Ok((wide, narrow))
+    }
+
+    /// Add what may come while any of these threads is under way; false, with nothing added, if that takes too long.
+    fn add_together(&mut self, threads: &[&'a Thread], chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<bool> {
+        let before = self.ids.len();
+        chart.push_threads(threads.iter().copied());
+        let budget = STEPS_TOGETHER * threads.len();
+        let done = self.add_keys(&self.lexicon.vocabulary.trie, chart, budget, meter)?;
+        if !done {
+            self.ids.truncate(before);
+        }
+        chart.truncate(0);
+        Ok(done)
+    }
+
+    /// Add the keys of `trie` that the chart can go on with. False if that takes more than `budget` steps.
+    fn add_keys(&mut self, trie: &Trie, chart: &mut Chart<'a>, budget: usize, meter: &mut Meter) -> Outcome<bool> {
         let columns = chart.columns();
         let nodes = trie.nodes();
-        let mut open: Vec<u32> = Vec::new();
+        let mut open: Vec<(u32, ByteSet)> = Vec::new();
+        let mut firsts = self.firsts(chart, meter)?;
         let mut index = 0;
+        let mut steps = 0;
         while let Some(node) = nodes.get(index) {
-            while open.last().is_some_and(|end| *end as usize <= index) {
-                open.pop();
+            while open.last().is_some_and(|(end, _)| *end as usize <= index) {
+                if let Some((_, outer)) = open.pop() {
+                    firsts = outer;
+                }
             }
-            chart.truncate(columns + open.len());
-            let alive = chart.push_byte(node.byte, meter)?;
-            if alive {
-                self.ids.extend_from_slice(trie.ids(index));
-            }
-            if !alive || chart.actives().is_empty() {
+            if !firsts.contains(node.byte) {
                 index = node.end as usize;
                 continue;
             }
+            chart.truncate(columns + open.len());
+            steps += chart.actives().len();
+            if steps > budget {
+                chart.truncate(columns);
+                return Ok(false);
+            }
+            chart.push_byte(node.byte, meter)?;
+            self.ids.extend_from_slice(trie.ids(index));
             index += 1;
             if node.end as usize > index {
-                open.push(node.end);
+                open.push((node.end, firsts));
+                firsts = self.firsts(chart, meter)?;
             }
         }
         chart.truncate(columns);
-        Ok(())
+        Ok(true)
+    }
+
+    /// The bytes that may follow the chart's last column.
+    fn firsts(&self, chart: &Chart<'a>, meter: &mut Meter) -> Outcome<ByteSet> {
+        meter.work(1)?;
+        let states = chart.actives().iter().map(|active| active.state);
+        self.lexicon.first_bytes(states, meter)
     }
 
     fn finish(mut self) -> Mask {
