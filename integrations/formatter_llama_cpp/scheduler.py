@@ -25,7 +25,8 @@ __all__ = ["Scheduler"]
 logger = logging.getLogger(__name__)
 
 GREEDY = Sampling()
-#: A sample waits for another one's prompt if so many tokens of its own are computed with it.
+#: A sample waits for the prompt of another request that is being computed if they share so many tokens; a common first
+#: token is no reason to compute prompts one after the other.
 _WORTH_WAITING = 16
 
 
@@ -161,10 +162,7 @@ class Scheduler:
         # Of equally good ones a free place, which need not be copied.
         source = max(range(len(shared)), key=lambda place: (shared[place], place in self._free))
         length = shared[source]
-        if any(
-            self._gain(other, prompt, length) >= (1 if other.request is request else _WORTH_WAITING)
-            for other in self._running
-        ):
+        if any(self._will_share(other, request, length) for other in self._running):
             return False
         if length == len(prompt) and request.prompt_logits is None:
             length -= 1  # the last token is computed again, for its logits
@@ -177,11 +175,12 @@ class Scheduler:
         sample.place, sample.pending = target, prompt[length:]
         return True
 
-    def _gain(self, other: Sample, prompt: list[int], length: int) -> int:
-        """How many tokens more than `length` of a prompt are there once another sample's prompt is computed."""
+    def _will_share(self, other: Sample, request: Request, length: int) -> bool:
+        """Whether another sample computes more than the first `length` tokens of a prompt, so that waiting pays."""
         if other.place is None or other.tokens:
-            return 0
-        return common_prefix([*self.context.tokens[other.place], *other.pending], prompt) - length
+            return False
+        shared = common_prefix([*self.context.tokens[other.place], *other.pending], request.prompt)
+        return shared > length and (other.request is request or shared >= _WORTH_WAITING)
 
     def _make_room(self, needed: int, keep: int) -> bool:
         """Whether so many cells are there beside those that running samples may need; old texts make way."""
