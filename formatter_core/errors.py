@@ -29,6 +29,7 @@ Each message is a sentence that ends with what to do, and each fact in it is a f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "AllowedTokensForbidden",
@@ -56,6 +57,10 @@ __all__ = [
 
 class FormatterError(Exception):
     """The base of every error of this project."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Inference engines send errors from process to process; made anew from the message alone, facts would be lost.
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 class InvalidFormat(FormatterError):
@@ -236,3 +241,9 @@ class IncompleteResult(FormatterError):
         self.ended = ended
         self.missing = missing
         super().__init__(f"the output is not complete (ended: {ended}): {missing}")
+
+
+def _restored(kind: type[FormatterError], arguments: tuple[Any, ...], facts: dict[str, Any]) -> FormatterError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(facts)
+    return error

@@ -1,0 +1,44 @@
+"""Errors are values: they travel between processes with their message and their facts."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from formatter_core import errors
+
+SAMPLES = [
+    errors.InvalidFormat("wrong"),
+    errors.InvalidGrammar("wrong", line=1, column=2),
+    errors.InvalidRegex("wrong", pattern="a(", position=1),
+    errors.InvalidSchema("wrong", pointer="/a", keyword="type"),
+    errors.UnsupportedSchema("not exact", pointer="/a", keyword="format"),
+    errors.UnsatisfiableSchema("empty", pointer="/a"),
+    errors.UnsupportedByEngine("no", engine="kbnf", node="Token"),
+    errors.UnsupportedFormat("no", server="some server"),
+    errors.LimitExceeded("work", 10, "this"),
+    errors.InvalidVocabulary("twice", token_id=3),
+    errors.EngineUnavailable("native", ["install it"]),
+    errors.UnsupportedEngineVersion("engine", found="1", needed=">= 2", missing="hook"),
+    errors.TokenRejected(5, position=2, reason="not allowed"),
+    errors.DeadEnd(b"ab", "'c'"),
+    errors.AllowedTokensForbidden(b"ab"),
+    errors.InvalidBitmask("not int32"),
+    errors.BitmaskTooNarrow(width=1, needed=2),
+    errors.ConcurrentUse("two threads"),
+    errors.IncompleteResult(ended="length", missing="'}'"),
+]
+
+
+def test_every_error_is_here() -> None:
+    assert {type(error).__name__ for error in SAMPLES} == {*errors.__all__} - {"FormatterError"}
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_survives_pickling_and_copying(error: errors.FormatterError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
