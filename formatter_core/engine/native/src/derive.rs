@@ -1,10 +1,12 @@
-//! Derivatives of terms (Brzozowski 1964), all bytes at once, and exact emptiness.
+//! Derivatives of terms (Brzozowski 1964), all bytes at once.
 
-use std::collections::VecDeque;
+mod life;
+
 use std::sync::Arc;
 
+use self::life::Life;
 use crate::byteset::ByteSet;
-use crate::hash::{FastMap, FastSet};
+use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
@@ -17,23 +19,6 @@ pub struct Move {
 }
 
 type Moves = Arc<[Move]>;
-
-/// Counts below this one are not worth a detour.
-const SMALL_COUNT: u32 = 8;
-/// How deep terms are looked into for what makes them match anything.
-const LIFE_DEPTH: u32 = 32;
-/// How deep and how wide counts are looked for.
-const UNCOUNTED_DEPTH: u32 = 8;
-const UNCOUNTED_WIDTH: usize = 8;
-/// The lower bound that stands for any large one: no token is so long that it could meet it.
-const UNREACHED: u32 = 1 << 30;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
-    Unknown,
-    Live,
-    Dead,
-}
 
 /// Terms with what has been worked out about them.
 pub struct Derivatives {
@@ -89,96 +74,6 @@ impl Derivatives {
             stack.pop();
         }
         Ok(self.known(term).unwrap_or_default())
-    }
-
-    /// Whether some string is matched.
-    pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        self.live_to(term, LIFE_DEPTH, meter)
-    }
-
-    fn live_to(&mut self, mut term: Term, depth: u32, meter: &mut Meter) -> Outcome<bool> {
-        loop {
-            meter.work(1)?;
-            if let Some(known) = self.known_life(term) {
-                return Ok(known);
-            }
-            if self.terms.nullable(term) {
-                return Ok(true);
-            }
-            match *self.terms.kind(term) {
-                _ if depth == 0 => return self.search_life(term, meter),
-                Kind::Concatenation(first, second) => {
-                    if !self.live_to(first, depth - 1, meter)? {
-                        return Ok(false);
-                    }
-                    term = second;
-                }
-                Kind::Repeat { item, .. } => term = item,
-                Kind::Alternation(ref items) if items.iter().any(|item| self.known_life(*item) == Some(true)) => {
-                    return Ok(true)
-                }
-                _ => return self.search_life(term, meter),
-            }
-        }
-    }
-
-    /// Look for a match, over derivatives.
-    fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        // With counts that are far from used up, what goes for the term without them goes for the term.
-        let (uncounted, bytes) = self.uncounted(term, meter)?;
-        if uncounted != term && self.live(uncounted, meter)? && self.shortest_match(uncounted, meter)? < bytes {
-            self.set_life(term, Life::Live);
-            return Ok(true);
-        }
-        let mut came_from: FastMap<Term, Term> = FastMap::default();
-        let mut queue = VecDeque::from([term]);
-        came_from.insert(term, term);
-        while let Some(current) = queue.pop_front() {
-            let alive = self.terms.nullable(current) || self.known_life(current) == Some(true);
-            if alive {
-                let mut step = current;
-                loop {
-                    self.set_life(step, Life::Live);
-                    if step == term {
-                        return Ok(true);
-                    }
-                    step = came_from[&step];
-                }
-            }
-            if self.known_life(current) == Some(false) {
-                continue;
-            }
-            let moves = self.moves(current, meter)?;
-            meter.work(moves.len() + 1)?;
-            for step in moves.iter() {
-                came_from.entry(step.target).or_insert_with(|| {
-                    queue.push_back(step.target);
-                    current
-                });
-            }
-        }
-        for dead in came_from.into_keys() {
-            self.set_life(dead, Life::Dead);
-        }
-        Ok(false)
-    }
-
-    fn known_life(&self, term: Term) -> Option<bool> {
-        if !self.terms.uncertain(term) {
-            return Some(term != NOTHING);
-        }
-        match self.life.get(term as usize) {
-            None | Some(Life::Unknown) => None,
-            Some(life) => Some(*life == Life::Live),
-        }
-    }
-
-    fn set_life(&mut self, term: Term, life: Life) {
-        let index = term as usize;
-        if self.life.len() <= index {
-            self.life.resize(self.terms.len().max(index + 1), Life::Unknown);
-        }
-        self.life[index] = life;
     }
 
     fn known(&self, term: Term) -> Option<Moves> {
@@ -338,116 +233,6 @@ impl Derivatives {
             }
         }
         Ok(merged)
-    }
-
-    /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
-    ///
-    /// Only counts near the front are changed, and none in a complement or where matches end early. Upper bounds become
-    /// unbounded; lower bounds, out of reach, but not where an intersection makes them decide about emptiness.
-    pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
-        let lower = !self.terms.uncertain(term);
-        let mut bytes = u32::MAX;
-        let uncounted = self.uncounted_to(term, UNCOUNTED_DEPTH, lower, &mut bytes, meter)?;
-        Ok((uncounted, bytes))
-    }
-
-    fn uncounted_to(
-        &mut self,
-        term: Term,
-        depth: u32,
-        lower: bool,
-        bytes: &mut u32,
-        meter: &mut Meter,
-    ) -> Outcome<Term> {
-        meter.work(1)?;
-        if depth == 0 {
-            return Ok(term);
-        }
-        match *self.terms.kind(term) {
-            Kind::Repeat { item, minimum, maximum } => {
-                let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
-                let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
-                if !(upper || lower) {
-                    return Ok(term);
-                }
-                let rounds = match (upper, lower) {
-                    (true, true) => minimum.min(maximum),
-                    (true, false) => maximum,
-                    _ => minimum,
-                };
-                let round = if self.terms.nullable(item) {
-                    1
-                } else {
-                    self.shortest_match(item, meter)?.max(1)
-                };
-                *bytes = rounds.saturating_mul(round).min(*bytes);
-                let minimum = if lower { UNREACHED } else { minimum };
-                let maximum = if upper { UNBOUNDED } else { maximum };
-                Ok(self.terms.repeat(item, minimum, maximum))
-            }
-            Kind::Concatenation(first, second) => {
-                let first = self.uncounted_to(first, depth - 1, lower, bytes, meter)?;
-                let second = self.uncounted_to(second, depth - 1, lower, bytes, meter)?;
-                Ok(self.terms.concatenation(first, second))
-            }
-            Kind::Alternation(ref items) if items.len() <= UNCOUNTED_WIDTH => {
-                let items = items.to_vec();
-                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
-                Ok(self.terms.alternation(items))
-            }
-            Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {
-                let items = items.to_vec();
-                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
-                Ok(self.terms.intersection(items))
-            }
-            _ => Ok(term),
-        }
-    }
-
-    fn uncounted_items(
-        &mut self,
-        items: &[Term],
-        depth: u32,
-        lower: bool,
-        bytes: &mut u32,
-        meter: &mut Meter,
-    ) -> Outcome<Vec<Term>> {
-        let mut changed = Vec::with_capacity(items.len());
-        for &item in items {
-            changed.push(self.uncounted_to(item, depth - 1, lower, bytes, meter)?);
-        }
-        Ok(changed)
-    }
-
-    /// The length of the shortest match of a live term, in bytes.
-    pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
-        if let Some(&known) = self.shortest.get(&term) {
-            return Ok(known);
-        }
-        let mut seen: FastSet<Term> = FastSet::default();
-        let mut level = vec![term];
-        let mut length = 0;
-        while !level.iter().any(|item| self.terms.nullable(*item)) {
-            let mut next = Vec::new();
-            for item in level {
-                let moves = self.moves(item, meter)?;
-                meter.work(moves.len() + 1)?;
-                next.extend(
-                    moves
-                        .iter()
-                        .map(|step| step.target)
-                        .filter(|target| seen.insert(*target)),
-                );
-            }
-            level = next;
-            length += 1;
-            if level.is_empty() {
-                return Ok(u32::MAX);
-            }
-        }
-        self.shortest.insert(term, length);
-        self.bytes += 16;
-        Ok(length)
     }
 
     /// Whether `text` is matched, step by step.
