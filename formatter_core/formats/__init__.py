@@ -16,10 +16,12 @@ from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, text
 from formatter_core.formats.token import token
 from formatter_core.formats.until import until
+from formatter_core.schema import Whitespace
 
 __all__ = [
     "FormatterBuilder",
     "Hole",
+    "Whitespace",
     "as_format",
     "choice",
     "example",

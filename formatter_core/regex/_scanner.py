@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from formatter_core.errors import InvalidRegex, LimitExceeded
-from formatter_core.grammar import EMPTY
+from formatter_core.grammar import EMPTY, Bytes
 from formatter_core.limits import Limits
 from formatter_core.regex._tree import Tree, alternate, concat, loop
 from formatter_core.regex.classes import Members, Ranges
@@ -49,6 +50,18 @@ class Scanner:
         self._nodes = 0
         self._work = 0
         self._frames = [_Frame(0, 0, None)]
+
+    def read_run(self, plain: re.Pattern[str]) -> bool:
+        """Take characters that mean themselves at once; the last one is left to a quantifier behind it."""
+        run = plain.match(self.pattern, self.at)
+        if run is None:
+            return False
+        end = run.end()
+        if end - self.at > 1 and self.pattern[end : end + 1] in ("*", "+", "?", "{"):
+            end -= 1
+        self.add(Bytes(self.pattern[self.at : end].encode()))
+        self.at = end
+        return True
 
     def peek(self, ahead: int = 0) -> str:
         """The character at the place, or "" at the end."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from formatter_core.grammar import ANY_TEXT, Bytes, Node
+from formatter_core.grammar import ANY_TEXT, Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.regex import classes
 from formatter_core.regex._lower import lower
@@ -60,21 +60,9 @@ def _space() -> Ranges:
 class _EcmaReader(Scanner):
     def read(self) -> Tree:
         while self.at < len(self.pattern):
-            if self.flags & _IGNORE_CASE or not self._read_run():
+            if self.flags & _IGNORE_CASE or not self.read_run(_PLAIN_RUN):
                 self._STEPS.get(self.pattern[self.at], _EcmaReader._read_character)(self)
         return self.finish()
-
-    def _read_run(self) -> bool:
-        """Take characters that mean themselves at once; the last one is left to a quantifier behind it."""
-        run = _PLAIN_RUN.match(self.pattern, self.at)
-        if run is None:
-            return False
-        end = run.end()
-        if end - self.at > 1 and self.pattern[end : end + 1] in ("*", "+", "?", "{"):
-            end -= 1
-        self.add(Bytes(self.pattern[self.at : end].encode()))
-        self.at = end
-        return True
 
     def _read_character(self) -> None:
         self.at += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from formatter_core.grammar import Bytes, Node
+from formatter_core.grammar import Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.regex import classes
 from formatter_core.regex._lower import lower
@@ -62,24 +62,12 @@ class _RustReader(ClassReader):
 
     def read(self) -> Node:
         while self.at < len(self.pattern):
-            if not self.flags & (VERBOSE | IGNORE_CASE) and self._read_run():
+            if not self.flags & (VERBOSE | IGNORE_CASE) and self.read_run(_PLAIN_RUN):
                 continue
             self.skip_space()
             if self.at < len(self.pattern):
                 self._STEPS.get(self.pattern[self.at], _RustReader._read_character)(self)
         return lower(self.finish(), self.pattern, self.limits, ordered=bool(self._names))
-
-    def _read_run(self) -> bool:
-        """Take characters that mean themselves at once; the last one is left to a quantifier behind it."""
-        run = _PLAIN_RUN.match(self.pattern, self.at)
-        if run is None:
-            return False
-        end = run.end()
-        if end - self.at > 1 and self.pattern[end : end + 1] in ("*", "+", "?", "{"):
-            end -= 1
-        self.add(Bytes(self.pattern[self.at : end].encode()))
-        self.at = end
-        return True
 
     def _read_character(self) -> None:
         code = ord(self.pattern[self.at])
