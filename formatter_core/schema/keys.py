@@ -79,7 +79,7 @@ class Keys:
                 else:
                     applies = isinstance(clause, HasValue) and clause.name == name
                 if applies and not isinstance(clause, Absent):
-                    if clause.literal == TRUE:
+                    if clause.literal == TRUE or self._normalizer.implies(goal, clause.literal):
                         always |= 1 << index
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index

@@ -334,10 +334,13 @@ class Normalizer:
             return False if required else True if goal == (FALSE,) else None
         if goal == (FALSE,):
             return False
-        both = self.conjoin((*goal, clause.literal))
-        if both == goal:
-            return True if required else None
-        return False if self.is_empty(both, depth - 1) else None
+        if self.is_empty(self.conjoin((*goal, clause.literal)), depth - 1):
+            return False
+        return True if required and self.implies(goal, clause.literal, depth - 1) else None
+
+    def implies(self, goal: Goal, literal: int, depth: int = 2) -> bool:
+        """Whether it is known that what satisfies a goal satisfies a literal."""
+        return literal in goal or self.is_empty(self.conjoin((*goal, -literal)), depth)
 
     def _is_listed(self, literal: int) -> bool:
         schema = self._loader.location(literal).schema
