@@ -1,0 +1,47 @@
+"""Ten drafts of one prompt in parallel, each valid JSON: the prompt is computed once, and all advance in one decode.
+
+python examples/llama_cpp_drafts.py                       # the small model in this folder; needs the gguf package
+python examples/llama_cpp_drafts.py --model model.gguf    # any model
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from llama_cpp_chat import Person, load
+
+from formatter_core.generation import Sampling
+from formatter_llama_cpp import Scheduler, choose
+
+PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a GGUF file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        llama = load(options.model, Path(folder))
+        with Scheduler(llama, places=10, cells=2048) as scheduler:
+            request = scheduler.submit(
+                PROMPT, samples=10, format=Person, max_tokens=120, sampling=Sampling(temperature=1.2, seed=1)
+            )
+            steps = sum(bool(scheduler.step()) for _ in iter(lambda: scheduler.is_idle, True))
+            for sample in request.samples:
+                output = sample.output
+                assert output is not None
+                output.raise_error()
+                print(output.text if output.stopped == "end" else f"{output.text}  (cut)")
+            tokens = sum(len(sample.tokens) for sample in request.samples)
+            print(f"{tokens} tokens of {len(request.samples)} drafts in {steps} steps")
+        begun = PROMPT + '{"name": "Ivo", "age": 41, "city": "Delhi", "job": "'
+        print("\nHow probable each job is:")
+        for score in choose(llama, begun, ["pilot", "doctor", "teacher"]):
+            print(f"  {score.text:8} {score.logprob:7.2f}  ({score.normalised:.2f} a token)")
+        llama.close()
+
+
+if __name__ == "__main__":
+    main()
