@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
@@ -76,6 +76,10 @@ _LOOK_DEPTH = 4
 _MOST_TRACKED = 6
 
 
+#: A literal, whether evaluation is tracked, and whether refusals are strict.
+_Key: TypeAlias = tuple[int, bool, bool]
+
+
 class _InProgressError(Exception):
     """Looking for a contradiction met a schema that is just being worked out."""
 
@@ -90,25 +94,25 @@ class Normalizer:
         self._assertions = Assertions(loader, refusals, enforce_formats)
         self._work = 0
         self._tracked = False
-        self._shapes: dict[tuple[int, bool], Shape] = {}
-        self._goals: dict[Goal, Shape] = {}
+        self._shapes: dict[_Key, Shape] = {}
+        self._goals: dict[tuple[Goal, bool], Shape] = {}
         self._empty: set[Goal] = set()
         self._looking = 0
         self._looked: dict[Goal, int] = {}
         self._names: dict[int, tuple[dict[str, None], dict[str, None]]] = {}
-        self._open: set[tuple[int, bool]] = set()
+        self._open: set[_Key] = set()
         self._values: dict[tuple[type, Any], int] = {}
         self._same: dict[int, int] = {}
         self._first_to_say: dict[tuple[int, str], int] = {}
 
     def goal(self, goal: Goal) -> Shape:
         """The values that satisfy every literal of a goal."""
-        shape = self._goals.get(goal)
+        key = (goal, self._refusals.is_strict)
+        shape = self._goals.get(key)
         if shape is None:
             tracked, self._tracked = self._tracked, False
-            shape = self._all(map(self.literal, goal))
+            shape = self._goals[key] = self._all(map(self.literal, goal))
             self._tracked = tracked
-            self._goals[goal] = shape
         return shape
 
     def literal(self, literal: int) -> Shape:
@@ -117,13 +121,13 @@ class Normalizer:
             return ANY
         if literal == FALSE:
             return NONE
-        key = (literal, self._tracked)
+        key = (literal, self._tracked, self._refusals.is_strict)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._worked_out(literal, key)
         return shape
 
-    def _worked_out(self, literal: int, key: tuple[int, bool]) -> Shape:
+    def _worked_out(self, literal: int, key: _Key) -> Shape:
         location = self._loader.location(literal)
         if key in self._open:
             if self._looking:
@@ -137,8 +141,13 @@ class Normalizer:
         try:
             if literal > 0:
                 return self._build(location)
-            with self._refusals:
-                return self._negated(location, -literal)
+            try:
+                with self._refusals:
+                    return self._negated(location, -literal)
+            except UnsupportedSchema as error:
+                # Where keywords may be dropped, what cannot be negated is not asked for at all.
+                self._refusals.refuse(error.pointer, error.keyword, error.reason)
+                return ANY
         finally:
             self._open.discard(key)
 

@@ -26,6 +26,11 @@ class Refusals:
     dropped: list[Dropped] = field(default_factory=list)
     _strict: int = 0
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether keywords that could otherwise be dropped must be refused here."""
+        return self.lenient and self._strict > 0
+
     def refuse(self, pointer: str, keyword: str, reason: str) -> None:
         """Refuse a keyword.
 

@@ -516,3 +516,19 @@ def test_deep_schemas_end_within_limits(keyword: str) -> None:
         lower_schema(schema, limits=Limits(work=1_000_000)).check(DEFAULT_LIMITS)
     except FormatterError as error:
         assert isinstance(error, LimitExceeded)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept", "lost"),
+    [
+        ({"not": {"properties": {"a": {"format": "regex"}}}}, ['{"a": "("}', '{"a": 1}', "{}"], []),
+        ({"type": "string", "format": "regex", "maxLength": 2}, ['"("'], ['"abc"']),
+        ({"oneOf": [{"format": "regex"}, {"type": "integer"}], "maximum": 3}, ["3", '"("'], ["4"]),
+        ({"properties": {"a": {"$ref": "#/$defs/r"}, "b": {"not": {"$ref": "#/$defs/r"}}}, "type": "object",
+          "$defs": {"r": {"format": "regex", "type": "string"}}}, ['{"a": "(", "b": "x"}', '{"b": 1}'], ['{"a": 1}']),
+    ],
+)  # fmt: skip
+def test_dropping_never_narrows(schema: object, kept: list[str], lost: list[str]) -> None:
+    judge = Judge(schema, on_unsupported="warn")
+    assert [text for text in kept if not judge.accepts(text)] == []
+    assert [text for text in lost if judge.accepts(text)] == []
