@@ -16,6 +16,8 @@ mod freeze;
 mod grammar;
 mod hash;
 mod interface;
+#[cfg(test)]
+mod interface_tests;
 mod lexicon;
 mod limits;
 mod mask;

@@ -1,0 +1,191 @@
+//! The C interface from outside, with sound and with damaged grammars. `FCN_FUZZ_SECONDS` makes the search longer.
+
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use crate::interface::*;
+
+/// Xorshift (Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next() as u8
+    }
+}
+
+const TOKENS: [&[u8]; 14] = [
+    b"a",
+    b"b",
+    b"ab",
+    b"ba",
+    b"abc",
+    b"\xc3",
+    b"\xa9",
+    b"\xc3\xa9",
+    b"",
+    b"aab",
+    b"c",
+    b"ab",
+    b"bcabca",
+    b"\xf0\x9f",
+];
+
+/// A node in postfix order, at most `depth` deep.
+fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &mut Vec<u8>) {
+    let choices = if depth == 0 { 4 } else { 10 };
+    match random.below(choices) {
+        0 => {
+            let token = TOKENS[random.below(TOKENS.len())];
+            out.extend([1, token.len() as u8]);
+            out.extend(token);
+        }
+        1 => out.extend([2, 1, 97 + random.below(2) as u8, 99 + random.below(20) as u8]),
+        2 => out.extend([9, 3, b'a', b'b', b'a']),
+        3 if in_terminal => out.extend([2, 2, 97, 97, 0xe9, 1, 0xff, 1]),
+        3 if random.below(8) == 0 => out.extend([14, random.below(16) as u8]),
+        3 => out.extend([13, random.below(rules as usize) as u8]),
+        4 | 5 => {
+            let count = random.below(4);
+            (0..count).for_each(|_| node(random, depth - 1, in_terminal, rules, out));
+            out.extend([3 + random.below(2) as u8, count as u8]);
+        }
+        6 => {
+            node(random, depth - 1, in_terminal, rules, out);
+            let minimum = random.below(4) as u8;
+            let maximum = [0, minimum + 1, minimum + 3, minimum + 20][random.below(4)];
+            out.extend([5, minimum, maximum]);
+        }
+        7 | 8 if in_terminal => {
+            node(random, depth - 1, true, rules, out);
+            match random.below(3) {
+                0 => out.push(7),
+                1 => out.push(8),
+                _ => {
+                    node(random, depth - 1, true, rules, out);
+                    out.extend([6, 2]);
+                }
+            }
+        }
+        _ if in_terminal => node(random, depth - 1, true, rules, out),
+        _ => {
+            out.push(10);
+            node(random, depth - 1, true, rules, out);
+            out.push(11);
+        }
+    }
+}
+
+fn program(random: &mut Random) -> Vec<u8> {
+    let rules = 1 + random.below(4) as u8;
+    let mut out = b"FCG1".to_vec();
+    out.extend([rules, 0]);
+    for _ in 0..rules {
+        let depth = random.below(5);
+        node(random, depth, false, rules, &mut out);
+        out.push(0);
+    }
+    if random.below(3) == 0 {
+        for _ in 0..1 + random.below(3) {
+            let place = random.below(out.len());
+            match random.below(3) {
+                0 => out[place] = random.byte(),
+                1 => drop(out.remove(place)),
+                _ => out.insert(place, random.below(16) as u8),
+            }
+        }
+    }
+    out
+}
+
+/// Whether an answer is one of those that the interface promises.
+fn is_sound(answer: i32) -> bool {
+    matches!(answer, 0..|-2..=-1| -13..=-10)
+}
+
+unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, words: usize) {
+    let mut first = ptr::null_mut();
+    assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
+    let mut sequences = vec![first];
+    let mut row = vec![u32::MAX; words];
+    for _ in 0..12 {
+        let sequence = sequences[random.below(sequences.len())];
+        let filled = fcn_sequence_fill(sequence, row.as_mut_ptr(), words);
+        assert!(is_sound(filled));
+        assert_eq!(row[0] >> TOKENS.len() & u32::from(filled == 0), 0);
+        let token = random.below(TOKENS.len() + 2) as u32;
+        let allowed = row[0] >> token & 1;
+        let answer = match random.below(2) {
+            0 => fcn_sequence_accept_token(sequence, token),
+            _ => fcn_sequence_step(sequence, token, row.as_mut_ptr(), words),
+        };
+        assert!(is_sound(answer));
+        assert!(filled < 0 || answer < 0 || answer as u32 == allowed);
+        let bytes = [random.byte(), b'a', b'b'];
+        let data = &bytes[random.below(3)..];
+        assert!(is_sound(fcn_sequence_accept_bytes(sequence, data.as_ptr(), data.len())));
+        let mut forced = [0; 8];
+        assert!((0..=8).contains(&fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), 8)));
+        assert!(is_sound(fcn_sequence_can_stop(sequence)));
+        assert!(is_sound(fcn_sequence_rollback(sequence, random.below(4))));
+        if random.below(4) == 0 {
+            let mut fork = ptr::null_mut();
+            assert_eq!(fcn_sequence_fork(sequence, &mut fork), 0);
+            sequences.push(fork);
+        }
+    }
+    sequences.into_iter().for_each(|sequence| fcn_sequence_free(sequence));
+}
+
+#[test]
+fn nothing_that_is_passed_in_breaks_the_engine() {
+    let seconds = std::env::var("FCN_FUZZ_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seconds);
+    let text: Vec<u8> = TOKENS.concat();
+    let mut starts = vec![0u32];
+    TOKENS
+        .iter()
+        .for_each(|token| starts.push(starts[starts.len() - 1] + token.len() as u32));
+    let limits: [u64; 4] = [10_000, 5_000, 1 << 16, 300_000];
+    let (mut made, mut refused) = (0, 0);
+    while Instant::now() < end {
+        let mut engine = ptr::null_mut();
+        unsafe {
+            let new = fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), TOKENS.len(), &mut engine);
+            assert_eq!(new, 0);
+            for _ in 0..50 {
+                let data = program(&mut random);
+                let mut grammar = ptr::null();
+                match fcn_grammar_new(engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar) {
+                    0 => {
+                        made += 1;
+                        run(&mut random, grammar, 1);
+                        fcn_grammar_free(grammar);
+                    }
+                    answer => {
+                        refused += 1;
+                        assert!(is_sound(answer), "{answer} for {data:?}");
+                    }
+                }
+            }
+            fcn_vocabulary_free(engine);
+        }
+    }
+    assert!(made > refused / 4, "{made} grammars, {refused} refused");
+    println!("{made} grammars, {refused} refused");
+}
