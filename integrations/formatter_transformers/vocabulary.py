@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.errors import InvalidVocabulary
 from formatter_transformers import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
@@ -34,6 +35,11 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    if not hasattr(tokenizer, "__len__"):
+        raise InvalidVocabulary(
+            f"{type(tokenizer).__name__} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
+            "gives, or the `tokenizer` of a processor"
+        )
     ends = _compat.end_ids(model) if end_ids is None else tuple(end_ids)
     width = _compat.logits_width(model)
     key = (len(tokenizer), width, ends)  # the length, because tokens can be added to a tokenizer later

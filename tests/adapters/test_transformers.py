@@ -20,10 +20,11 @@ from formatter_core.errors import (  # noqa: E402
     DeadEnd,
     IncompleteResult,
     InvalidFormat,
+    InvalidVocabulary,
     LimitExceeded,
     TokenRejected,
 )
-from formatter_transformers import FormatterLogitsProcessor, create_logits_processor  # noqa: E402
+from formatter_transformers import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
 
 ENDS, PAD = (300, 302), 301
 PIECES = [b'{"', b'": ', b'", "', b'"}', b"ab", b"abc", b"true", b"10", b"200", "é".encode(), b"\xc3", b"ba", b", "]
@@ -426,6 +427,10 @@ class TestMisuse:
             FormatterLogitsProcessor([])
         with pytest.raises(InvalidFormat, match="None"):
             create_logits_processor(object(), None)
+
+    def test_what_is_no_tokenizer(self) -> None:
+        with pytest.raises(InvalidVocabulary, match="AutoTokenizer"):
+            create_vocabulary(object())
 
     def test_rows_that_cannot_be_shared_out(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))] * 2)
