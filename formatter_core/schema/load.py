@@ -117,6 +117,8 @@ class Loader:
             raise InvalidSchema(f"a schema is an object or a boolean, found {_brief(schema)}", pointer=pointer)
         number = self._numbers.get(id(schema))
         if number is None:
+            if None in schema.values():
+                _check_nulls(schema, pointer)
             if schema is not resource.schema:
                 resource = self._resource_of(schema, pointer, resource)
             number = self._numbers[id(schema)] = len(self.locations) + 2
@@ -223,6 +225,14 @@ class Loader:
             _add_anchors(schema, pointer, resource)
             stack.extend((child, path, resource) for child, path in _subschemas(schema, pointer))
         return self._resources[uri]
+
+
+def _check_nulls(schema: dict[str, Any], pointer: str) -> None:
+    for keyword, value in schema.items():
+        if value is None and keyword in SINCE and keyword != "const":
+            raise InvalidSchema(
+                f"`{keyword}` is null; leave it out, or give it a value", pointer=pointer, keyword=keyword
+            )
 
 
 def _own_uri(schema: dict[str, Any], resource: Resource) -> str | None:

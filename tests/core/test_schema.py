@@ -294,6 +294,7 @@ def test_refusals_name_the_place(schema: object, pointer: str, keyword: str) -> 
         ({"properties": {"a": {"type": "text"}}}, "/properties/a"),
         ({"properties": []}, ""),
         ({"items": 3}, "/items"),
+        ({"properties": {"a": {"items": None}}}, "/properties/a"),
         ({"required": "a"}, ""),
         ({"anyOf": []}, ""),
         ({"minLength": -1}, ""),
