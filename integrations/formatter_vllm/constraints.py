@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ _LATEST = 16
 class Constraint:
     """The format of one request and how far its output has come.
 
-    Nothing here raises, whatever happens: an exception in a worker would end every request of the engine. A request
-    that cannot go on keeps its `error` and is offered nothing but its end.
+    Nothing here raises, just as nothing in a `Cursor` does: an exception in a worker would end every request of the
+    engine. A request that cannot go on keeps its `error` and is offered nothing but its end.
     """
 
     def __init__(self, cursor: Cursor | None, end_ids: Sequence[int], has_competing_rules: bool) -> None:
@@ -49,18 +49,20 @@ class Constraint:
         """The bytes of the output so far."""
         return b"" if self._cursor is None else self._cursor.formatter.bytes
 
-    def follow(self, token_ids: Sequence[int]) -> None:
+    def follow(self, token_ids: list[int]) -> None:
         """Bring the state in step with the whole output so far.
 
         An output grows at its end, or shrinks, or begins anew; that the known part is the same is seen by its length
         and its latest ids, so that a step costs no more late in a long output than early.
         """
-        known = self._known
-        if list(token_ids[max(known - _LATEST, 0) : known]) == self._latest:
-            self._guarded(lambda cursor: cursor.append(token_ids[known:]))
-        else:
-            self._guarded(lambda cursor: cursor.follow(token_ids))
-        self._known, self._latest = len(token_ids), list(token_ids[-_LATEST:])
+        known, cursor = self._known, self._cursor
+        if cursor is not None:
+            if token_ids[max(known - _LATEST, 0) : known] == self._latest:
+                cursor.append(token_ids[known:])
+            else:
+                cursor.follow(token_ids)
+            self.error = cursor.error
+        self._known, self._latest = len(token_ids), token_ids[-_LATEST:]
 
     @property
     def formatter(self) -> Formatter | None:
@@ -69,31 +71,25 @@ class Constraint:
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """Write the mask of the next token."""
-        if not self._guarded(lambda cursor: cursor.fill_bitmask(row)):
+        if self._cursor is None:
             self._fill_ends(row)
+        else:
+            self._cursor.fill_bitmask(row)
+            self.error = self._cursor.error
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> None:
         """Write the masks of the next token and of the one after each draft: int32 (len(drafts) + 1, words)."""
-        if not self._guarded(lambda cursor: cursor.fill_drafts(drafts, rows)):
+        if self._cursor is None:
             for row in rows:
                 self._fill_ends(row)
+        else:
+            self._cursor.fill_drafts(drafts, rows)
+            self.error = self._cursor.error
 
     def fail(self, error: Exception) -> None:
         """Offer nothing but the end from now on."""
         self._cursor = None
         self.error = error
-
-    def _guarded(self, use: Callable[[Cursor], object]) -> bool:
-        """Use the cursor; whether there is one and nothing was raised."""
-        if self._cursor is None:
-            return False
-        try:
-            use(self._cursor)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this request alone
-            self.fail(error)
-            return False
-        self.error = self._cursor.error
-        return True
 
     def _fill_ends(self, row: NDArray[np.int32]) -> None:
         row.fill(0)

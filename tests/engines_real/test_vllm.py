@@ -51,6 +51,12 @@ def speculative(model, tmp_path_factory) -> dict[str, Any]:
     return outcome("drafts", model, folder, [write_entry_point(folder)])
 
 
+@pytest.fixture(scope="module")
+def backend(model, tmp_path_factory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("backend")
+    return outcome("backend", model, folder, [write_entry_point(folder)])
+
+
 def judge(kind: str, text: str) -> None:
     if kind == "schema":
         jsonschema.validate(json.loads(text), SCHEMA)
@@ -164,6 +170,21 @@ class TestSpeculation:
         assert speculative["metrics"]["vllm:spec_decode_num_accepted_tokens"] > 0
         assert judge_all(speculative["mixed"]) >= 3
         assert speculative["failures"] == 0
+
+
+class TestBackend:
+    """The structured-outputs backend, on the V1 runner, with n-gram drafts."""
+
+    def test_mixed_batches_with_drafts_and_preemptions(self, backend) -> None:
+        assert backend["metrics"]["vllm:num_preemptions"] > 0
+        assert backend["metrics"]["vllm:spec_decode_num_accepted_tokens"] > 0
+        assert judge_all(backend["mixed"]) >= 6
+        assert {output["finish"] for record in backend["mixed"] for output in record["outputs"]} <= {"stop", "length"}
+
+    def test_bad_requests_and_good_ones(self, backend) -> None:
+        assert "position" in backend["refused"]["regex"]
+        assert "uniqueItems" in backend["refused"]["unsupported"]
+        assert backend["choice"][0]["outputs"][0]["text"] in ("abc", "é")
 
 
 def test_the_hook_is_imported_where_vllm_is() -> None:

@@ -56,6 +56,7 @@ def write_entry_point(folder: Path) -> Path:
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: formatter-core\nVersion: 0\n")
     (described / "entry_points.txt").write_text(
         "[vllm.logits_processors]\nformatter = formatter_vllm.entry_point:EntryPointLogitsProcessor\n"
+        "[vllm.general_plugins]\nformatter = formatter_vllm.structured_outputs:register\n"
     )
     return described.parent
 

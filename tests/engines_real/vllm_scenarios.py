@@ -1,7 +1,8 @@
 """What the tests let vLLM itself do, in a process of its own: `python vllm_scenarios.py NAME MODEL_FOLDER OUTPUT_FILE`.
 
 A scenario writes JSON: its outputs, and facts about the run. `NAME` is `v1` (the V1 model runner), `v2` (Model Runner
-V2), or `drafts` (Model Runner V2 with n-gram speculation, the class found by its entry point alone). The cache for keys
+V2), `drafts` (Model Runner V2 with n-gram speculation, the class found by its entry point alone), or `backend` (the
+structured-outputs backend on the V1 runner with n-gram speculation). The cache for keys
 and values is so small that requests are preempted, and prompts are longer than what one step may read.
 """
 
@@ -48,7 +49,7 @@ def format_of(kind: str) -> Any:
 
 
 def main(name: str, folder: str, output: str) -> None:
-    if name != "v1":
+    if name in ("v2", "drafts"):
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
         from tests.engines_real.vllm_triton import interpret_triton
 
@@ -57,13 +58,17 @@ def main(name: str, folder: str, output: str) -> None:
 
     options: dict[str, Any] = {}
     seen: dict[str, int] = {"runner v1": 0, "runner v2": 0, "draft rows": 0}
-    if name == "drafts":
+    if name in ("drafts", "backend"):
         options["speculative_config"] = {
             "method": "ngram",
             "num_speculative_tokens": 3,
             "prompt_lookup_max": 3,
             "prompt_lookup_min": 1,
         }
+    if name == "backend":
+        options["structured_outputs_config"] = {"backend": "guidance"}
+        os.environ["FORMATTER_VLLM_STRUCTURED_OUTPUTS"] = "1"
+    if name in ("drafts", "backend"):
         hook = import_module("formatter_vllm.entry_point").EntryPointLogitsProcessor
     else:
         hook = import_module("formatter_vllm").FormatterLogitsProcessor
@@ -82,7 +87,10 @@ def main(name: str, folder: str, output: str) -> None:
         **options,
     )
     scenarios = Scenarios(llm, seen)
-    record = scenarios.speculation() if name == "drafts" else scenarios.everything()
+    if name == "backend":
+        record = scenarios.backend()
+    else:
+        record = scenarios.speculation() if name == "drafts" else scenarios.everything()
     record["metrics"] = scenarios.metrics()
     record["seen"] = seen
     record["failures"] = scenarios.failures()
@@ -252,14 +260,49 @@ class Scenarios:
             self.hook.validate_params = check
         return [*found, {"failures": self.failures() - before}]
 
-    def speculation(self) -> dict[str, Any]:
-        """Prompts that say over and over what the format asks for, so that there are drafts, right and wrong ones."""
-        said = {
+    def backend(self) -> dict[str, Any]:
+        """The structured outputs of vLLM, kept by this project."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        import_module("formatter_vllm.structured_outputs")
+        said = self.said()
+        kinds: list[str | None] = ["list", "schema", "word", None] * 2
+        prompts = [said.get(kind or "list", "") * 2 for kind in kinds]
+        mixed = []
+        # Apart, for the V1 runner on a CPU confuses drafts where greedy and sampled requests share a batch.
+        for temperature in (0.0, 1.0):
+            parameters = []
+            for kind in kinds:
+                own = {"json": SCHEMA} if kind == "schema" else {"regex": PATTERNS[kind or "word"]}
+                wanted = None if kind is None else StructuredOutputsParams(**own)
+                parameters.append(SamplingParams(max_tokens=120, temperature=temperature, structured_outputs=wanted))
+            mixed += self.generate(kinds, prompts, parameters)
+        bad: dict[str, dict[str, Any]] = {
+            "regex": {"regex": "(?=a)"},
+            "unsupported": {"json": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}},
+        }
+        refused = {}
+        for name, own in bad.items():
+            try:
+                self.llm.generate(["x"], SamplingParams(structured_outputs=StructuredOutputsParams(**own)))
+                refused[name] = "nothing was raised"
+            except Exception as error:  # noqa: BLE001 - the class differs between versions; the message is what counts
+                refused[name] = str(error)
+        choice = SamplingParams(structured_outputs=StructuredOutputsParams(choice=["abc", "é"]), max_tokens=20)
+        return {"mixed": mixed, "refused": refused, "choice": self.generate([None], ["x"], [choice])}
+
+    def said(self) -> dict[str, str]:
+        return {
             "list": "[true, 1, true, 1, true, 1, true, 1] ",
             "word": "abcabcabcabc ",
             "schema": '{"name": "abc", "tags": ["abc", "abc", true, null], "ok": true} ',
         }
-        kinds = [*said, None] * 2
+
+    def speculation(self) -> dict[str, Any]:
+        """Prompts that say over and over what the format asks for, so that there are drafts, right and wrong ones."""
+        said = self.said()
+        kinds: list[str | None] = [*said, None] * 2
         prompts = [said.get(kind or "list", "") * 2 for kind in kinds]
         parameters = [
             self.parameters(kind, temperature=float(index >= 4), max_tokens=100) for index, kind in enumerate(kinds)

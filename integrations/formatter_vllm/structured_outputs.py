@@ -1,0 +1,178 @@
+"""Our engine as a backend of vLLM's structured outputs: experimental, and only where it is asked for.
+
+With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment and the backend `guidance` chosen
+(`--structured-outputs-config '{"backend": "guidance"}'`), `response_format` and `structured_outputs` are kept by
+formatter-core instead of guidance, and masks are made while the model runs. vLLM has no registry of backends, so this
+takes the place of one, through names that are internal to vLLM. Their signatures are checked first; where one differs,
+the start fails.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from formatter_core import CompiledFormat, Compiler, Format, Formatter, bitmask, formats
+from formatter_core.errors import InvalidFormat, UnsupportedFormat
+from formatter_vllm.requests import text_compiler
+from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
+
+__all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "register"]
+
+#: The environment variable that asks for it.
+VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
+
+logger = logging.getLogger("formatter_vllm")
+
+_FORMATS: dict[str, Callable[[str], Format]] = {
+    "JSON": formats.json_schema,
+    "JSON_OBJECT": lambda _: formats.json_schema({"type": "object"}),
+    "REGEX": formats.regex,
+    "CHOICE": lambda text: formats.choice(json.loads(text)),
+    "GRAMMAR": formats.kbnf,
+}
+
+
+def register() -> None:
+    """The entry point of the group `vllm.general_plugins`: called in every process of every vLLM; may be called again.
+
+    Raises:
+        UnsupportedEngineVersion: it is asked for, and an internal name of this vLLM is not what is needed.
+    """
+    if os.environ.get(VARIABLE, "") in ("", "0"):
+        return
+    from formatter_vllm import _compat_structured_outputs as compat
+
+    compat.replace_guidance(create_backend_class(compat.BACKEND, compat.GRAMMAR), check_request)
+
+
+def format_of(kind: str, specification: str) -> Format:
+    """The format that a request's structured outputs ask for.
+
+    Args:
+        kind: the name of a `StructuredOutputOptions`.
+        specification: what goes with it, as text.
+
+    Raises:
+        UnsupportedFormat: structural tags, which are no format.
+        FormatterError: whatever making the format raises.
+    """
+    make = _FORMATS.get(kind)
+    if make is None:
+        raise UnsupportedFormat(f"{kind.lower()} is not a format of formatter-core", server="vLLM")
+    return make(specification)
+
+
+def check_request(kind: str, specification: str, has_minimum: bool) -> None:
+    """Refuse a faulty request when it comes in.
+
+    Raises:
+        FormatterError: what is wrong.
+    """
+    if has_minimum:
+        raise InvalidFormat("min_tokens forbids the end where the format allows nothing else; leave it out")
+    (only_compiler() or text_compiler()).compile(format_of(kind, specification))
+
+
+class FormatterGrammar:
+    """The state of one request; vLLM's `StructuredOutputGrammar`. Nothing raises: that would end every request.
+
+    Where a mask cannot be made, the request is offered its end alone, and what comes of it is rejected, so that vLLM
+    ends the request with an error.
+    """
+
+    def __init__(self, formatter: Formatter) -> None:
+        self.formatter = formatter
+        self.error: Exception | None = None
+
+    def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+        """Go on with these tokens; False where they are not allowed."""
+        try:
+            is_allowed = self.error is None and self.formatter.accept_tokens(tokens) == len(tokens)
+        except Exception as error:  # noqa: BLE001 - as the class says
+            self.error, is_allowed = error, False
+        if not is_allowed:
+            logger.error("request %s is ended, its format cannot be kept: %s", request_id, self.error or list(tokens))
+        return is_allowed
+
+    def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens up to the first one that is not allowed; nothing is changed."""
+        try:
+            return list(tokens[: self.formatter.count_valid(tokens)])
+        except Exception as error:  # noqa: BLE001 - as the class says
+            self.error = error
+            return []
+
+    def rollback(self, num_tokens: int) -> None:
+        """Take back this many tokens."""
+        try:
+            self.formatter.rollback(num_tokens)
+        except Exception as error:  # noqa: BLE001 - as the class says
+            self.error = error
+
+    def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
+        """Write the mask into a row of a tensor: int32 (rows, words)."""
+        _fill(self, bitmask[batch_index].numpy())
+
+    def is_terminated(self) -> bool:
+        """Never, for vLLM stops to constrain what is terminated, and an ended request may go on (`ignore_eos`)."""
+        return False
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.formatter.reset()
+        self.error = None
+
+
+def _fill(grammar: FormatterGrammar, row: Any) -> None:
+    if grammar.error is None:
+        try:
+            grammar.formatter.fill_bitmask(row)
+        except Exception as error:  # noqa: BLE001 - as the class says
+            grammar.error = error
+    if grammar.error is not None:
+        row.fill(0)
+        bitmask.set_ids(row, grammar.formatter.end_ids)
+
+
+def create_backend_class(backend: Any, grammar: Any) -> Any:
+    """The backend, as a class of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class too."""
+
+    class RequestGrammar(FormatterGrammar, grammar):  # type: ignore[misc]
+        """The state of one request, as a class of vLLM's."""
+
+    class FormatterBackend(backend):  # type: ignore[misc]
+        """Compiles for one engine, on several threads; an error there fails that request alone."""
+
+        def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
+            super().__init__(vllm_config, tokenizer, vocab_size)
+            self.compiler: Compiler = compiler_of(create_vocabulary(tokenizer, model=vllm_config))
+
+        @classmethod
+        def is_tokenizer_supported(cls, tokenizer: Any) -> bool:
+            """Every one: what cannot be read is an error of the request."""
+            return True
+
+        def compile_grammar(
+            self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
+        ) -> FormatterGrammar:
+            compiled: CompiledFormat = self.compiler.compile(format_of(request_type.name, grammar_spec))
+            size = len(compiled.vocabulary)
+            ends = [token_id for token_id in stop_token_ids or () if 0 <= token_id < size]
+            return RequestGrammar(compiled.formatter(ends or None))
+
+        def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
+            import torch
+
+            size = max(self.vocab_size, len(self.compiler.vocabulary))
+            return torch.from_numpy(np.full((max_num_seqs, bitmask.words(size)), -1, dtype=np.int32))
+
+        def destroy(self) -> None:
+            """Nothing is held that others do not share."""
+
+    return FormatterBackend
