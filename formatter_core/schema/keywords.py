@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["ANNOTATIONS", "DIALECTS", "LATEST", "OF_LISTS", "OF_OBJECTS", "OF_ONE", "SINCE", "known"]
+__all__ = [
+    "ANNOTATIONS",
+    "DIALECTS",
+    "IN_PLACE",
+    "IN_PLACE_ORDER",
+    "LATEST",
+    "OF_LISTS",
+    "OF_OBJECTS",
+    "OF_ONE",
+    "SINCE",
+    "known",
+]
 
 #: `$schema` without a "#" at its end -> the draft. 2019 and 2020 stand for 2019-09 and 2020-12.
 DIALECTS = {
@@ -110,6 +121,35 @@ ANNOTATIONS = frozenset(
         "contentSchema",
     ]
 )
+
+
+#: Keywords that apply further schemas to the same value, in the order of application: differences last, so that what
+#: is known by then keeps them small.
+IN_PLACE_ORDER = {
+    keyword: place
+    for place, keyword in enumerate(
+        [
+            "enum",
+            "const",
+            "$ref",
+            "$dynamicRef",
+            "$recursiveRef",
+            "allOf",
+            "dependentRequired",
+            "dependentSchemas",
+            "dependencies",
+            "anyOf",
+            "not",
+            "if",
+            "then",
+            "else",
+            "oneOf",
+            "unevaluatedProperties",
+            "unevaluatedItems",
+        ]
+    )
+}
+IN_PLACE = frozenset(IN_PLACE_ORDER)
 
 
 def known(keyword: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -11,7 +10,10 @@ from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchem
 from formatter_core.limits import Limits
 from formatter_core.schema.assertions import Assertions
 from formatter_core.schema.complement import subtract, value_part
-from formatter_core.schema.keywords import ANNOTATIONS
+from formatter_core.schema.evaluated import with_rest
+from formatter_core.schema.goals import Goals
+from formatter_core.schema.key_order import KeyOrder
+from formatter_core.schema.keywords import IN_PLACE, IN_PLACE_ORDER
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.numbers import has_no_number
 from formatter_core.schema.report import Refusals
@@ -19,7 +21,6 @@ from formatter_core.schema.shapes import (
     ANY,
     NONE,
     Absent,
-    ArrayPart,
     ArraySet,
     Condition,
     Goal,
@@ -30,7 +31,6 @@ from formatter_core.schema.shapes import (
     SomeKey,
     largest,
     meet,
-    meet_arrays,
     meet_objects,
     unite,
 )
@@ -38,33 +38,6 @@ from formatter_core.schema.strings import Test, is_empty, matches
 
 __all__ = ["Normalizer"]
 
-#: Keywords that apply further schemas to the same value, in the order of application: differences last, so that what
-#: is known by then keeps them small.
-_IN_PLACE_ORDER = {
-    keyword: place
-    for place, keyword in enumerate(
-        [
-            "enum",
-            "const",
-            "$ref",
-            "$dynamicRef",
-            "$recursiveRef",
-            "allOf",
-            "dependentRequired",
-            "dependentSchemas",
-            "dependencies",
-            "anyOf",
-            "not",
-            "if",
-            "then",
-            "else",
-            "oneOf",
-            "unevaluatedProperties",
-            "unevaluatedItems",
-        ]
-    )
-}
-_IN_PLACE = frozenset(_IN_PLACE_ORDER)
 _NEGATED_ALONE = frozenset(["$ref", "allOf", "anyOf", "oneOf", "not"])
 #: As many alternatives are compared with each other at most.
 _MOST_COMPARED = 400
@@ -89,6 +62,10 @@ class Normalizer:
 
     def __init__(self, loader: Loader, limits: Limits, refusals: Refusals, enforce_formats: bool) -> None:
         self._loader = loader
+        goals = Goals(loader)
+        self.conjoin = goals.conjoin
+        self.same_schema = goals.same_schema
+        self.names = KeyOrder(loader).names
         self._limits = limits
         self._refusals = refusals
         self._assertions = Assertions(loader, refusals, enforce_formats)
@@ -99,11 +76,8 @@ class Normalizer:
         self._empty: set[Goal] = set()
         self._looking = 0
         self._looked: dict[Goal, int] = {}
-        self._names: dict[int, tuple[dict[str, None], dict[str, None]]] = {}
         self._open: set[_Key] = set()
         self._values: dict[tuple[type, Any], int] = {}
-        self._same: dict[int, int] = {}
-        self._first_to_say: dict[tuple[int, str], int] = {}
 
     def goal(self, goal: Goal) -> Shape:
         """The values that satisfy every literal of a goal."""
@@ -154,7 +128,7 @@ class Normalizer:
     def _negated(self, location: Location, literal: int) -> Shape:
         """The values outside a schema: each keyword negated by itself, which keeps alternatives few."""
         schema = location.schema
-        in_place = _IN_PLACE.intersection(schema)
+        in_place = IN_PLACE.intersection(schema)
         if location.resource.draft <= 7 and "$ref" in schema:
             return self.literal(-self._loader.resolve(location, "$ref"))
         if in_place - _NEGATED_ALONE:
@@ -182,46 +156,6 @@ class Normalizer:
             return objects
         self.spend(len(objects) ** 2 // _PAIR)
         return largest(objects)
-
-    def names(self, goal: Goal) -> tuple[str, ...]:
-        """The named keys of a goal, in the order of a left-to-right walk; those only required come last."""
-        named: dict[str, None] = {}
-        late: dict[str, None] = {}
-        for literal in goal:
-            first, second = self._walk_names(abs(literal))
-            named.update(first)
-            late.update(second)
-        named.update(late)
-        return tuple(named)
-
-    def conjoin(self, literals: Iterable[int]) -> Goal:
-        """The goal of these literals; `(FALSE,)` where one schema is both demanded and forbidden."""
-        kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
-        if FALSE in kept:
-            return (FALSE,)
-        if len(kept) < 2:
-            return tuple(kept)
-        distinct = {self.same_schema(literal): literal for literal in reversed(kept)}
-        if any(-same in distinct for same in distinct):
-            return (FALSE,)
-        return tuple(reversed(distinct.values()))
-
-    def same_schema(self, literal: int) -> int:
-        """One literal for all schemas that say the same."""
-        if abs(literal) == TRUE:
-            return literal
-        same = self._same.get(abs(literal))
-        if same is None:
-            location = self._loader.location(literal)
-            said = {keyword: value for keyword, value in location.schema.items() if keyword not in ANNOTATIONS}
-            key = (id(location.resource), json.dumps(said, sort_keys=True, default=repr))
-            if said.keys() == {"$ref"}:
-                self._same[abs(literal)] = abs(literal)
-                same = self.same_schema(self._loader.resolve(location, "$ref"))
-            else:
-                same = self._first_to_say.setdefault(key, abs(literal))
-            self._same[abs(literal)] = same
-        return same if literal > 0 else -same
 
     def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
         """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
@@ -381,17 +315,17 @@ class Normalizer:
         schema = location.schema
         if "$ref" in schema and location.resource.draft <= 7:
             return self.literal(self._loader.resolve(location, "$ref"))
-        if _IN_PLACE.isdisjoint(schema):
+        if IN_PLACE.isdisjoint(schema):
             return self._assertions.typed(location)
         tracked = self._tracked
         if location.get("unevaluatedProperties") is not None or location.get("unevaluatedItems") is not None:
             self._tracked = True
         try:
             shape = self._assertions.typed(location)
-            for keyword in sorted(_IN_PLACE.intersection(schema), key=_IN_PLACE_ORDER.__getitem__):
+            for keyword in sorted(IN_PLACE.intersection(schema), key=IN_PLACE_ORDER.__getitem__):
                 if location.get(keyword) is not None or keyword == "const":
                     shape = self._applied(location, keyword, shape)
-            return self._evaluated(location, shape)
+            return with_rest(location, shape, self._loader, self._refusals)
         finally:
             self._tracked = tracked
 
@@ -501,82 +435,3 @@ class Normalizer:
             self._refusals.refuse(location.pointer, keyword, reason)
             return ANY
         return self.literal(self._loader.resolve(location, keyword))
-
-    def _evaluated(self, location: Location, shape: Shape) -> Shape:
-        """The shape with `unevaluatedProperties` and `unevaluatedItems` applied."""
-        if location.get("unevaluatedProperties") is not None:
-            literal = self._loader.child(location, "unevaluatedProperties")
-            objects = tuple(_rest_of_object(item, literal) for item in shape.objects)
-            shape = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, objects)
-        if location.get("unevaluatedItems") is not None:
-            literal = self._loader.child(location, "unevaluatedItems")
-            if literal != TRUE and any(item.contains for item in shape.arrays):
-                reason = "beside `contains` it depends on which items were found"
-                self._refusals.refuse(location.pointer, "unevaluatedItems", reason)
-                return shape
-            arrays = tuple(_rest_of_array(item, literal) for item in shape.arrays)
-            shape = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, arrays, shape.objects)
-        return shape
-
-    def _walk_names(self, literal: int) -> tuple[dict[str, None], dict[str, None]]:
-        known = self._names.get(literal)
-        if known is not None or literal == TRUE:
-            return known or ({}, {})
-        named: dict[str, None] = {}
-        late: dict[str, None] = {}
-        self._names[literal] = (named, late)
-        location = self._loader.location(literal)
-        for keyword, value in location.schema.items():
-            if keyword == "properties" and isinstance(value, dict):
-                named.update(dict.fromkeys(value))
-            elif keyword == "required" and isinstance(value, list):
-                late.update(dict.fromkeys(value))
-            elif keyword in _IN_PLACE:
-                for child in self._in_place(location, keyword, value, named, late):
-                    first, second = self._walk_names(abs(child))
-                    named.update(first)
-                    late.update(second)
-        return named, late
-
-    def _in_place(
-        self, location: Location, keyword: str, value: Any, named: dict[str, None], late: dict[str, None]
-    ) -> list[int]:
-        child = self._loader.child
-        if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            return [self._loader.resolve(location, keyword)]
-        if keyword in ("allOf", "anyOf", "oneOf"):
-            return [child(location, keyword, index) for index in range(len(value))]
-        if keyword in ("not", "if", "then", "else"):
-            return [child(location, keyword)]
-        if keyword in ("enum", "const"):
-            for listed in value if keyword == "enum" else [value]:
-                named.update(dict.fromkeys(listed) if isinstance(listed, dict) else {})
-        found: list[int] = []
-        if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-            for name, wanted in value.items():
-                late[name] = None
-                if isinstance(wanted, list):
-                    late.update(dict.fromkeys(wanted))
-                else:
-                    found.append(child(location, keyword, name))
-        return found
-
-
-def _rest_of_object(objects: ObjectSet, literal: int) -> ObjectSet:
-    parts = [part for part in objects.parts if not part.silent]
-    if any(part.evaluates for part in parts):
-        return objects
-    named = {name: TRUE for part in parts for name in part.named}
-    patterns = tuple(dict.fromkeys((pattern, TRUE) for part in parts for pattern, _ in part.patterns))
-    return meet_objects(objects, ObjectSet((ObjectPart(named, patterns, literal, evaluates=True),))) or _NO_OBJECT
-
-
-def _rest_of_array(arrays: ArraySet, literal: int) -> ArraySet:
-    parts = [part for part in arrays.parts if not part.silent]
-    if any(part.evaluates for part in parts):
-        return arrays
-    longest = max((len(part.prefix) for part in parts), default=0)
-    return meet_arrays(arrays, ArraySet((ArrayPart((TRUE,) * longest, literal, True),))) or arrays
-
-
-_NO_OBJECT = ObjectSet(required=("",), parts=(ObjectPart({"": FALSE}),), minimum=1)

@@ -1,0 +1,50 @@
+"""Goals: conjunctions of literals, without repetition and open contradiction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from formatter_core.schema.keywords import ANNOTATIONS
+from formatter_core.schema.load import FALSE, TRUE, Loader
+from formatter_core.schema.shapes import Goal
+
+__all__ = ["Goals"]
+
+
+class Goals:
+    """Makes goals; knows which schemas say the same."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._same: dict[int, int] = {}
+        self._first_to_say: dict[tuple[int, str], int] = {}
+
+    def conjoin(self, literals: Iterable[int]) -> Goal:
+        """The goal of these literals; `(FALSE,)` where one schema is both demanded and forbidden."""
+        kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
+        if FALSE in kept:
+            return (FALSE,)
+        if len(kept) < 2:
+            return tuple(kept)
+        distinct = {self.same_schema(literal): literal for literal in reversed(kept)}
+        if any(-same in distinct for same in distinct):
+            return (FALSE,)
+        return tuple(reversed(distinct.values()))
+
+    def same_schema(self, literal: int) -> int:
+        """One literal for all schemas that say the same."""
+        if abs(literal) == TRUE:
+            return literal
+        same = self._same.get(abs(literal))
+        if same is None:
+            location = self._loader.location(literal)
+            said = {keyword: value for keyword, value in location.schema.items() if keyword not in ANNOTATIONS}
+            key = (id(location.resource), json.dumps(said, sort_keys=True, default=repr))
+            if said.keys() == {"$ref"}:
+                self._same[abs(literal)] = abs(literal)
+                same = self.same_schema(self._loader.resolve(location, "$ref"))
+            else:
+                same = self._first_to_say.setdefault(key, abs(literal))
+            self._same[abs(literal)] = same
+        return same if literal > 0 else -same
