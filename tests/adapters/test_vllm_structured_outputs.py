@@ -1,0 +1,224 @@
+"""The structured-outputs backend on stand-ins of vLLM's internals; the tests on vLLM itself are in engines_real."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+import types
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the bitmask is a tensor")
+
+from formatter_core import Compiler, Vocabulary, bitmask, formats  # noqa: E402
+from formatter_core.errors import UnsupportedEngineVersion  # noqa: E402
+from formatter_vllm.structured_outputs import VARIABLE, FormatterGrammar  # noqa: E402
+from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
+
+END = 256
+VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[END])
+
+
+def grammar_of(format: Any) -> FormatterGrammar:
+    return FormatterGrammar(Compiler(VOCABULARY).compile(format).formatter())
+
+
+def allowed(grammar: FormatterGrammar) -> list[int]:
+    rows = torch.from_numpy(np.full((2, 12), -1, dtype=np.int32))
+    grammar.fill_bitmask(rows, 1)
+    assert (rows[0] == -1).all()
+    return bitmask.allowed_ids(rows[1].numpy())
+
+
+class TestGrammar:
+    def test_masks_and_steps(self) -> None:
+        grammar = grammar_of(formats.regex("ab?"))
+        assert allowed(grammar) == [ord("a")]
+        assert grammar.accept_tokens("r", [ord("a")])
+        assert allowed(grammar) == [ord("b"), END]
+
+    def test_drafts_are_validated_without_a_change_and_taken_back(self) -> None:
+        grammar = grammar_of(formats.regex("abc"))
+        assert grammar.validate_tokens(list(b"abx")) == list(b"ab")
+        assert grammar.validate_tokens([ord("a"), -1]) == [ord("a")]
+        assert grammar.accept_tokens("r", list(b"ab"))
+        grammar.rollback(2)
+        assert allowed(grammar) == [ord("a")]
+
+    def test_after_the_end_there_are_only_ends(self) -> None:
+        grammar = grammar_of(formats.regex("a"))
+        assert grammar.accept_tokens("r", [ord("a"), END])
+        assert allowed(grammar) == [END]
+        assert not grammar.is_terminated()
+        assert grammar.accept_tokens("r", [END])
+        assert not grammar.accept_tokens("r", [ord("a")])
+
+    def test_a_mask_that_cannot_be_made_ends_the_request_with_an_error(self, monkeypatch) -> None:
+        grammar = grammar_of(formats.regex("a{9}"))
+
+        def broken(*_):
+            raise MemoryError("no more")
+
+        monkeypatch.setattr(grammar.formatter, "fill_bitmask", broken)
+        assert allowed(grammar) == [END]
+        assert not grammar.accept_tokens("r", [END])
+
+    def test_reset(self) -> None:
+        grammar = grammar_of(formats.regex("ab"))
+        grammar.accept_tokens("r", [ord("a")])
+        grammar.reset()
+        assert allowed(grammar) == [ord("a")]
+
+
+class Options(enum.Enum):
+    JSON = 1
+    JSON_OBJECT = 2
+    REGEX = 3
+    GRAMMAR = 4
+    CHOICE = 5
+    STRUCTURAL_TAG = 6
+
+
+@dataclass
+class Backend(ABC):
+    vllm_config: Any
+    tokenizer: Any
+    vocab_size: int
+
+    @abstractmethod
+    def compile_grammar(self, request_type, grammar_spec, stop_token_ids=None): ...
+
+    @abstractmethod
+    def allocate_token_bitmask(self, max_num_seqs): ...
+
+    @abstractmethod
+    def destroy(self): ...
+
+
+class Grammar(ABC):
+    @abstractmethod
+    def accept_tokens(self, request_id, tokens): ...
+
+    @abstractmethod
+    def validate_tokens(self, tokens): ...
+
+    @abstractmethod
+    def rollback(self, num_tokens): ...
+
+    @abstractmethod
+    def fill_bitmask(self, bitmask, batch_index): ...
+
+    @abstractmethod
+    def is_terminated(self): ...
+
+    @abstractmethod
+    def reset(self): ...
+
+
+def check_guidance(sampling_params, tokenizer=None): ...
+
+
+def key_of(params):
+    return params.key
+
+
+@pytest.fixture
+def internals(monkeypatch):
+    """vLLM's internal names, as the backend expects them, and the backend imported anew on them."""
+    contents = {
+        "vllm.exceptions": {"VLLMValidationError": type("VLLMValidationError", (Exception,), {})},
+        "vllm.v1.structured_output": {"__path__": [], "GuidanceBackend": Backend},
+        "vllm.v1.structured_output.backend_types": {
+            "StructuredOutputBackend": Backend,
+            "StructuredOutputGrammar": Grammar,
+        },
+        "vllm.v1.structured_output.backend_guidance": {"validate_guidance_grammar": check_guidance},
+        "vllm.v1.structured_output.request": {"get_structured_output_key": key_of},
+    }
+    with vllm_of("0.31"):
+        for name, content in contents.items():
+            sys.modules[name] = types.ModuleType(name)
+            vars(sys.modules[name]).update(content)
+        monkeypatch.setenv(VARIABLE, "1")
+        yield {name: sys.modules[name] for name in contents}
+
+
+def register() -> None:
+    import_module("formatter_vllm.structured_outputs").register()
+
+
+class TestRegister:
+    def test_nothing_happens_unasked(self, internals, monkeypatch) -> None:
+        monkeypatch.delenv(VARIABLE)
+        register()
+        assert internals["vllm.v1.structured_output"].GuidanceBackend is Backend
+
+    @pytest.mark.parametrize(
+        ("kind", "specification", "message"),
+        [
+            ("REGEX", "(?=a)", "position"),
+            ("JSON", '{"type": "array", "items": {"type": "string"}, "uniqueItems": true}', "uniqueItems"),
+            ("JSON", "{", "JSON"),
+            ("CHOICE", "[]", "choice"),
+            ("GRAMMAR", "start ::= other;", "other"),
+            ("STRUCTURAL_TAG", "{}", "structural_tag"),
+        ],
+    )
+    def test_requests_are_checked(self, internals, kind, specification, message) -> None:
+        for _ in range(2):  # vLLM loads plugins once a process, or more often
+            register()
+        check = internals["vllm.v1.structured_output.backend_guidance"].validate_guidance_grammar
+        params = types.SimpleNamespace(key=(Options[kind], specification))
+        error = internals["vllm.exceptions"].VLLMValidationError
+        with pytest.raises(error, match=message):
+            check(types.SimpleNamespace(structured_outputs=params, min_tokens=0), tokenizer=None)
+
+    def test_good_requests_pass(self, internals) -> None:
+        register()
+        check = internals["vllm.v1.structured_output.backend_guidance"].validate_guidance_grammar
+        wanted = [
+            (Options.JSON, '{"type": "null"}'),
+            (Options.JSON_OBJECT, ""),
+            (Options.REGEX, "a"),
+            (Options.CHOICE, '["a"]'),
+            (Options.GRAMMAR, 'start ::= "a";'),
+        ]
+        for key in wanted:
+            check(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(key=key), min_tokens=0))
+        check(types.SimpleNamespace(structured_outputs=None))
+
+    def test_the_backend_compiles(self, internals) -> None:
+        tokenizers = pytest.importorskip("tokenizers", reason="makes a tokenizer")
+        made = tokenizers.Tokenizer(tokenizers.models.BPE())
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=258, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
+        )
+        made.train_from_iterator(["ab"], trainer)
+        register()
+        model_config = types.SimpleNamespace(
+            get_vocab_size=lambda: 300, try_get_generation_config=lambda: {"eos_token_id": 0}
+        )
+        config = types.SimpleNamespace(model_config=model_config)
+        backend = internals["vllm.v1.structured_output"].GuidanceBackend(config, tokenizer=made, vocab_size=300)
+        rows = backend.allocate_token_bitmask(3)
+        assert rows.shape == (3, 10)
+        grammar = backend.compile_grammar(Options.CHOICE, json.dumps(["a", "b"]), stop_token_ids={0, 10**6})
+        assert isinstance(grammar, Grammar)
+        grammar.fill_bitmask(rows, 2)
+        assert bitmask.allowed_ids(rows[2].numpy()) == sorted(made.token_to_id(letter) for letter in "ab")
+        backend.destroy()
+
+    def test_another_signature_fails_the_start(self, internals) -> None:
+        internals["vllm.v1.structured_output.request"].get_structured_output_key = lambda params, more: None
+        with pytest.raises(UnsupportedEngineVersion, match="get_structured_output_key"):
+            register()
+        assert internals["vllm.v1.structured_output"].GuidanceBackend is Backend
