@@ -13,7 +13,7 @@ from pathlib import Path
 from llama_cpp_chat import Person, load
 
 from formatter_core.generation import Sampling
-from formatter_llama_cpp import Scheduler, choose
+from formatter_llama_cpp import Scheduler, choose, create_vocabulary
 
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
 
@@ -36,8 +36,13 @@ def main() -> None:
                 print(output.text if output.stopped == "end" else f"{output.text}  (cut)")
             tokens = sum(len(sample.tokens) for sample in request.samples)
             print(f"{tokens} tokens of {len(request.samples)} drafts in {steps} steps")
-        begun = PROMPT + '{"name": "Ivo", "age": 41, "city": "Delhi", "job": "'
-        print("\nHow probable each job is:")
+        # The first draft up to its job: as tokens, so that they are the ones that the model wrote.
+        vocabulary, begun = create_vocabulary(llama), list(request.prompt)
+        for token in request.samples[0].tokens:
+            begun.append(token)
+            if b"".join(vocabulary.tokens[token] or b"" for token in begun).endswith(b'"job": "'):
+                break
+        print("\nHow probable each job is in the first draft:")
         for score in choose(llama, begun, ["pilot", "doctor", "teacher"]):
             print(f"  {score.text:8} {score.logprob:7.2f}  ({score.normalised:.2f} a token)")
         llama.close()

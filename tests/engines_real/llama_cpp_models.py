@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -28,8 +29,13 @@ _TEXT = [
 _TEXT += [f'{{"name": "{word}", "age": {i}, "tags": ["{word}", true, null]}}' for i, word in enumerate(_WORDS)]
 
 
-def write_bpe(path: Path, *, seed: int = 0, context: int = 2048, layers: int = 2, width: int = 64) -> Path:
-    """Byte-level BPE: end of text and end of turn both end an output, and two more tokens are special."""
+def write_bpe(
+    path: Path, *, seed: int = 0, context: int = 2048, layers: int = 2, width: int = 64, size: int = 0
+) -> Path:
+    """Byte-level BPE: end of text and end of turn both end an output, and two more tokens are special.
+
+    Made-up words fill the vocabulary up to `size` tokens; a model can write them, no text is cut into them.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -42,6 +48,10 @@ def write_bpe(path: Path, *, seed: int = 0, context: int = 2048, layers: int = 2
     first = len(tokens)
     tokens += [*special.values(), LONG_TOKEN]
     types += [CONTROL] * len(special) + [USER_DEFINED]
+    syllables = ["ba", "ce", "di", "fo", "gu", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo", "ky", "xe"]
+    words = ("Ġ" * (n % 2) + "".join(word) for n, word in enumerate(itertools.product(syllables, repeat=4)))
+    tokens += itertools.islice((word for word in words if word not in ranks), max(0, size - len(tokens)))
+    types += [NORMAL] * (len(tokens) - len(types))
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     writer = _writer(path, len(tokens), context, layers, width)
     writer.add_tokenizer_model("gpt2")
