@@ -4,9 +4,9 @@ python -m benchmarks.vllm_overhead --output overhead        # in the root of the
 
 Every mode writes the same tokens: a script pushes the next token of one JSON text to the top, after all masks. `none`
 has no mask; `control` applies masks that were recorded before, by the same function as `ours`, so the difference of
-those two is what the grammar costs; the others are vLLM's own backends, with the same schema. The modes take turns in
-shuffled order, in the same engine; one engine for each backend, since an engine has one. What is told is process time,
-not the clock.
+those two is what the grammar costs; the others are backends of vLLM's structured outputs, with the same schema. The
+modes take turns in shuffled order, in the same engine; one engine for each backend, since an engine has one. What is
+told is process time, not the clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-BACKENDS = ("xgrammar", "guidance")
+#: `formatter` is ours in the place of guidance.
+BACKENDS = ("xgrammar", "guidance", "formatter")
 SCHEMA = {
     "type": "array",
     "items": {
@@ -101,8 +102,11 @@ def measure(options: argparse.Namespace) -> None:
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    from formatter_vllm import create_extra_args
+    from formatter_vllm import create_extra_args, structured_outputs
 
+    if options.engine == "formatter":
+        os.environ[structured_outputs.VARIABLE] = "1"
+        structured_outputs.register()
     processor = scripted_processor()
     llm = LLM(
         options.model,
@@ -110,7 +114,7 @@ def measure(options: argparse.Namespace) -> None:
         max_model_len=2048,
         max_num_seqs=max(options.batches),
         logits_processors=[processor],
-        structured_outputs_config={"backend": options.engine},
+        structured_outputs_config={"backend": "xgrammar" if options.engine == "xgrammar" else "guidance"},
     )
     tokenizer = llm.get_tokenizer()
     ids = tokenizer.encode(text(), add_special_tokens=False)
@@ -210,7 +214,7 @@ def scripted_processor() -> Any:
 
 
 def table(found: dict[str, Any]) -> str:
-    lines = ["| engine | batch | none | control | ours | its own backend | ours / control |", "|" + "---|" * 7]
+    lines = ["| backend | batch | none | control | ours | the backend | ours / control |", "|" + "---|" * 7]
     for backend, samples in found.items():
         for batch, times in samples.items():
             middle = {mode: statistics.median(values) for mode, values in times.items()}

@@ -9,7 +9,7 @@ from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import InvalidFormat, TokenRejected
 from formatter_core.result import Ended
 from formatter_vllm.requests import text_compiler
-from formatter_vllm.vocabulary import compiler_of
+from formatter_vllm.vocabulary import compiler_for_results
 
 __all__ = ["read_result"]
 
@@ -34,7 +34,7 @@ def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = Non
     """
     token_ids = getattr(output, "token_ids", None)
     if vocabulary is not None and token_ids is not None:
-        return _from_tokens(compiler_of(vocabulary).compile(format), output)
+        return _from_tokens(compiler_for_results(vocabulary).compile(format), output)
     compiled = text_compiler().compile(format)
     if isinstance(output, str):
         return compiled.parse(output)

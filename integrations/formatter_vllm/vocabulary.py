@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 from formatter_core import Compiler, Vocabulary
 
-__all__ = ["compiler_of", "create_vocabulary", "only_compiler"]
+__all__ = ["compiler_for_results", "compiler_of", "create_vocabulary", "only_compiler"]
 
 _compilers: WeakValueDictionary[str, Compiler] = WeakValueDictionary()
 _lock = threading.Lock()
@@ -41,12 +42,23 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_of(vocabulary: Vocabulary) -> Compiler:
-    """The compiler of a vocabulary, one for all engines of this process with that vocabulary, as long as one lives."""
+    """The compiler of an engine's vocabulary: one for all such engines of this process, while one of them lives."""
     with _lock:
         compiler = _compilers.get(vocabulary.fingerprint)
         if compiler is None:
             compiler = _compilers[vocabulary.fingerprint] = Compiler(vocabulary)
         return compiler
+
+
+def compiler_for_results(vocabulary: Vocabulary) -> Compiler:
+    """The compiler of a vocabulary outside of an engine; that of an engine, where this process has one."""
+    with _lock:
+        return _compilers.get(vocabulary.fingerprint) or _kept_compiler(vocabulary)
+
+
+@lru_cache(maxsize=4)
+def _kept_compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler(vocabulary)
 
 
 def only_compiler() -> Compiler | None:

@@ -1,7 +1,7 @@
 """vLLM as far as a logits processor can tell: its interfaces by generation, and what its two model runners do.
 
 A "generation" is which interfaces there are: that of the V1 runner, without `validate_params` (`"0.10.1"`) or with it
-(`"0.11"`), and beside it that of Model Runner V2 (`"0.31"`). Masks are checked against formatters made anew each time.
+(`"0.11.1"`), and beside it that of Model Runner V2 (`"0.31"`). Each mask is checked against one made anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 
 from formatter_core import CompiledFormat
 
-GENERATIONS = ("0.10.1", "0.11", "0.31")
+GENERATIONS = ("0.10.1", "0.11.1", "0.31")
 WIDER = 64
 UNKNOWN = -1
 
