@@ -93,7 +93,7 @@ class Watched:
         self._steps = 0
         self._over = threading.Event()
         self._walker = threading.Thread(target=self._walk)
-        self.most: Counter[str] = Counter()
+        self.total: Counter[str] = Counter()
 
     def __enter__(self) -> Watched:
         self._walker.start()
@@ -114,7 +114,7 @@ class Watched:
         def watched(*arguments):
             before = self._steps
             answer = function(*arguments)
-            self.most[name] = max(self.most[name], self._steps - before)
+            self.total[name] += self._steps - before
             return answer
 
         return watched
@@ -125,13 +125,14 @@ def test_other_threads_run_while_the_native_engine_compiles_and_masks() -> None:
     long_calls = ("fcn_vocabulary_new", "fcn_grammar_new", "fcn_sequence_fill")
     draw = random.Random(1)
     with Watched() as library:
-        for _ in range(5):  # a busy machine may not let the other thread run even where it could
+        for _ in range(40):  # a busy machine may not let the other thread run even where it could
             tokens = sorted({bytes(draw.choices(b"abcdef", k=draw.randint(1, 9))) for _ in range(40_000)})
             words = ["".join(draw.choices("abcdef", k=12)) for _ in range(12_000)]
             engine = NativeEngine()
             engine._library = library
             compiler = Compiler(Vocabulary([*tokens, None], [len(tokens)]), engine=engine)
             assert compiler.compile(formats.choice(words)).formatter().allowed_tokens()
-            if all(library.most[name] > 3 for name in long_calls):
+            if all(library.total[name] > 30 for name in long_calls):
                 break
-    assert all(library.most[name] > 3 for name in long_calls), library.most
+    # With the GIL held there would be a step now and then, between the count and the call.
+    assert all(library.total[name] > 30 for name in long_calls), library.total
