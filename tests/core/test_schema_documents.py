@@ -76,7 +76,7 @@ SCHEMAS = st.recursive(st.booleans() | st.just({}), _schemas, max_leaves=5)
 
 
 @given(SCHEMAS, _schemas(st.booleans()), st.lists(DOCUMENTS, min_size=5, max_size=12))
-@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 def test_documents_are_judged_as_jsonschema_judges_them(schema: Any, shared: Any, documents: list[Any]) -> None:
     if isinstance(schema, bool):
         schema = {"allOf": [schema]}
