@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,8 +14,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +29,7 @@ from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
-from tests.engines_real.vllm_processes import environment, started, write_entry_point  # noqa: E402
+from tests.engines_real.vllm_processes import environment, memory_of, started, write_entry_point  # noqa: E402
 
 TIME_OUT = 600
 
@@ -37,8 +40,14 @@ class Person:
     age: int
 
 
+@dataclass
+class Server:
+    address: str
+    process: subprocess.Popen[str]
+
+
 @pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
+def server(tmp_path_factory) -> Iterator[Server]:
     """A server whose worker is a process of its own; the class is named, and found by its entry point besides."""
     folder = tmp_path_factory.mktemp("server")
     model = make_model(folder / "model")
@@ -53,7 +62,7 @@ def address(tmp_path_factory) -> Iterator[str]:
     settings = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1")
     with log.open("w") as output, started(words, settings, output) as process:
         wait_for(f"http://127.0.0.1:{port}/health", process, log)
-        yield f"http://127.0.0.1:{port}/v1"
+        yield Server(f"http://127.0.0.1:{port}/v1", process)
 
 
 def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
@@ -69,8 +78,8 @@ def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(address) -> openai.OpenAI:
-    return openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+def client(server) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.address, api_key="none", timeout=TIME_OUT, max_retries=0)
 
 
 def complete(client, arguments, **options):
@@ -152,38 +161,69 @@ def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(
         )
 
 
-def test_many_at_once_good_bad_and_cut(client) -> None:
-    """Every request gets its answer: the text it asked for, or 400."""
+HOSTILE: list[Any] = [
+    {"regex": "(" * 200},
+    {"regex": "((a{1,90}){1,90}){1,90}"},
+    {"json_schema": json.loads('{"not":' * 90 + "{}" + "}" * 90)},
+    {"json_schema": {"$ref": "#"}},
+    {"json_schema": {"type": "string", "pattern": "(a+)+$", "format": "nothing"}},
+    {"choice": ["x" * 20_000] * 3},
+    {"kbnf": "start ::= start start;"},
+    {"format": {"type": "sequence", "parts": [{"type": "until", "end": ""}]}},
+    [],
+    "\ud800",
+]
 
-    def ask(number: int) -> None:
-        kind = number % 5
-        if kind == 0:
-            with pytest.raises(openai.BadRequestError):
-                complete(client, {"formatter": json.dumps({"regex": "(" * number})})
-        elif kind == 1:
-            (choice,) = complete(client, {}, max_tokens=number)
-            assert choice.finish_reason in ("stop", "length")
-        elif kind == 2:
-            (choice,) = complete(client, create_vllm_xargs(formats.regex(f"[a-j]{{{number}}}")), max_tokens=3)
-            assert not read_result(formats.regex(f"[a-j]{{{number}}}"), choice).is_complete or number < 20
-        else:
-            pattern = f"[a-j]{{1,{number}}}(é|日本)"
-            (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)))
-            assert re.fullmatch(pattern, choice.text)
 
+def ask(client, number: int) -> None:
+    """One request of many: it is answered with the text that it asked for, or with 400."""
+    kind, size = number % 6, number % 60
+    if kind == 0:
+        arguments = {"formatter": json.dumps(HOSTILE[number // 6 % len(HOSTILE)])}
+        with suppress(openai.BadRequestError):
+            complete(client, arguments, max_tokens=5)
+    elif kind == 1:
+        (choice,) = complete(client, {}, max_tokens=size + 1)
+        assert choice.finish_reason in ("stop", "length")
+    elif kind == 2:
+        pattern = f"[a-j]{{{size + 20}}}"
+        (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)), max_tokens=3)
+        assert not read_result(formats.regex(pattern), choice).is_complete
+    elif kind == 3:
+        go_away(client)
+    else:
+        pattern = f"[a-j]{{1,{number + 1}}}(é|日本)"
+        (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)), max_tokens=400)
+        assert choice.finish_reason == "length" or re.fullmatch(pattern, choice.text)
+
+
+def go_away(client) -> None:
+    with client.completions.create(
+        model="small",
+        prompt="x",
+        max_tokens=400,
+        stream=True,
+        extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("[a-j]{3000}"))},
+    ) as stream:
+        next(iter(stream))
+
+
+def test_many_at_once_good_bad_cut_and_hostile(server, client) -> None:
+    """Set `$FORMATTER_VLLM_REQUESTS` to 500 or more to see that memory stays as it is, too."""
+    requests = int(os.environ.get("FORMATTER_VLLM_REQUESTS", "60"))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(ask, range(5, 65)))
+        list(pool.map(lambda number: ask(client, number), range(requests // 2)))
+        before = memory_of(server.process)
+        list(pool.map(lambda number: ask(client, number), range(requests // 2, requests)))
+    print(f"{before >> 20} MiB after half of the requests, {memory_of(server.process) >> 20} MiB at the end")  # noqa: T201
+    if requests >= 500:
+        assert memory_of(server.process) < 1.05 * before
+    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    assert choice.text == "abc"
 
 
 def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
     for _ in range(3):
-        with client.completions.create(
-            model="small",
-            prompt="x",
-            max_tokens=400,
-            stream=True,
-            extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("[a-j]{3000}"))},
-        ) as stream:
-            next(iter(stream))
+        go_away(client)
     (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
     assert choice.text == "abc"

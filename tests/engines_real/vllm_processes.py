@@ -86,6 +86,17 @@ def started(words: Sequence[str], env: dict[str, str], output: Any) -> Iterator[
         process.wait(60)
 
 
+def memory_of(process: subprocess.Popen[str]) -> int:
+    """Bytes of main memory that the processes of the group hold."""
+    pages = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == process.pid:
+                pages += int(fields[21])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def _end_group(process: subprocess.Popen[str]) -> None:
     """The leader may be gone before those that it started."""
     for how in (signal.SIGTERM, signal.SIGKILL):
