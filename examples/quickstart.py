@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -26,12 +26,16 @@ MOST_TOKENS = 120
 SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
 
 
+#: Keywords of JSON Schema bound what a field may hold: a model that rambles comes to an end all the same.
+Text = Annotated[str, {"maxLength": 30}]
+
+
 @dataclass
 class Person:
-    name: str
-    age: int
-    city: str
-    job: str
+    name: Text
+    age: Annotated[int, {"minimum": 0, "maximum": 150}]
+    city: Text
+    job: Text
 
 
 def card() -> FormatterBuilder:

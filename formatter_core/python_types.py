@@ -40,9 +40,9 @@ def shape_of(tp: Any) -> Shaped:
     """The schema of a type, or of a callable's parameters, with the conversion of values.
 
     Taken are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
-    and their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, and functions (an
-    object of keyword arguments). Where pydantic 2 is installed, all else goes to its `TypeAdapter`: models,
-    `Annotated`, dates …
+    and their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, functions (an
+    object of keyword arguments), and `Annotated` with keywords of JSON Schema in a dict. Where pydantic 2 is installed,
+    all else goes to its `TypeAdapter`: models, other `Annotated`, dates …
     Nothing of the user's is called but constructors of the classes and pydantic's validation.
 
     Raises:
@@ -100,6 +100,8 @@ class _Reader:
         return self._adapted(tp)
 
     def _generic(self, tp: Any, origin: Any, arguments: tuple[Any, ...]) -> Shaped:
+        if origin is typing.Annotated and all(isinstance(note, dict) for note in tp.__metadata__):
+            return self._with_keywords(tp.__origin__, tp.__metadata__)
         if origin is typing.Literal:
             return _one_of({_key(value, tp): value for value in arguments})
         if origin in (typing.Union, types.UnionType):
@@ -121,6 +123,14 @@ class _Reader:
                 lambda value: {key: item.convert(one) for key, one in value.items()},
             )
         return self._adapted(tp)
+
+    def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
+        """A type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`; they hold beside the type's own."""
+        plain = self.read(tp)
+        schema = plain.schema
+        for note in notes:
+            schema = {"allOf": [schema], **note} if schema.keys() & note.keys() else {**schema, **note}
+        return Shaped(schema, plain.accepts, plain.convert)
 
     def _union(self, members: Iterable[Any]) -> Shaped:
         options = [self.read(member) for member in members]

@@ -37,8 +37,11 @@ class PythonTypeFormat:
         return self.schema.to_json()
 
     def key(self) -> Hashable:
-        kind = self.type
-        return ("python_type", kind if isinstance(kind, Hashable) else id(kind), self.schema.key())
+        try:
+            hash(self.type)
+        except TypeError:  # an `Annotated` with a dict in it; whoever keeps the format keeps its identity
+            return ("python_type", id(self.type), self.schema.key())
+        return ("python_type", self.type, self.schema.key())
 
 
 def python_type(tp: Any, **options: Any) -> PythonTypeFormat:

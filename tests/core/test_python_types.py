@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Option
 
 import pytest
 
-from formatter_core import formats
+from formatter_core import Compiler, formats
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Format
 from formatter_core.limits import DEFAULT_LIMITS
@@ -188,3 +188,11 @@ def test_pydantic_decimals_and_dates() -> None:
     assert value_of(formats.python_type(datetime.date), '"2024-02-29"') == datetime.date(2024, 2, 29)
     assert value_of(formats.python_type(datetime.date), '"2023-02-29"') == "rejected"
     assert value_of(formats.python_type(decimal.Decimal), '"1.50"') == decimal.Decimal("1.50")
+
+
+def test_keywords_of_json_schema_in_annotated(compiler: Compiler) -> None:
+    name = Annotated[str, {"maxLength": 3}]
+    compiled = compiler.compile(dict[str, tuple[name, Annotated[int, {"minimum": 1}, {"maximum": 9}]]])
+    assert compiled.parse('{"x": ["abc", 9]}').value == {"x": ("abc", 9)}
+    for text in ('{"x": ["abcd", 9]}', '{"x": ["abc", 10]}', '{"x": ["abc", 0]}'):
+        assert not compiled.parse(text).is_complete
