@@ -64,27 +64,21 @@ impl Derivatives {
             self.set_life(term, Life::Live);
             return Ok(true);
         }
-        let mut came_from: FastMap<Term, Term> = FastMap::default();
+        let mut came_from: FastMap<Term, Term> = FastMap::from_iter([(term, term)]);
         let mut queue = VecDeque::from([term]);
-        came_from.insert(term, term);
         while let Some(current) = queue.pop_front() {
-            let alive = self.terms.nullable(current) || self.known_life(current) == Some(true);
-            if alive {
-                let mut step = current;
-                loop {
-                    self.set_life(step, Life::Live);
-                    if step == term {
-                        return Ok(true);
-                    }
-                    step = came_from[&step];
-                }
-            }
-            if self.known_life(current) == Some(false) {
-                continue;
-            }
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
-            for step in moves.iter() {
+            let is_live = |target: Term| self.terms.nullable(target) || self.known_life(target) == Some(true);
+            if moves.iter().any(|step| is_live(step.target)) {
+                let mut step = current;
+                while self.known_life(step).is_none() {
+                    self.set_life(step, Life::Live);
+                    step = came_from[&step];
+                }
+                return Ok(true);
+            }
+            for step in moves.iter().filter(|step| self.known_life(step.target).is_none()) {
                 came_from.entry(step.target).or_insert_with(|| {
                     queue.push_back(step.target);
                     current
