@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
-from formatter_core.result import Result
+from formatter_core.formatter import Formatter
+from formatter_core.result import Ended, Result
 
 __all__ = ["ChosenToken", "Generated", "Stopped", "TokenScore"]
 
@@ -47,21 +49,29 @@ class Generated:
         bytes: the text that they spell.
         stopped: why it is finished.
         error: what went wrong, where `stopped` is `"error"`.
-        result: what the format makes of it; None for a sequence without a format.
         chosen: the log-probabilities of each token, where they were asked for.
+        formatter: the state after the last token; None for a sequence without a format.
     """
 
     tokens: tuple[int, ...]
     bytes: bytes
     stopped: Stopped
     error: BaseException | None = None
-    result: Result | None = None
     chosen: tuple[ChosenToken, ...] = ()
+    formatter: Formatter | None = None
 
     @property
     def text(self) -> str:
         """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.bytes.decode("utf-8", "replace")
+
+    @cached_property
+    def result(self) -> Result | None:
+        """What the format makes of it, parsed when first asked for; None for a sequence without a format."""
+        if self.formatter is None:
+            return None
+        ended: Ended | None = None if self.stopped == "cancelled" else self.stopped
+        return self.formatter.result(ended)
 
     def raise_error(self) -> None:
         """Raise what went wrong with this sequence, if something did."""

@@ -64,7 +64,11 @@ class _Drawer:
         how = self._how
         if how.temperature == 0:
             return int(logits.argmax())
-        ids = np.flatnonzero(logits > -np.inf)
+        least = -np.inf
+        if 0 < how.top_k < len(logits):
+            # Sorting all of a large vocabulary costs more than the decode of a small model.
+            least = float(np.partition(logits, len(logits) - how.top_k)[len(logits) - how.top_k])
+        ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
         values = logits[ids].astype(np.float64)
         if how.top_k or how.top_p < 1:
             order = np.argsort(-values, kind="stable")[: how.top_k or None]

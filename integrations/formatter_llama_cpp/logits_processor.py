@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import AllowedTokensForbidden, FormatterError, TokenRejected
+from formatter_core import CompiledFormat, Formatter, Result
+from formatter_core.errors import FormatterError, TokenRejected
 from formatter_llama_cpp import _compat
+from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of
 from formatter_llama_cpp.vocabulary import compiler_for
 
@@ -79,7 +80,7 @@ class FormatterLogitsProcessor(list[Any]):
         self.error: BaseException | None = None
         """Why the sequence was ended; None while all is well."""
         self._llama = weakref.ref(llama)
-        self._row = np.zeros(compiled.vocabulary.words, dtype=np.int32)
+        self._mask = Mask(self.formatter)
         self._ids = np.empty(256, dtype=np.int32)
         self.reset()
 
@@ -114,7 +115,7 @@ class FormatterLogitsProcessor(list[Any]):
         try:
             self._follow(np.asarray(input_ids))
             if self.error is None:
-                self._mask(scores)
+                self._mask.apply(self.formatter, scores)
         except BaseException as error:  # noqa: BLE001 - even an interrupt is lost where it leaves this function
             self._fail(error)
         if self.error is not None:
@@ -219,13 +220,6 @@ class FormatterLogitsProcessor(list[Any]):
     def _has_drafts(self) -> bool:
         llama = self._llama()
         return llama is not None and _compat.has_drafts(llama)
-
-    def _mask(self, scores: NDArray[np.single]) -> None:
-        self.formatter.fill_bitmask(self._row)
-        bitmask.apply_inplace(scores, self._row)
-        # The comparison is false for NaN too, of which llama.cpp would choose anything.
-        if not scores.max() > -np.inf:
-            raise AllowedTokensForbidden(self.formatter.bytes)
 
     def _fail(self, error: BaseException) -> None:
         self.error = error

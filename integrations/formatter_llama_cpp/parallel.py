@@ -176,10 +176,7 @@ def beam_search(
             old, new = new, list(range(width)) if new[0] else list(range(width, 2 * width))
     finally:
         context.close()
-    return [
-        Generated(beam.tokens, beam.formatter.bytes, "end", None, beam.formatter.result("end"))
-        for beam in search.finished
-    ]
+    return [Generated(beam.tokens, beam.formatter.bytes, "end", formatter=beam.formatter) for beam in search.finished]
 
 
 def _prefill(context: SharedContext, tokens: Sequence[int]) -> NDArray[np.float64]:

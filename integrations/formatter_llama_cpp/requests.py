@@ -13,6 +13,7 @@ from formatter_core import CompiledFormat, Formatter
 from formatter_core.errors import FormatterError
 from formatter_core.generation import ChosenToken, Generated, Sampler
 from formatter_core.result import Event
+from formatter_llama_cpp.masks import Mask
 
 __all__ = ["PromptTooLong", "Request", "Sample", "Update"]
 
@@ -54,6 +55,7 @@ class Sample:
     index: int
     sampler: Sampler
     formatter: Formatter | None
+    mask: Mask | None
     output: Generated | None = None
     tokens: list[int] = field(default_factory=list)
     place: int | None = None  # its number in the context

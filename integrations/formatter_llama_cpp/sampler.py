@@ -15,6 +15,7 @@ from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, InvalidFormat
 from formatter_core.result import Ended
 from formatter_llama_cpp import _compat
+from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.vocabulary import compiler_for
 
 __all__ = ["FormatterSampler", "create_sampler", "mask_logits"]
@@ -88,7 +89,7 @@ class FormatterSampler:
         _interface()
         self.formatter: Formatter = compiled.formatter()
         self.error: BaseException | None = None
-        self._row = np.zeros(compiled.vocabulary.words, dtype=np.int32)
+        self._mask = Mask(self.formatter)
         self._is_native = False
 
     def add_to(self, chain: Any) -> None:
@@ -143,7 +144,7 @@ class FormatterSampler:
         items: NDArray[Any] = np.frombuffer(buffer, dtype=_CANDIDATE)
         try:
             if self.error is None:
-                self._mask(items)
+                self._apply(items)
                 array.sorted = False
         except BaseException as error:  # noqa: BLE001 - even an interrupt is lost where it leaves this function
             self._fail(error)
@@ -171,15 +172,13 @@ class FormatterSampler:
         copy.formatter, copy.error = self.formatter.fork(), self.error
         return copy
 
-    def _mask(self, items: NDArray[Any]) -> None:
-        self.formatter.fill_bitmask(self._row)
+    def _apply(self, items: NDArray[Any]) -> None:
         logits, ids = items["logit"], items["id"]
         if ids[0] == 0 and ids[-1] == len(ids) - 1 >= len(self.formatter.compiled.vocabulary) - 1:
-            bitmask.apply_inplace(logits, self._row)
-        else:  # another sampler came first and left some candidates, in its own order
-            bits = bitmask.unpack(self._row)
-            logits[~(bits.take(ids, mode="clip") & (ids < len(bits)))] = -np.inf
-        # The comparison is false for NaN too, of which llama.cpp would choose anything.
+            self._mask.apply(self.formatter, logits)
+            return
+        # Another sampler came first and left some candidates, in its own order.
+        logits[~self._mask.allows(self.formatter, ids)] = -np.inf
         if not logits.max() > -np.inf:
             raise AllowedTokensForbidden(self.formatter.bytes)
 

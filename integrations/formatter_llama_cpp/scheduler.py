@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Vocabulary, bitmask
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat
+from formatter_core import Vocabulary
+from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.result import Ended
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext, common_prefix
+from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
 from formatter_llama_cpp.vocabulary import compiler_for
 
@@ -53,7 +53,6 @@ class Scheduler:
         self._waiting: deque[Sample] = deque()
         self._running: list[Sample] = []
         self._updates: list[Update] = []
-        self._row = np.zeros(bitmask.words(self.context.width), dtype=np.int32)
         self.decoded = 0
         """Tokens computed so far, prompts included."""
 
@@ -107,7 +106,8 @@ class Scheduler:
         request = Request(ids, compiled, min(max_tokens, room), top_logprobs, events)
         for index in range(samples):
             formatter = None if compiled is None else compiled.formatter()
-            request.samples.append(Sample(request, index, sampling.sampler(index), formatter))
+            mask = None if formatter is None else Mask(formatter)
+            request.samples.append(Sample(request, index, sampling.sampler(index), formatter, mask))
         self._waiting.extend(request.samples)
         return request
 
@@ -197,15 +197,13 @@ class Scheduler:
             self._free.append(sample.place or 0)
         elif sample in self._waiting:
             self._waiting.remove(sample)
-        ended: dict[Stopped, Ended | None] = {"end": "end", "length": "length", "error": "error", "cancelled": None}
-        formatter = sample.formatter
         sample.output = Generated(
             tuple(sample.tokens),
             b"".join(self.vocabulary.text_token(token) or b"" for token in sample.tokens),
             stopped,
             error,
-            None if formatter is None else formatter.result(ended[stopped]),
             tuple(sample.chosen),
+            sample.formatter,
         )
         self._drop_logits(sample.request)
         if error is not None:
@@ -262,12 +260,12 @@ class Scheduler:
             request.prompt_logits = logits.copy()
         try:
             unmasked = None if request.top is None else log_softmax(logits)
-            if formatter is not None:
-                formatter.fill_bitmask(self._row)
-                bitmask.apply_inplace(logits, self._row)
-            # The comparison is false for NaN too.
-            if not logits.max() > -np.inf:
-                raise AllowedTokensForbidden(b"" if formatter is None else formatter.bytes)
+            if formatter is not None and sample.mask is not None:
+                sample.mask.apply(formatter, logits)
+            elif not logits.max() > -np.inf:
+                raise FormatterError(
+                    "the model's logits are not numbers, so no token can be chosen; check the model file"
+                )
             token = sample.sampler(logits)
             if unmasked is not None:
                 sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))

@@ -1,0 +1,63 @@
+"""Masking the logits of one sequence, whose masks often stay the same from one token to the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import Formatter, bitmask
+from formatter_core.errors import AllowedTokensForbidden
+
+__all__ = ["Mask"]
+
+
+class Mask:
+    """The mask of a sequence at its current place.
+
+    The ids that are not allowed are kept while the mask stays the same, as it does inside a long string: writing to
+    them costs a quarter of what a boolean mask does on llama.cpp's candidates, which lie 12 bytes apart.
+    """
+
+    def __init__(self, formatter: Formatter) -> None:
+        words = formatter.compiled.vocabulary.words
+        self._row = np.zeros(words, dtype=np.int32)
+        self._of = np.zeros(words, dtype=np.int32)
+        self._forbidden: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._width = -1
+        self._witness = 0  # some id that is allowed
+
+    def apply(self, formatter: Formatter, logits: NDArray[Any]) -> None:
+        """Set the logits of all ids that the format does not allow to -inf, in place.
+
+        Args:
+            formatter: the state of the sequence.
+            logits: a floating dtype, shape (width,), any strides; the index is the token id.
+
+        Raises:
+            AllowedTokensForbidden: none that is allowed is finite.
+            FormatterError: what `Formatter.fill_bitmask` raises; nothing was changed.
+        """
+        formatter.fill_bitmask(self._row)
+        if len(logits) != self._width or not np.array_equal(self._row, self._of):
+            self._remember(len(logits))
+        logits[self._forbidden] = -np.inf
+        # The comparisons are false for NaN too, of which llama.cpp would choose anything.
+        if not logits[self._witness] > -np.inf and not logits.max() > -np.inf:
+            raise AllowedTokensForbidden(formatter.bytes)
+
+    def allows(self, formatter: Formatter, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
+        """Which of these ids the format allows, shape (len(ids),)."""
+        formatter.fill_bitmask(self._row)
+        bits = bitmask.unpack(self._row)
+        return np.asarray(bits.take(ids, mode="clip") & (ids < len(bits)))
+
+    def _remember(self, width: int) -> None:
+        allowed = np.zeros(width, dtype=np.bool_)
+        bits = bitmask.unpack(self._row)[:width]
+        allowed[: len(bits)] = bits
+        self._forbidden = np.flatnonzero(~allowed)
+        self._witness = int(allowed.argmax())
+        self._of[:] = self._row
+        self._width = width
