@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 
 import pytest
@@ -16,8 +17,12 @@ from formatter_core.vocabulary import Vocabulary
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
 
 
+# How many grammars are compared; 20,000 take some minutes.
+GRAMMARS = int(os.environ.get("FORMATTER_RANDOM_GRAMMARS", "200"))
+
+
 def test_random_grammars_give_the_oracles_answers() -> None:
-    report = compare(OracleEngine(), NativeEngine(), range(200))
+    report = compare(OracleEngine(), NativeEngine(), range(GRAMMARS))
     assert not report.differences, str(report.differences[0])
     assert report.grammars == report.cases, report.summary()
 
