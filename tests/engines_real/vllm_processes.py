@@ -30,11 +30,11 @@ _SETTINGS = {
 
 
 def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> dict[str, str]:
-    """The environment variables of a process with vLLM."""
+    """The environment variables of a process with vLLM; what is set already stays, since versions differ."""
     site = Path(__file__).with_name("vllm_site")
     paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
     shown = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "FORMATTER_TEST_HIDE": ",".join(_broken_packages())}
-    return {**os.environ, **_SETTINGS, **shown, **settings}
+    return {**_SETTINGS, **os.environ, **shown, **settings}
 
 
 @cache
