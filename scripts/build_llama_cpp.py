@@ -4,9 +4,10 @@
     python scripts/build_llama_cpp.py --cache FOLDER --python ENVIRONMENT/bin/python
 
 PyPI holds sources only, and pip builds much that the Python package never loads. This builds the one target that it
-does load, with no instruction that is special to this machine's processor, keeps the libraries in a subfolder of the
-cache that is named by a hash of how they were made, installs the Python part without building, and puts the libraries
-where it looks for them. About three minutes of one processor the first time, some seconds later on.
+does load, with no instruction that is special to this machine's processor, and a wheel of the Python part. Both are
+kept in a subfolder of the cache that is named by a hash of how they were made; the wheel is installed, and the
+libraries are put where it looks for them. About three minutes of one processor the first time, some seconds later on.
+The environment needs what llama-cpp-python imports: numpy, typing-extensions, diskcache, jinja2.
 """
 
 from __future__ import annotations
@@ -43,14 +44,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     python = str(options.python)
     built = libraries(options.cache.absolute(), python, options.jobs)
-    # No libraries are built here: the package's own build is switched off.
-    without = {**os.environ, "CMAKE_ARGS": "-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF"}
-    sdist = str(next(built.glob("*.tar.gz")))
-    run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", sdist], env=without)
+    wheel = str(next(built.glob("*.whl")))
+    run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel])
     where = "import sysconfig; print(sysconfig.get_path('platlib'))"
     packages = Path(subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout.strip())
     target = packages / "llama_cpp" / "lib"
-    target.mkdir(exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
     for library in (built / "lib").iterdir():
         shutil.copy2(library, target / library.name, follow_symlinks=False)
     run([python, "-c", "import llama_cpp; llama_cpp.llama_max_devices()"])
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def libraries(cache: Path, python: str, jobs: int) -> Path:
-    """The folder with the sources and the built libraries; made where it is absent."""
+    """The folder with the libraries and the wheel of the Python part; made where it is absent."""
     content = repr((VERSION, OPTIONS, sysconfig.get_platform(), platform.machine()))
     folder = cache / f"llama-cpp-{VERSION}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     if (folder / "complete").exists():
@@ -80,7 +80,10 @@ def libraries(cache: Path, python: str, jobs: int) -> Path:
         (whole / "lib").mkdir(parents=True)
         for library in (work / "build").rglob("lib*.so*"):
             shutil.copy2(library, whole / "lib" / library.name, follow_symlinks=False)
-        shutil.copy2(sdist, whole)
+        # The Python part, for which the package's own build is switched off.
+        without = {**environment, "CMAKE_ARGS": "-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF"}
+        make = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(whole), str(sdist)]
+        run(make, env=without)
         (whole / "complete").write_text(content)
         shutil.rmtree(folder, ignore_errors=True)
         whole.replace(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,7 @@ class SharedContext:
         self._held: list[list[int]] = [[] for _ in range(sequences)]  # the cells of each sequence, by our own count
         self._holders: dict[int, int] = {}
         self._next_cell = 0
-        close = weakref.WeakMethod(self.close)
-        _compat.close_with(llama, lambda: (close() or _nothing)())
+        _close_before_the_model(llama, self)
 
     @property
     def used(self) -> int:
@@ -87,7 +87,10 @@ class SharedContext:
 
         Raises:
             DecodeFailed: nothing of the batch is kept.
+            InvalidFormat: the context, or the model, was closed.
         """
+        if self._context is None:
+            raise InvalidFormat("the context is closed, by itself or with its model; make another one")
         fields, before = self._fields, [len(tokens) for tokens in self.tokens]
         for place, entry in enumerate(entries):
             fields["token"][place] = entry.token_id
@@ -151,8 +154,21 @@ class SharedContext:
             self.close()
 
 
-def _nothing() -> None:
-    """In place of a context that is gone."""
+#: The contexts of each model that are open.
+_open: weakref.WeakKeyDictionary[Any, weakref.WeakSet[SharedContext]] = weakref.WeakKeyDictionary()
+
+
+def _close_before_the_model(llama: Any, context: SharedContext) -> None:
+    """Nothing may be left that uses the model once `Llama.close` has freed it."""
+    if llama not in _open:
+        contexts = _open[llama] = weakref.WeakSet()
+        _compat.close_with(llama, partial(_close_all, contexts))
+    _open[llama].add(context)
+
+
+def _close_all(contexts: weakref.WeakSet[SharedContext]) -> None:
+    for context in list(contexts):
+        context.close()
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:

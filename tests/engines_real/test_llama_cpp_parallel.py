@@ -335,6 +335,8 @@ def test_a_model_may_be_closed_before_its_scheduler(model: Path) -> None:
     scheduler.submit("the", max_tokens=2)
     scheduler.step()
     llama.close()
+    with pytest.raises(InvalidFormat, match="closed"):
+        scheduler.step()
     scheduler.close()
 
 
