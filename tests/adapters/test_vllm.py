@@ -180,10 +180,11 @@ class TestBatches:
         runner.run([])
         assert engine.text(Request(parameters_of(end_ids=ENDS), None)) == ""
 
-    def test_a_finished_row_keeps_no_state_once_its_row_is_taken(self, any_vllm, tokenizer) -> None:
+    @pytest.mark.parametrize("is_followed", [True, False])
+    def test_a_finished_request_leaves_no_state_behind(self, any_vllm, tokenizer, is_followed) -> None:
         engine = engine_of(tokenizer)
         runner = engine.batch(rows=1)
-        requests = [engine.request(formats.regex(WORD)), engine.request()]
+        requests = [engine.request(formats.regex(WORD)), *([engine.request()] if is_followed else [])]
         requests[0].output = type("Output", (list,), {})()
         watched = weakref.ref(requests[0].output)
         runner.run(requests)
