@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.format import Format, Lowered
-from formatter_core.grammar import Capture, walk
+from formatter_core.grammar import Census
 from formatter_core.limits import Limits
 from formatter_core.parse import Recognizer, min_bytes, parse
 from formatter_core.result import Result
@@ -31,6 +31,7 @@ class CompiledFormat:
         vocabulary: what it was compiled for.
         engine: the name of the grammar engine that computes its masks.
         limits: the limits that each step keeps.
+        census: what its grammar consists of.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class CompiledFormat:
         vocabulary: Vocabulary,
         engine: str,
         limits: Limits,
+        census: Census,
     ) -> None:
         self.format = format
         self.lowered = lowered
@@ -49,6 +51,7 @@ class CompiledFormat:
         self.vocabulary = vocabulary
         self.engine = engine
         self.limits = limits
+        self.census = census
 
     def __repr__(self) -> str:
         return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
@@ -91,10 +94,10 @@ class CompiledFormat:
         missing = None if match is not None else self._what_is_missing(data)
         return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)
 
-    @cached_property
+    @property
     def has_captures(self) -> bool:
         """Whether a parse of a text may hold captures, internal ones included."""
-        return any(isinstance(node, Capture) for rule in self.lowered.grammar.rules.values() for node in walk(rule))
+        return self.census.captures
 
     @cached_property
     def min_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.cache import ByteBoundedCache
@@ -11,7 +12,6 @@ from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.format import Format
 from formatter_core.formats import as_format
-from formatter_core.grammar import Grammar, Token, walk
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -78,30 +78,32 @@ class Compiler:
 
     def _compile(self, format: Format) -> CompiledFormat:
         lowered = format.to_grammar(self.limits)
-        lowered.grammar.check(self.limits)
-        self._check_tokens(lowered.grammar)
+        census = lowered.grammar.check(self.limits)
+        self._check_tokens(census.tokens)
         engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
         return CompiledFormat(
-            format, lowered, engine_grammar, vocabulary=self.vocabulary, engine=self._engine.name, limits=self.limits
+            format,
+            lowered,
+            engine_grammar,
+            vocabulary=self.vocabulary,
+            engine=self._engine.name,
+            limits=self.limits,
+            census=census,
         )
 
-    def _check_tokens(self, grammar: Grammar) -> None:
+    def _check_tokens(self, tokens: Iterable[int]) -> None:
         """A token that a grammar names by its id must be there, and must not be text or an end in its other life."""
-        for rule in grammar.rules.values():
-            for node in walk(rule):
-                if not isinstance(node, Token):
-                    continue
-                if node.token_id >= len(self.vocabulary):
-                    raise InvalidFormat(f"the vocabulary has no token {node.token_id}, only {len(self.vocabulary)} ids")
-                if node.token_id in self.vocabulary.end_ids:
-                    raise InvalidFormat(f"token {node.token_id} is an end id; a format ends by itself, leave it out")
-                if self.vocabulary.text_token(node.token_id):
-                    raise InvalidFormat(
-                        f"token {node.token_id} is text ({self.vocabulary.text_token(node.token_id)!r}); "
-                        "only a special token can be asked for by its id, so use the text instead"
-                    )
+        for token_id in tokens:
+            if token_id >= len(self.vocabulary):
+                raise InvalidFormat(f"the vocabulary has no token {token_id}, only {len(self.vocabulary)} ids")
+            if token_id in self.vocabulary.end_ids:
+                raise InvalidFormat(f"token {token_id} is an end id; a format ends by itself, leave it out")
+            if self.vocabulary.text_token(token_id):
+                raise InvalidFormat(
+                    f"token {token_id} is text ({self.vocabulary.text_token(token_id)!r}); "
+                    "only a special token can be asked for by its id, so use the text instead"
+                )
 
 
 def _size_of(compiled: CompiledFormat) -> int:
-    nodes = sum(1 for rule in compiled.lowered.grammar.rules.values() for _ in walk(rule))
-    return nodes * _BYTES_PER_NODE
+    return compiled.census.nodes * _BYTES_PER_NODE

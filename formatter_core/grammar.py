@@ -44,6 +44,7 @@ __all__ = [
     "NOTHING",
     "Bytes",
     "Capture",
+    "Census",
     "Chars",
     "Choice",
     "Complement",
@@ -246,6 +247,15 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(children(current)))
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What a grammar consists of: how many nodes, which token ids, and whether there are captures."""
+
+    nodes: int
+    tokens: tuple[int, ...]
+    captures: bool
+
+
 @dataclass(frozen=True)
 class Grammar:
     """Rules by name, and the rule that derives the whole text."""
@@ -253,8 +263,11 @@ class Grammar:
     rules: Mapping[str, Node]
     start: str
 
-    def check(self, limits: Limits) -> None:
+    def check(self, limits: Limits) -> Census:
         """Raise unless the grammar is well formed and within `limits`; whether it derives anything is not asked here.
+
+        Returns:
+            what it consists of.
 
         Raises:
             InvalidGrammar: an undefined rule, or a node where it may not stand.
@@ -262,41 +275,10 @@ class Grammar:
         """
         if self.start not in self.rules:
             raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
-        nodes = 0
-        terminals: dict[int, int] = {}
+        inspection = _Inspection(self.rules, limits)
         for name, body in self.rules.items():
-            stack: list[tuple[Node, int, bool]] = [(body, 1, False)]
-            while stack:
-                node, depth, inside_terminal = stack.pop()
-                if isinstance(node, Terminal) and not inside_terminal:
-                    # One terminal stands in many places of a grammar made from a schema; it is one automaton.
-                    if terminals.get(id(node), 0) >= depth:
-                        continue
-                    terminals[id(node)] = depth
-                nodes += 1
-                if nodes > limits.nodes:
-                    raise LimitExceeded("nodes", limits.nodes, "the grammar")
-                if depth > limits.depth:
-                    raise LimitExceeded("depth", limits.depth, f"the rule {name!r}")
-                self._check_node(name, node, inside_terminal, limits)
-                inside = inside_terminal or isinstance(node, Terminal)
-                stack.extend((child, depth + 1, inside) for child in children(node))
-
-    def _check_node(self, rule: str, node: Node, inside_terminal: bool, limits: Limits) -> None:
-        kind = type(node).__name__
-        if inside_terminal and isinstance(node, _NOT_REGULAR):
-            raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
-        if not inside_terminal and isinstance(node, _REGULAR_ONLY):
-            raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
-        if isinstance(node, Reference) and node.name not in self.rules:
-            raise InvalidGrammar(f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it")
-        if isinstance(node, Repeat):
-            if node.minimum < 0 or (node.maximum is not None and node.maximum < node.minimum):
-                raise InvalidGrammar(f"the repeat {{{node.minimum},{node.maximum}}} in the rule {rule!r} has no count")
-            if max(node.minimum, node.maximum or 0) > limits.repeat:
-                raise LimitExceeded("repeat", limits.repeat, f"a repeat in the rule {rule!r}")
-        if isinstance(node, Token) and node.token_id < 0:
-            raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
+            inspection.rule(name, body)
+        return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures)
 
     def renamed(self, prefix: str) -> Grammar:
         """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
@@ -317,6 +299,96 @@ class Grammar:
         for name, body in self.rules.items():
             digest.update(repr((name, body)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+
+class _Inspection:
+    """One pass over the rules of a grammar."""
+
+    def __init__(self, rules: Mapping[str, Node], limits: Limits) -> None:
+        self.nodes = 0
+        self.tokens: dict[int, None] = {}
+        self.captures = False
+        self._rules = rules
+        self._limits = limits
+        # By identity: a grammar made from a schema holds one node in many places. The grammar keeps them alive.
+        self._regular: dict[int, tuple[int, int]] = {}
+        self._terminals: dict[int, int] = {}
+
+    def rule(self, name: str, body: Node) -> None:
+        """Check a rule."""
+        limits = self._limits
+        stack: list[tuple[Node, int]] = [(body, 1)]
+        while stack:
+            node, depth = stack.pop()
+            if isinstance(node, Terminal):
+                height = self._terminals.get(id(node))
+                if height is None:
+                    # One terminal is one automaton, wherever it stands.
+                    size, height = self._measure(name, node.item)
+                    self._terminals[id(node)] = height
+                    self.nodes += 1 + size
+                depth += height
+            else:
+                self.nodes += 1
+                self._check_node(name, node)
+                stack.extend([(child, depth + 1) for child in children(node)])
+            if self.nodes > limits.nodes:
+                raise LimitExceeded("nodes", limits.nodes, "the grammar")
+            if depth > limits.depth:
+                raise LimitExceeded("depth", limits.depth, f"the rule {name!r}")
+
+    def _check_node(self, rule: str, node: Node) -> None:
+        if isinstance(node, Reference):
+            if node.name not in self._rules:
+                raise InvalidGrammar(f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it")
+        elif isinstance(node, Repeat):
+            self._check_repeat(rule, node)
+        elif isinstance(node, Token):
+            if node.token_id < 0:
+                raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
+            self.tokens[node.token_id] = None
+        elif isinstance(node, Capture):
+            self.captures = True
+        elif isinstance(node, _REGULAR_ONLY):
+            kind = type(node).__name__
+            raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
+
+    def _measure(self, rule: str, regular: Node) -> tuple[int, int]:
+        """The size and the height of a node in a terminal, which are those of a tree even where nodes are shared."""
+        known = self._regular
+        stack = [regular]
+        while stack:
+            node = stack[-1]
+            below = children(node)
+            waiting = [child for child in below if id(child) not in known]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            size = height = 1
+            for child in below:
+                child_size, child_height = known[id(child)]
+                size += child_size
+                if child_height >= height:
+                    height = child_height + 1
+            if isinstance(node, Repeat):
+                self._check_repeat(rule, node)
+            elif isinstance(node, _NOT_REGULAR):
+                kind = type(node).__name__
+                raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
+            if size > self._limits.nodes:
+                raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
+            if height > self._limits.depth:
+                raise LimitExceeded("depth", self._limits.depth, f"the rule {rule!r}")
+            known[id(node)] = size, height
+        return known[id(regular)]
+
+    def _check_repeat(self, rule: str, node: Repeat) -> None:
+        minimum, maximum = node.minimum, node.maximum
+        if minimum < 0 or (maximum is not None and maximum < minimum):
+            raise InvalidGrammar(f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} has no count")
+        if max(minimum, maximum or 0) > self._limits.repeat:
+            raise LimitExceeded("repeat", self._limits.repeat, f"a repeat in the rule {rule!r}")
 
 
 def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

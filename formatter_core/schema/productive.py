@@ -16,16 +16,17 @@ def productive(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
     size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
     """
     waiting: dict[str, list[tuple[str, list[int]]]] = {}
+    needs: dict[str, list[_Alternative]] = {}
     found: set[str] = set()
     queue: list[str] = []
     for name, body in rules.items():
-        for alternative in _alternatives(body):
-            needed = set(_references(alternative, needed_only=True))
-            if not needed:
+        needs[name] = [_Alternative(each) for each in (body.items if isinstance(body, Choice) else (body,))]
+        for alternative in needs[name]:
+            if not alternative.needed:
                 queue.append(name)
                 continue
-            left = [len(needed)]
-            for used in needed:
+            left = [len(alternative.needed)]
+            for used in alternative.needed:
                 waiting.setdefault(used, []).append((name, left))
     while queue:
         name = queue.pop()
@@ -36,38 +37,43 @@ def productive(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
             left[0] -= 1
             if left[0] == 0:
                 queue.append(user)
-    return _reachable(rules, start, found) if start in found else {}
+    return _reachable(rules, needs, start, found) if start in found else {}
 
 
-def _reachable(rules: Mapping[str, Node], start: str, found: set[str]) -> dict[str, Node]:
+def _reachable(
+    rules: Mapping[str, Node], needs: Mapping[str, list[_Alternative]], start: str, found: set[str]
+) -> dict[str, Node]:
     kept = {start: rules[start]}
     for name in (pending := [start]):
-        body = rules[name]
-        if isinstance(body, Choice) and not found.issuperset(_references(body)):
-            options = tuple(item for item in body.items if found.issuperset(_references(item, needed_only=True)))
-            body = options[0] if len(options) == 1 else Choice(options)
-        kept[name] = body
-        for used in _references(body):
-            if used not in kept:
-                kept[used] = body
-                pending.append(used)
+        alternatives = needs[name]
+        if not all(found.issuperset(each.needed) for each in alternatives):
+            alternatives = [each for each in alternatives if found.issuperset(each.needed)]
+            options = tuple(each.node for each in alternatives)
+            kept[name] = options[0] if len(options) == 1 else Choice(options)
+        for each in alternatives:
+            for used in (*each.needed, *each.spared):
+                if used not in kept:
+                    kept[used] = rules[used]
+                    pending.append(used)
     return kept
 
 
-def _alternatives(body: Node) -> tuple[Node, ...]:
-    return body.items if isinstance(body, Choice) else (body,)
+class _Alternative:
+    """An alternative, the rules that it needs, and those in repeats that it can do without."""
 
+    __slots__ = ("needed", "node", "spared")
 
-def _references(body: Node, *, needed_only: bool = False) -> list[str]:
-    """The rules in a body; `needed_only` leaves out what it can do without."""
-    found: list[str] = []
-    stack = [body]
-    while stack:
-        node = stack.pop()
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.needed: dict[str, None] = {}
+        self.spared: dict[str, None] = {}
+        self._read(node, self.needed)
+
+    def _read(self, node: Node, found: dict[str, None]) -> None:
         if isinstance(node, Reference):
-            found.append(node.name)
+            found[node.name] = None
         elif isinstance(node, (Choice, Sequence)):
-            stack.extend(node.items)
-        elif isinstance(node, Repeat) and not (needed_only and node.minimum == 0):
-            stack.append(node.item)
-    return found
+            for item in node.items:
+                self._read(item, found)
+        elif isinstance(node, Repeat):
+            self._read(node.item, found if node.minimum else self.spared)
