@@ -1,0 +1,285 @@
+"""What a request for vLLM may say, what comes of the answer, and how the hook is found and loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import types
+from dataclasses import dataclass
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
+pytest.importorskip("tokenizers", reason="makes a tokenizer")
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import IncompleteResult, InvalidFormat, UnsupportedEngineVersion  # noqa: E402
+from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
+from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["é", True, None]}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer()
+
+
+@pytest.fixture(params=GENERATIONS)
+def any_vllm(request):
+    with vllm_of(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def new_vllm():
+    with vllm_of("0.31"):
+        yield
+
+
+class TestValidation:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"formatter": {"regex": "a("}}, "position 1"),
+            ({"formatter": {"json_schema": {"type": "strin"}}}, "type"),
+            ({"formatter": {"json_schema": {"properties": {"x": {"$ref": "#/nowhere"}}}}}, "/properties/x"),
+            ({"formatter": {"json_schema": {"type": "integer", "minimum": 3, "maximum": 1}}}, "no document"),
+            ({"formatter": {"kbnf": "start ::= other;"}}, "other"),
+            ({"formatter": {"choice": []}}, "choice"),
+            ({"formatter": {"choice": "abc"}}, "list"),
+            ({"formatter": {"format": {"type": "nothing"}}}, "type"),
+            ({"formatter": {"format": {"type": "json_schema", "schema": {}}}}, "json_schema"),
+            ({"formatter": {}}, "exactly one"),
+            ({"formatter": None}, "NoneType"),
+            ({"formatter": "regex"}, "JSON text"),
+            ({"formatter": "[" * 100_000}, "JSON text"),
+            ({"formatter": {"regex": "[a-z]{1000000}"}}, "Limits.repeat"),
+        ],
+    )
+    def test_a_fault_is_told_when_the_request_comes_in(self, new_vllm, arguments, message) -> None:
+        from formatter_vllm import FormatterLogitsProcessor
+
+        with pytest.raises(ValueError, match=re.escape(message)):
+            FormatterLogitsProcessor.validate_params(parameters_of(arguments))
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"min_tokens": 3}, "min_tokens"),
+            ({"structured_outputs": object()}, "structured_outputs"),
+            ({"guided_decoding": object()}, "guided_decoding"),
+        ],
+    )
+    def test_parameters_that_cannot_hold_together(self, new_vllm, parameters, message) -> None:
+        from formatter_vllm import FormatterLogitsProcessor
+
+        FormatterLogitsProcessor.validate_params(parameters_of(None, **parameters))
+        with pytest.raises(ValueError, match=message):
+            FormatterLogitsProcessor.validate_params(parameters_of({"formatter": {"regex": "a"}}, **parameters))
+
+    @pytest.mark.parametrize("arguments", [None, {}, {"other": 1}])
+    def test_requests_without_a_format_are_none_of_our_business(self, new_vllm, arguments) -> None:
+        from formatter_vllm import FormatterLogitsProcessor
+
+        FormatterLogitsProcessor.validate_params(parameters_of(arguments, min_tokens=2))
+
+    def test_special_tokens_are_checked_where_the_tokenizer_is_known(self, new_vllm, tokenizer) -> None:
+        from formatter_vllm import FormatterLogitsProcessor, create_extra_args
+
+        call, text = tokenizer.token_to_id("<|call|>"), tokenizer.token_to_id("a")
+        for token_id in (call, text):
+            arguments = create_extra_args(formats.token(token_id))
+            FormatterLogitsProcessor.validate_params(parameters_of(arguments))
+        engine = engine_of(tokenizer)
+        processor = engine.hook(engine.config, torch.device("cpu"), False)
+        processor.validate_params(parameters_of(create_extra_args(formats.token(call))))
+        with pytest.raises(ValueError, match="is text"):
+            processor.validate_params(parameters_of(create_extra_args(formats.token(text))))
+
+
+def card() -> FormatterBuilder:
+    b = FormatterBuilder()
+    return b.append("n=", b.integer(minimum=0, maximum=120, name="n"), "; ", b.regex("[ab]{1,6}", name="w"), ".")
+
+
+@dataclass
+class Point:
+    a: int
+    b: str
+
+
+class TestRequests:
+    @pytest.mark.parametrize("format", [formats.regex(NUMBER), SCHEMA, Point, card(), formats.choice(["a", "é"])])
+    def test_whatever_compile_takes_goes_there_and_back(self, format) -> None:
+        from formatter_vllm import create_extra_args, create_vllm_xargs
+        from formatter_vllm.requests import read_format
+
+        over_http = create_vllm_xargs(format)
+        assert all(isinstance(value, str) for value in over_http.values())
+        for arguments in (create_extra_args(format), json.loads(json.dumps(over_http))):
+            assert read_format(arguments).key() == formats.from_json(formats.as_format(format).to_json()).key()
+
+    def test_the_short_keys(self) -> None:
+        from formatter_vllm.requests import read_format
+
+        assert read_format({"formatter": {"regex": NUMBER}}).key() == formats.regex(NUMBER).key()
+        assert read_format({"formatter": {"choice": ["a", "b"]}}).key() == formats.choice(["a", "b"]).key()
+        text = json.dumps({"json_schema": SCHEMA})
+        assert read_format({"formatter": text}).key() == formats.json_schema(SCHEMA).key()
+        assert read_format({"formatter": {"kbnf": 'start ::= "a";'}}).key() == formats.kbnf('start ::= "a";').key()
+
+
+def output(text=None, ids=None, finish="stop", stop=None):
+    return types.SimpleNamespace(text=text, token_ids=ids, finish_reason=finish, stop_reason=stop)
+
+
+def choice(content, finish="stop", stop=None):
+    message = types.SimpleNamespace(content=content)
+    return types.SimpleNamespace(message=message, finish_reason=finish, stop_reason=stop)
+
+
+class TestResults:
+    @pytest.mark.parametrize("made", [output('{"a": 7, "b": "x"}'), choice('{"a": 7, "b": "x"}'), '{"a": 7, "b": "x"}'])
+    def test_typed_values(self, made) -> None:
+        from formatter_vllm import read_result
+
+        result = read_result(Point, made)
+        assert result.is_complete
+        assert result.value == Point(7, "x")
+
+    def test_captures(self) -> None:
+        from formatter_vllm import read_result
+
+        assert read_result(card(), output("n=17; abba.")).captures == {"n": (17,), "w": ("abba",)}
+
+    @pytest.mark.parametrize(
+        ("text", "finish", "stop", "ended"),
+        [
+            ("12", "length", None, "length"),
+            ("12", "stop", "9", "stop_string"),
+            ("12", "abort", None, "error"),
+            ("12", None, None, None),
+            ("1x", "stop", None, "end"),
+            ("", "stop", None, "end"),
+        ],
+    )
+    def test_a_cut_or_broken_answer_is_never_a_good_one(self, text, finish, stop, ended) -> None:
+        from formatter_vllm import read_result
+
+        result = read_result(formats.regex("[0-9]{1,5}"), output(text, finish=finish, stop=stop))
+        assert result.ended == ended
+        assert not result.is_complete
+        with pytest.raises(IncompleteResult):
+            _ = result.value
+
+    def test_a_text_that_nothing_may_follow_is_complete_however_it_ended(self) -> None:
+        from formatter_vllm import read_result
+
+        assert read_result(formats.regex("[0-9]{2}"), output("12", finish="length")).value == "12"
+
+    def test_a_chat_answer_that_was_cut_before_it_began(self) -> None:
+        from formatter_vllm import read_result
+
+        assert not read_result(formats.regex("a"), choice(None, finish="length")).is_complete
+
+    def test_by_token_ids(self, tokenizer) -> None:
+        from formatter_vllm import create_vocabulary, read_result
+
+        vocabulary = create_vocabulary(tokenizer, end_ids=ENDS)
+        call, ids = tokenizer.token_to_id("<|call|>"), tokenizer.encode("abab").ids
+        format = formats.sequence(formats.token(call), formats.regex(WORD))
+        assert read_result(format, output("abab", [call, *ids, 1]), vocabulary=vocabulary).is_complete
+        for broken in ([call, *ids], [*ids, 0], [call, *ids, 0, *ids]):
+            finish = "length" if broken[-1] not in ENDS else "stop"
+            assert not read_result(format, output("abab", broken, finish), vocabulary=vocabulary).is_complete
+
+    def test_by_token_ids_with_a_stop_id_of_the_request(self, tokenizer) -> None:
+        from formatter_vllm import create_vocabulary, read_result
+
+        vocabulary = create_vocabulary(tokenizer, end_ids=ENDS)
+        stop = tokenizer.token_to_id(";")
+        ids = [*tokenizer.encode("abab").ids, stop]
+        assert read_result(formats.regex(WORD), output("abab", ids, stop=stop), vocabulary=vocabulary).value == "abab"
+
+    def test_what_is_no_output(self) -> None:
+        from formatter_vllm import read_result
+
+        with pytest.raises(InvalidFormat, match="outputs"):
+            read_result(formats.regex("a"), types.SimpleNamespace(outputs=[]))
+
+
+class TestEntryPoint:
+    def test_it_masks_where_the_class_was_not_named(self, any_vllm, tokenizer) -> None:
+        from formatter_vllm.entry_point import EntryPointLogitsProcessor
+
+        engine = engine_of(tokenizer, named=False)
+        engine.hook = EntryPointLogitsProcessor
+        requests, patterns = mixed(engine)
+        engine.batch().run(requests)
+        for request, pattern in zip(requests, patterns, strict=True):
+            assert pattern is None or re.fullmatch(pattern, engine.text(request))
+
+    @pytest.mark.parametrize("named", ["formatter_vllm:FormatterLogitsProcessor", None])
+    def test_it_is_idle_where_the_class_was_named(self, new_vllm, tokenizer, named) -> None:
+        from formatter_vllm.entry_point import EntryPointLogitsProcessor
+
+        engine = engine_of(tokenizer)
+        if named is not None:
+            engine.config.model_config.logits_processors = [named]
+        processor = EntryPointLogitsProcessor(engine.config, torch.device("cpu"), False)
+        parameters = parameters_of({"formatter": {"regex": "a"}}, end_ids=ENDS)
+        processor.update_state(BatchUpdate(1, [], [(0, parameters, [5], [])], []))
+        assert not processor.add_request(0, parameters)
+        logits = torch.zeros(1, engine.width)
+        assert torch.equal(processor.apply(logits.clone()), logits)
+        with pytest.raises(ValueError, match="regex"):
+            processor.validate_params(parameters_of({"formatter": {"regex": 1}}))
+
+    @pytest.mark.parametrize("fault", ["no interface", "another method"])
+    def test_it_never_keeps_vllm_from_starting(self, new_vllm, fault) -> None:
+        names = ("vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor")
+        for name in names:
+            if fault == "no interface":
+                del sys.modules[name].LogitsProcessor
+            else:
+                interface = type("LogitsProcessor", (sys.modules[name].LogitsProcessor,), {"new": abstract()})
+                sys.modules[name].LogitsProcessor = interface
+        from formatter_vllm.entry_point import EntryPointLogitsProcessor
+
+        processor = EntryPointLogitsProcessor(object(), object())
+        processor.update_state(None)
+        assert not processor.add_request(0, parameters_of())
+        assert processor.apply("logits") == "logits"
+        EntryPointLogitsProcessor.validate_params(parameters_of())
+        with pytest.raises(ValueError, match="cannot keep a format"):
+            EntryPointLogitsProcessor.validate_params(parameters_of({"formatter": {"regex": "a"}}))
+
+
+def abstract():
+    def new(self) -> None: ...
+
+    new.__isabstractmethod__ = True
+    return new
+
+
+class TestImports:
+    def test_a_vllm_without_an_interface_is_too_old(self, new_vllm) -> None:
+        del sys.modules["vllm.v1.sample.logits_processor"], sys.modules["vllm.v1.worker.gpu.sample.logits_processor"]
+        with pytest.raises(UnsupportedEngineVersion, match=r"0\.10\.1"):
+            import formatter_vllm.logits_processor  # noqa: F401
+
+    def test_clients_need_neither_vllm_nor_torch(self) -> None:
+        code = (
+            "import sys, formatter_vllm; formatter_vllm.create_vllm_xargs({'type': 'null'}); "
+            "assert formatter_vllm.read_result({'type': 'null'}, 'null').value is None; "
+            "sys.exit(bool({'vllm', 'torch'} & set(sys.modules)))"
+        )
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
