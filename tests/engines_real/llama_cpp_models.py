@@ -12,8 +12,8 @@ import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
-#: Longer than the 32 bytes that llama-cpp-python reserves for a piece.
-LONG_TOKEN = "internationalization_of_everything_everywhere"
+#: Longer than the 32 bytes that llama-cpp-python reserves for a piece, and than what the adapter tries first.
+LONG_TOKEN = "internationalization_of_everything_everywhere" * 3
 
 _WORDS = re.findall(
     r"\w+",
