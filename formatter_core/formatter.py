@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_args
 
@@ -121,23 +120,16 @@ class Formatter:
             for formatter, row in zip(formatters, rows, strict=True):
                 formatter.fill_bitmask(row)
             return
-        words = formatters[0].compiled.vocabulary.words
-        with ExitStack() as held:
+        held: list[Formatter] = []
+        try:
             for formatter in formatters:
-                held.enter_context(formatter._held())
-            alive = [
-                (one, row) for one, row in zip(formatters, rows, strict=True) if not one._ends and row.size >= words
-            ]
-            if alive:
-                states = [formatter._state for formatter, _ in alive]
-                formatters[0].compiled.engine_grammar.fill_batch(states, [row[:words] for _, row in alive])
-            together = {id(formatter) for formatter, _ in alive}
-            for formatter, row in zip(formatters, rows, strict=True):
-                if id(formatter) in together:
-                    row[words:] = 0
-                    formatter._add_ends(row[:words])
-                else:
-                    formatter._fill(row)
+                if not formatter._busy.acquire(False):
+                    raise ConcurrentUse(_ONE_THREAD)
+                held.append(formatter)
+            _fill_all(formatters, rows)
+        finally:
+            for formatter in held:
+                formatter._busy.release()
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
@@ -312,16 +304,6 @@ class Formatter:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """As `_exclusive` does it, for a block."""
-        if not self._busy.acquire(False):
-            raise ConcurrentUse(_ONE_THREAD)
-        try:
-            yield
-        finally:
-            self._busy.release()
-
     def _new_row(self) -> NDArray[np.int32]:
         return np.zeros(self.compiled.vocabulary.words, dtype=np.int32)
 
@@ -475,3 +457,20 @@ class Formatter:
         if self._state.can_stop():
             return f"the format could end here, but also go on, and no end id was accepted (ended: {ended})"
         return f"the text is cut; expected {self._expected()}"
+
+
+def _fill_all(formatters: Sequence[Formatter], rows: Sequence[NDArray[np.int32]]) -> None:
+    """Fill the rows of formatters that share a vocabulary and an engine, and that the caller holds."""
+    words = formatters[0].compiled.vocabulary.words
+    alive: list[tuple[Formatter, NDArray[np.int32]]] = []
+    for formatter, row in zip(formatters, rows, strict=True):
+        if formatter._ends or row.size < words:
+            formatter._fill(row)
+        else:
+            row[words:] = 0
+            alive.append((formatter, row[:words]))
+    if alive:
+        states = [formatter._state for formatter, _ in alive]
+        formatters[0].compiled.engine_grammar.fill_batch(states, [text for _, text in alive])
+    for formatter, text in alive:
+        formatter._add_ends(text)
