@@ -75,9 +75,7 @@ def make_module(version: str) -> types.ModuleType:
     if release >= (0, 3, 7):
         module.llama_model_get_vocab = lambda model: "vocabulary"
         module.llama_vocab_get_attr = checked(attribute_of)
-        module.llama_vocab_is_eog = checked(
-            lambda token: is_end(token)
-        )  # looked up late: a test replaces it
+        module.llama_vocab_is_eog = checked(lambda token: is_end(token))  # looked up late: a test replaces it
     if (0, 2, 78) <= release < (0, 3, 7):
         module.llama_token_get_attr = checked(attribute_of)
     if release < (0, 2, 78):

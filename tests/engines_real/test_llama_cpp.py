@@ -15,6 +15,10 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not ins
 pytest.importorskip("gguf", reason="the models are written with the gguf package")
 pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained with the tokenizers package")
 
+from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     NotCalled,
     create_logits_processor,
@@ -22,10 +26,6 @@ from formatter_llama_cpp import (  # noqa: E402
     create_vocabulary,
     mask_logits,
 )
-from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
-
-from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
 from tests.engines_real.llama_cpp_models import LONG_TOKEN, write_bpe, write_spm  # noqa: E402
 
 SCHEMA = {
