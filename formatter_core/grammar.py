@@ -194,6 +194,7 @@ ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 ANY_TEXT = Repeat(ANY_CHAR)
 
 _REGULAR_ONLY = (Intersection, Complement, Shortest)
+_LEAVES = (Bytes, Chars, Substring)
 _NOT_REGULAR = (Terminal, Reference, Capture, Token)
 
 
@@ -361,6 +362,9 @@ class _Inspection:
             node = stack[-1]
             below = children(node)
             waiting = [child for child in below if id(child) not in known]
+            if waiting:
+                known.update([(id(child), (1, 1)) for child in waiting if isinstance(child, _LEAVES)])
+                waiting = [child for child in waiting if id(child) not in known]
             if waiting:
                 stack += waiting
                 continue

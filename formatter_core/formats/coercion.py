@@ -9,7 +9,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Format
-from formatter_core.formats.json_schema import json_schema
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.python_type import python_type
 
 __all__ = ["as_format"]
@@ -21,6 +21,8 @@ def as_format(value: Any) -> Format:
     Raises:
         InvalidFormat: it is none of these; the message names what would be.
     """
+    if isinstance(value, JsonSchemaFormat):  # a protocol is slow to ask for, and this is the common case
+        return value
     if isinstance(value, (dict, bool)):
         return json_schema(value)
     if isinstance(value, str):

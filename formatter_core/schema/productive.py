@@ -2,78 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TypeAlias
 
-from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence
+from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, Terminal
 
 __all__ = ["productive"]
 
 
-def productive(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
+def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     """The rules that the start needs, without alternatives that derive nothing; empty where the start derives nothing.
 
     Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered. Linear in their
     size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
     """
-    waiting: dict[str, list[tuple[str, list[int]]]] = {}
     needs: dict[str, list[_Alternative]] = {}
     found: set[str] = set()
-    queue: list[str] = []
-    for name, body in rules.items():
-        needs[name] = [_Alternative(each) for each in (body.items if isinstance(body, Choice) else (body,))]
-        for alternative in needs[name]:
-            if not alternative.needed:
-                queue.append(name)
-                continue
-            left = [len(alternative.needed)]
-            for used in alternative.needed:
+    waiting: dict[str, list[tuple[str, list[int]]]] = {}
+    # Backwards, most rules come after what they need.
+    for name in reversed(rules):
+        body = rules[name]
+        needs[name] = list(map(_alternative, body.items if isinstance(body, Choice) else (body,)))
+        if any(found.issuperset(needed) for _, needed, _ in needs[name]):
+            _add(name, found, waiting)
+            continue
+        for _, needed, _ in needs[name]:
+            missing = set(needed) - found
+            left = [len(missing)]
+            for used in missing:
                 waiting.setdefault(used, []).append((name, left))
+    return _reachable(rules, needs, start, found) if start in found else {}
+
+
+def _add(name: str, found: set[str], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
+    queue = [name]
     while queue:
         name = queue.pop()
         if name in found:
             continue
         found.add(name)
-        for user, left in waiting.get(name, ()):
+        for user, left in waiting.pop(name, ()):
             left[0] -= 1
             if left[0] == 0:
                 queue.append(user)
-    return _reachable(rules, needs, start, found) if start in found else {}
 
 
 def _reachable(
-    rules: Mapping[str, Node], needs: Mapping[str, list[_Alternative]], start: str, found: set[str]
+    rules: dict[str, Node], needs: dict[str, list[_Alternative]], start: str, found: set[str]
 ) -> dict[str, Node]:
     kept = {start: rules[start]}
     for name in (pending := [start]):
         alternatives = needs[name]
-        if not all(found.issuperset(each.needed) for each in alternatives):
-            alternatives = [each for each in alternatives if found.issuperset(each.needed)]
-            options = tuple(each.node for each in alternatives)
+        if len(found) < len(rules) and not all(found.issuperset(needed) for _, needed, _ in alternatives):
+            alternatives = [each for each in alternatives if found.issuperset(each[1])]
+            options = tuple(node for node, _, _ in alternatives)
             kept[name] = options[0] if len(options) == 1 else Choice(options)
-        for each in alternatives:
-            for used in (*each.needed, *each.spared):
+        for _, needed, spared in alternatives:
+            for used in needed + spared if spared else needed:
                 if used not in kept:
                     kept[used] = rules[used]
                     pending.append(used)
     return kept
 
 
-class _Alternative:
-    """An alternative, the rules that it needs, and those in repeats that it can do without."""
+#: A node, the rules that it needs, and those in repeats that it can do without.
+_Alternative: TypeAlias = tuple[Node, list[str], list[str]]
 
-    __slots__ = ("needed", "node", "spared")
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.needed: dict[str, None] = {}
-        self.spared: dict[str, None] = {}
-        self._read(node, self.needed)
+def _alternative(node: Node) -> _Alternative:
+    needed: list[str] = []
+    spared: list[str] = []
+    _read(node, needed, spared)
+    return node, needed, spared
 
-    def _read(self, node: Node, found: dict[str, None]) -> None:
-        if isinstance(node, Reference):
-            found[node.name] = None
-        elif isinstance(node, (Choice, Sequence)):
-            for item in node.items:
-                self._read(item, found)
-        elif isinstance(node, Repeat):
-            self._read(node.item, found if node.minimum else self.spared)
+
+def _read(node: Node, found: list[str], spared: list[str]) -> None:
+    if isinstance(node, Terminal):
+        return
+    if isinstance(node, Reference):
+        found.append(node.name)
+    elif isinstance(node, (Choice, Sequence)):
+        for item in node.items:
+            _read(item, found, spared)
+    elif isinstance(node, Repeat):
+        _read(node.item, found if node.minimum else spared, spared)

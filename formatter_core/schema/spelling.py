@@ -75,16 +75,20 @@ def spell_chars(ranges: Ranges) -> Node:
     return _choice(options)
 
 
-@lru_cache(maxsize=4096)
 def spell_char(char: str) -> Node:
-    """Every spelling of one character."""
-    code = ord(char)
-    if not 0x20 <= code < 0x7F:
-        return spell_chars(((code, code),))
+    """Every spelling of one character; the same object for the same character."""
+    return _PLAIN.get(char) or spell_chars(((ord(char), ord(char)),))
+
+
+def _spell_plain(code: int) -> Node:
+    char = chr(code)
     options = [char] if char not in '"\\' else []
     options += ["\\" + _SHORT[code]] if code in _SHORT else []
     options += sorted({f"\\u{code:04x}", f"\\u{code:04X}"})
     return Choice(tuple(Bytes(option.encode()) for option in options))
+
+
+_PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}
 
 
 def quoted(text: str) -> list[Node]:
