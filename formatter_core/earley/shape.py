@@ -142,4 +142,3 @@ def shape_of(grammar: Grammar, tables: Tables) -> Shape:
     if shape is None:
         shape = _KNOWN[tables] = Shape(grammar.rules, tables)
     return shape
-

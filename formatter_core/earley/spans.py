@@ -98,9 +98,7 @@ class Spans:
             known = self._starts[key] = self._reach(node, end, forward=False)
         return known
 
-    def cuts(
-        self, node: Sequence, start: int, end: int, not_whole: frozenset[int] = _NOBODY
-    ) -> list[set[int]]:
+    def cuts(self, node: Sequence, start: int, end: int, not_whole: frozenset[int] = _NOBODY) -> list[set[int]]:
         """The positions that may lie before, between and after the items when the sequence matches start–end.
 
         Every one lies on some way through all of the items. Items whose index is in `not_whole` may not match
@@ -223,9 +221,7 @@ class Spans:
 
     # --- from both sides ---------------------------------------------------------------------------------------
 
-    def _find_cuts(
-        self, items: tuple[Node, ...], start: int, end: int, not_whole: frozenset[int]
-    ) -> list[set[int]]:
+    def _find_cuts(self, items: tuple[Node, ...], start: int, end: int, not_whole: frozenset[int]) -> list[set[int]]:
         if not items:
             return [{start}] if start == end else []
         left, right = 0, len(items)

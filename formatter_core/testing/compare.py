@@ -141,9 +141,7 @@ def compare_case(
         if (right is None) != (left is None):
             words = {True: "a grammar without any text", False: "a grammar with texts"}
             report.differences.append(
-                Difference(
-                    case.seed, "the grammar", words[right is None], words[left is None], (), case.grammar
-                )
+                Difference(case.seed, "the grammar", words[right is None], words[left is None], (), case.grammar)
             )
         elif right is not None and left is not None:
             for _ in range(walks):
