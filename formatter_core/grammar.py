@@ -278,7 +278,7 @@ class Grammar:
             raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
         inspection = _Inspection(self.rules, limits)
         for name, body in self.rules.items():
-            inspection.rule(name, body)
+            inspection.look_at(name, body, limits.depth)
         return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures)
 
     def renamed(self, prefix: str) -> Grammar:
@@ -315,77 +315,78 @@ class _Inspection:
         self._regular: dict[int, tuple[int, int]] = {}
         self._terminals: dict[int, int] = {}
 
-    def rule(self, name: str, body: Node) -> None:
-        """Check a rule."""
-        limits = self._limits
-        stack: list[tuple[Node, int]] = [(body, 1)]
-        while stack:
-            node, depth = stack.pop()
-            if isinstance(node, Terminal):
-                height = self._terminals.get(id(node))
-                if height is None:
-                    # One terminal is one automaton, wherever it stands.
-                    size, height = self._measure(name, node.item)
-                    self._terminals[id(node)] = height
-                    self.nodes += 1 + size
-                depth += height
-            else:
-                self.nodes += 1
-                self._check_node(name, node)
-                stack.extend([(child, depth + 1) for child in children(node)])
-            if self.nodes > limits.nodes:
-                raise LimitExceeded("nodes", limits.nodes, "the grammar")
-            if depth > limits.depth:
-                raise LimitExceeded("depth", limits.depth, f"the rule {name!r}")
-
-    def _check_node(self, rule: str, node: Node) -> None:
-        if isinstance(node, Reference):
+    def look_at(self, rule: str, node: Node, room: int) -> None:
+        """Check a node outside of terminals, with what is below it: `room` levels at most, itself included."""
+        if room <= 0:
+            raise self._too_deep(rule)
+        if isinstance(node, Terminal):
+            self._terminal(rule, node, room)
+            return
+        self._count(1)
+        if isinstance(node, (Sequence, Choice)):
+            for item in node.items:
+                self.look_at(rule, item, room - 1)
+        elif isinstance(node, Reference):
             if node.name not in self._rules:
                 raise InvalidGrammar(f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it")
         elif isinstance(node, Repeat):
             self._check_repeat(rule, node)
+            self.look_at(rule, node.item, room - 1)
+        elif isinstance(node, Capture):
+            self.captures = True
+            self.look_at(rule, node.item, room - 1)
         elif isinstance(node, Token):
             if node.token_id < 0:
                 raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
             self.tokens[node.token_id] = None
-        elif isinstance(node, Capture):
-            self.captures = True
         elif isinstance(node, _REGULAR_ONLY):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
 
-    def _measure(self, rule: str, regular: Node) -> tuple[int, int]:
+    def _terminal(self, rule: str, node: Terminal, room: int) -> None:
+        height = self._terminals.get(id(node))
+        if height is None:
+            # One terminal is one automaton, wherever it stands.
+            size, height = self._measure(rule, node.item, room - 1)
+            self._terminals[id(node)] = height
+            self._count(1 + size)
+        if height >= room:
+            raise self._too_deep(rule)
+
+    def _measure(self, rule: str, node: Node, room: int) -> tuple[int, int]:
         """The size and the height of a node in a terminal, which are those of a tree even where nodes are shared."""
+        if room <= 0:
+            raise self._too_deep(rule)
         known = self._regular
-        stack = [regular]
-        while stack:
-            node = stack[-1]
-            below = children(node)
-            waiting = [child for child in below if id(child) not in known]
-            if waiting:
-                known.update([(id(child), (1, 1)) for child in waiting if isinstance(child, _LEAVES)])
-                waiting = [child for child in waiting if id(child) not in known]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            size = height = 1
-            for child in below:
-                child_size, child_height = known[id(child)]
-                size += child_size
-                if child_height >= height:
-                    height = child_height + 1
+        size = height = 1
+        if isinstance(node, (Sequence, Choice, Intersection)):
+            for child in node.items:
+                if isinstance(child, _LEAVES):
+                    size, height = size + 1, max(height, 2)
+                    continue
+                below = known.get(id(child)) or self._measure(rule, child, room - 1)
+                size, height = size + below[0], max(height, below[1] + 1)
+        elif isinstance(node, (Repeat, Complement, Shortest)):
             if isinstance(node, Repeat):
                 self._check_repeat(rule, node)
-            elif isinstance(node, _NOT_REGULAR):
-                kind = type(node).__name__
-                raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
-            if size > self._limits.nodes:
-                raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
-            if height > self._limits.depth:
-                raise LimitExceeded("depth", self._limits.depth, f"the rule {rule!r}")
-            known[id(node)] = size, height
-        return known[id(regular)]
+            below = known.get(id(node.item)) or self._measure(rule, node.item, room - 1)
+            size, height = 1 + below[0], 1 + below[1]
+        elif isinstance(node, _NOT_REGULAR):
+            kind = type(node).__name__
+            raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
+        if height > room:
+            raise self._too_deep(rule)
+        # Of shared nodes a tree can be astronomically large: it is not counted on.
+        measured = known[id(node)] = min(size, self._limits.nodes + 1), height
+        return measured
+
+    def _count(self, nodes: int) -> None:
+        self.nodes += nodes
+        if self.nodes > self._limits.nodes:
+            raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
+
+    def _too_deep(self, rule: str) -> LimitExceeded:
+        return LimitExceeded("depth", self._limits.depth, f"the rule {rule!r}")
 
     def _check_repeat(self, rule: str, node: Repeat) -> None:
         minimum, maximum = node.minimum, node.maximum

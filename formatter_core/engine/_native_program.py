@@ -49,7 +49,7 @@ _TOKEN = 14
 _NO_TOKEN = 2**32 - 1
 
 _LISTS: dict[type, int] = {Sequence: _SEQUENCE, Choice: _CHOICE, Intersection: _INTERSECTION}
-_WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST, Terminal: _TERMINAL_END}
+_WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST}
 
 
 def encode(grammar: Grammar, vocabulary: Vocabulary) -> bytes:
@@ -78,47 +78,42 @@ class _Writer:
         self.out.append(value)
 
     def program(self, body: Node) -> None:
-        """Write a rule's body: what holds others stands on the stack twice, to be opened and to be closed."""
-        stack: list[tuple[Node, bool]] = [(body, False)]
-        in_terminal = False
-        while stack:
-            node, opened = stack.pop()
-            if opened:
-                self._close(node)
-                in_terminal = in_terminal and not isinstance(node, Terminal)
-            elif id(node) in self._made:
-                self.out.append(_AGAIN)
-                self.number(self._made[id(node)])
-                continue
-            elif isinstance(node, (Sequence, Choice, Intersection)):
-                stack.append((node, True))
-                stack += [(item, False) for item in reversed(node.items)]
-                continue
-            elif isinstance(node, (Repeat, Complement, Shortest, Terminal)):
-                if isinstance(node, Terminal):
-                    self.out.append(_TERMINAL_BEGIN)
-                    in_terminal = True
-                stack += ((node, True), (node.item, False))
-                continue
-            elif isinstance(node, Capture):
-                stack.append((node.item, False))
-                continue
-            else:
-                self._leaf(node)
-            if in_terminal or isinstance(node, Terminal):
-                self._made[id(node)] = len(self._made)
+        """Write a rule's body. `Grammar.check` has bounded its depth."""
+        self._write(body, in_terminal=False)
         self.out.append(_RULE_END)
 
-    def _close(self, node: Node) -> None:
+    def _write(self, node: Node, in_terminal: bool) -> None:
+        made = self._made
+        again = made.get(id(node))
+        if again is not None:
+            self.out.append(_AGAIN)
+            self.number(again)
+            return
         if isinstance(node, (Sequence, Choice, Intersection)):
+            for item in node.items:
+                self._write(item, in_terminal)
             self.out.append(_LISTS[type(node)])
             self.number(len(node.items))
+        elif isinstance(node, Capture):
+            self._write(node.item, in_terminal)
+            return
         elif isinstance(node, Repeat):
+            self._write(node.item, in_terminal)
             self.out.append(_REPEAT)
             self.number(node.minimum)
             self.number(0 if node.maximum is None else node.maximum + 1)
-        else:
+        elif isinstance(node, Terminal):
+            self.out.append(_TERMINAL_BEGIN)
+            self._write(node.item, in_terminal=True)
+            self.out.append(_TERMINAL_END)
+            made[id(node)] = len(made)
+        elif isinstance(node, (Complement, Shortest)):
+            self._write(node.item, in_terminal)
             self.out.append(_WRAPPERS[type(node)])
+        else:
+            self._leaf(node)
+        if in_terminal:
+            made[id(node)] = len(made)
 
     def _leaf(self, node: Node) -> None:
         if isinstance(node, Bytes):
