@@ -123,6 +123,8 @@ fn unpack(entry: u64) -> Step {
 }
 
 const FIRST_CHUNK_BITS: u32 = 8;
+/// The class of a state is worked out from those of so many others at most.
+const MOST_COMPARED: u32 = 4;
 type Chunk = OnceLock<Box<[OnceLock<Row>]>>;
 
 /// Automata for one vocabulary, and what their states mean for its tokens.
@@ -201,10 +203,15 @@ impl Lexicon {
 
     /// What `state` means for the tokens of the vocabulary.
     pub fn class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        self.class_by(state, MOST_COMPARED, meter)
+    }
+
+    /// The class of `state`, by comparison with those of at most so many other states, one by the other.
+    fn class_by(&self, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
         if let Some(class) = self.classes().get(&state) {
             return Ok(class.clone());
         }
-        let class = self.make_class(state, meter)?;
+        let class = self.make_class(state, compared, meter)?;
         if Arc::strong_count(&class) == 1 {
             self.count_class_bytes(class.bytes());
         }
@@ -217,11 +224,15 @@ impl Lexicon {
         Ok(class)
     }
 
-    fn make_class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+    fn make_class(&self, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        // Two states may each be like the other.
+        let Some(compared) = compared.checked_sub(1) else {
+            return Ok(Arc::new(Class::new(self, state, meter)?));
+        };
         // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
         if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
             if self.row(main, meter)?.main_target() == Some(main) {
-                let like = self.class(main, meter)?;
+                let like = self.class_by(main, compared, meter)?;
                 let like = Like::State(&like, self.row(main, meter)?);
                 let class = if self.uncertain(state) {
                     Class::like_with_slack(self, state, like, main, meter)?
@@ -233,7 +244,7 @@ impl Lexicon {
         }
         let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
         if uncounted != state {
-            let like = self.class(uncounted, meter)?;
+            let like = self.class_by(uncounted, compared, meter)?;
             // Where emptiness is plain from the form, no count can decide about it.
             let slack = if self.uncertain(uncounted) {
                 like.slack(self, uncounted, meter)?
