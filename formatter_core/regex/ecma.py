@@ -58,6 +58,10 @@ def _space() -> Ranges:
 
 
 class _EcmaReader(Scanner):
+    def __init__(self, pattern: str, limits: Limits) -> None:
+        super().__init__(pattern, limits)
+        self._classes: dict[tuple[str, int], tuple[int, Tree]] = {}
+
     def read(self) -> Tree:
         while self.at < len(self.pattern):
             if self.flags & _IGNORE_CASE or not self.read_run(_PLAIN_RUN):
@@ -228,6 +232,12 @@ class _EcmaReader(Scanner):
 
     def _read_class(self) -> None:
         start = self.at
+        # The same class often comes again. No class ends before the first bracket.
+        again = self._classes.get((self.pattern[start : self.pattern.find("]", start + 1) + 1], self.flags))
+        if again is not None:
+            self.at += again[0]
+            self.add(again[1])
+            return
         self.at += 1
         negated = self.take("^")
         members = classes.Members()
@@ -236,7 +246,9 @@ class _EcmaReader(Scanner):
                 raise self.error("a class is not closed; write `\\[` to mean the character", start)
             self.collect(members, self._read_member())
         ranges = self._folded(members.union())
-        self.add(char(classes.negation(ranges) if negated else ranges))
+        node = char(classes.negation(ranges) if negated else ranges)
+        self._classes[self.pattern[start : self.at], self.flags] = self.at - start, node
+        self.add(node)
 
     def _read_member(self) -> Ranges:
         """A character, a range or an escaped class inside brackets."""

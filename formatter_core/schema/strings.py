@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from formatter_core.automaton import Automaton
-from formatter_core.grammar import ANY_CHAR, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
+from formatter_core.grammar import (
+    ANY_CHAR,
+    Bytes,
+    Chars,
+    Choice,
+    Complement,
+    Intersection,
+    Node,
+    Repeat,
+    Sequence,
+    literal,
+)
 from formatter_core.limits import Limits
 from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, quoted, spell, spell_char, words
@@ -119,6 +130,8 @@ def is_empty(strings: StringSet) -> bool:
         return not strings.values
     if not strings.passed and not (strings.failed and strings.maximum is not None):
         return False
+    if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
+        return False
     items = [test.node() for test in strings.passed] + [Complement(test.node()) for test in strings.failed]
     if strings.minimum or strings.maximum is not None or not strings.passed:
         items.append(Repeat(ANY_CHAR, strings.minimum, strings.maximum))
@@ -128,6 +141,23 @@ def is_empty(strings: StringSet) -> bool:
         return Automaton(items[0] if len(items) == 1 else Intersection(tuple(items)), _DECIDING).is_empty()
     except LimitExceeded:
         return False
+
+
+def _has_text(test: Test) -> bool:
+    """Whether it is plain that some text passes a test: every format has one, and what is written without negation."""
+    return test.kind == "format" or _is_plain(test.node())
+
+
+def _is_plain(node: Node) -> bool:
+    if isinstance(node, Chars):
+        return bool(node.ranges)
+    if isinstance(node, Sequence):
+        return all(map(_is_plain, node.items))
+    if isinstance(node, Choice):
+        return any(map(_is_plain, node.items))
+    if isinstance(node, Repeat):
+        return node.minimum == 0 or _is_plain(node.item)
+    return isinstance(node, Bytes)
 
 
 def string_node(strings: StringSet) -> Node:
