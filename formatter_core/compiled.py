@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.errors import InvalidVocabulary
+from formatter_core.explanation import describe
 from formatter_core.format import Format, Lowered
 from formatter_core.grammar import Census
 from formatter_core.limits import Limits
@@ -116,9 +117,3 @@ class CompiledFormat:
             if not recognizer.push(byte):
                 return f"the text leaves the format at byte {place}; expected {describe(recognizer.expected())}"
         return f"the text ends too early; expected {describe(recognizer.expected())}"
-
-
-def describe(expected: list[str]) -> str:
-    """A list of what may come next as words, cut where it is long."""
-    shown = expected[:8]
-    return " or ".join(shown) + (f" (and {len(expected) - 8} more)" if len(expected) > 8 else "")

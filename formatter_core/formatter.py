@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.compiled import describe
 from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, LimitExceeded, TokenRejected
 from formatter_core.events import EventStream
+from formatter_core.explanation import expected_after, explain_token, recognizer_after
 from formatter_core.format import Match
-from formatter_core.parse import Recognizer, parse
+from formatter_core.parse import parse
 from formatter_core.result import Ended, Event, Result
 
 if TYPE_CHECKING:
@@ -405,22 +405,8 @@ class Formatter:
             self._events = EventStream(self.compiled.lowered, self.compiled.limits)
         return self._events
 
-    def _recognizer(self) -> Recognizer:
-        recognizer = Recognizer(self.compiled.lowered.grammar, self.compiled.limits)
-        for part in self._parts():
-            if isinstance(part, int):
-                recognizer.push_token(part)
-            else:
-                for byte in part:
-                    recognizer.push(byte)
-        return recognizer
-
     def _expected(self) -> str:
-        """What may come next, in words. It only adds to what is said, so it never fails."""
-        try:
-            return describe(self._recognizer().expected())
-        except LimitExceeded as error:
-            return f"what takes too long to say ({error})"
+        return expected_after(self.compiled.lowered.grammar, self._parts(), self.compiled.limits)
 
     def _explain(self, token_id: int) -> str:
         so_far = f"after {self.text[-40:]!r}"
@@ -431,27 +417,16 @@ class Formatter:
             if self._state.can_stop():
                 return f"allowed: {so_far} the format may end"
             return f"not allowed: {so_far} the format may not end; expected {self._expected()}"
-        if not 0 <= token_id < len(self.compiled.vocabulary):
-            return f"not allowed: the vocabulary has no token {token_id}, only 0 to {len(self.compiled.vocabulary) - 1}"
+        vocabulary = self.compiled.vocabulary
+        if not 0 <= token_id < len(vocabulary):
+            return f"not allowed: the vocabulary has no token {token_id}, only 0 to {len(vocabulary) - 1}"
         try:
-            return self._explain_text(token_id, so_far)
+            recognizer = recognizer_after(self.compiled.lowered.grammar, self._parts(), self.compiled.limits)
+            return explain_token(recognizer, token_id, vocabulary.text_token(token_id), so_far)
         except LimitExceeded as error:  # the engine knows, where the parser that would say why runs out of steps
             verdict = "allowed" if self._try(token_id) else "not allowed"
             self._rollback(verdict == "allowed")
             return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"
-
-    def _explain_text(self, token_id: int, so_far: str) -> str:
-        recognizer = self._recognizer()
-        expected = describe(recognizer.expected()) or "the end"
-        if token_id in recognizer.next_tokens():
-            return f"allowed: {so_far} the format asks for this token by its id"
-        text = self.compiled.vocabulary.text_token(token_id)
-        if not text:
-            return f"not allowed: the token has no text (a special token, or a hole); {so_far} expected {expected}"
-        for place, byte in enumerate(text):
-            if not recognizer.push(byte):
-                return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {place}"
-        return f"allowed: {so_far} expected {expected}, and {text!r} continues it"
 
     def _what_is_missing(self, ended: Ended | None) -> str:
         if self._state.can_stop():
