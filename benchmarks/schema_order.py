@@ -46,28 +46,32 @@ class _Writer:
         return found and self._then(found, "]")
 
     def _object(self, state: Any, entries: dict[str, Any]) -> tuple[Any, str] | None:
-        """In a fixed order the key that goes first leaves most of the others possible."""
         found = self._after(state, "{")
-        rest = list(entries)
-        while found and rest:
-            comma = ", " if len(rest) < len(entries) else ""
-            possible = [key for key in rest if self._after(found[0], comma + _key(key))]
-            best: tuple[int, str, tuple[Any, str]] | None = None
-            for key in possible:
-                started = self._after(found[0], comma + _key(key))
-                written = started and self.value(started[0], entries[key])
-                if not started or not written:
-                    continue
-                left = sum(key != other and bool(self._after(written[0], ", " + _key(other))) for other in possible)
-                if best is None or left > best[0]:
-                    best = left, key, (written[0], found[1] + started[1] + written[1])
-                if left == len(possible) - 1:
-                    break
-            if best is None:
-                return None
-            found = best[2]
-            rest.remove(best[1])
-        return found and self._then(found, "}")
+        return found and self._entries(found, list(entries), entries)
+
+    def _entries(self, found: tuple[Any, str], rest: list[str], entries: dict[str, Any]) -> tuple[Any, str] | None:
+        """In a fixed order the key that goes first leaves most of the others possible: such keys are tried first."""
+        if not rest:
+            return self._then(found, "}")
+        comma = ", " if len(rest) < len(entries) else ""
+        possible = [key for key in rest if self._after(found[0], comma + _key(key))]
+        later: list[tuple[int, str, tuple[Any, str]]] = []
+        for key in possible:
+            started = self._after(found[0], comma + _key(key))
+            written = started and self.value(started[0], entries[key])
+            if not started or not written:
+                continue
+            left = sum(key != other and bool(self._after(written[0], ", " + _key(other))) for other in possible)
+            later.append((left, key, (written[0], found[1] + started[1] + written[1])))
+            if left == len(possible) - 1:
+                ended = self._entries(later.pop()[2], [other for other in rest if other != key], entries)
+                if ended:
+                    return ended
+        for _, key, after in sorted(later, key=lambda each: -each[0]):
+            ended = self._entries(after, [other for other in rest if other != key], entries)
+            if ended:
+                return ended
+        return None
 
     def _then(self, found: tuple[Any, str], text: str) -> tuple[Any, str] | None:
         after = self._after(found[0], text)
