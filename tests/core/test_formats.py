@@ -107,6 +107,21 @@ class TestBuilder:
         )
         assert compiler.compile(b).parse("list: [1, 2]\ntrue").value == {"xs": [1, 2], "ok": True}
 
+    def test_holes_inside_json(self, compiler: Compiler) -> None:
+        b = FormatterBuilder()
+        name = b.regex(r'[^"\\\p{Cc}]*', name="name")
+        b.append(f'{{"name": "{name}", "again": "{name}", "tags": ', b.json(list[str], name="tags"), "}")
+        result = compiler.compile(b).parse('{"name": "Ann", "again": "é, \'x\'", "tags": ["a", "\\u00e9"]}')
+        assert result.captures == {"name": ("Ann", "é, 'x'"), "tags": (["a", "é"],)}
+
+    def test_holes_inside_repeats_inside_json(self, compiler: Compiler) -> None:
+        grammar = formats.kbnf(
+            'start ::= "[" (pair ("," pair)*)? "]"; pair ::= "{" key:text ":" value:(text | number | start) "}";'
+            'text ::= #"\\"[a-z]*\\""; number ::= #"[0-9]+";'
+        )
+        result = compiler.compile(grammar).parse('[{"a":1},{"b":[{"c":"d"}]}]')
+        assert result.captures == {"key": ('"a"', '"b"', '"c"'), "value": ("1", '[{"c":"d"}]', '"d"')}
+
     def test_a_hole_in_a_hole(self, compiler: Compiler) -> None:
         b = FormatterBuilder()
         b.append(b.format(formats.text("<", formats.Hole(formats.integer(), "inner"), ">"), name="outer"))
