@@ -277,8 +277,11 @@ class Grammar:
         if self.start not in self.rules:
             raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
         inspection = _Inspection(self.rules, limits)
-        for name, body in self.rules.items():
-            inspection.look_at(name, body, limits.depth)
+        try:
+            for name, body in self.rules.items():
+                inspection.look_at(name, body, limits.depth)
+        except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
+            raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
         return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures)
 
     def renamed(self, prefix: str) -> Grammar:
@@ -315,33 +318,38 @@ class _Inspection:
         self._regular: dict[int, tuple[int, int]] = {}
         self._terminals: dict[int, int] = {}
 
-    def look_at(self, rule: str, node: Node, room: int) -> None:
-        """Check a node outside of terminals, with what is below it: `room` levels at most, itself included."""
-        if room <= 0:
-            raise self._too_deep(rule)
-        if isinstance(node, Terminal):
-            self._terminal(rule, node, room)
-            return
-        self._count(1)
-        if isinstance(node, (Sequence, Choice)):
-            for item in node.items:
-                self.look_at(rule, item, room - 1)
-        elif isinstance(node, Reference):
-            if node.name not in self._rules:
-                raise InvalidGrammar(f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it")
-        elif isinstance(node, Repeat):
-            self._check_repeat(rule, node)
-            self.look_at(rule, node.item, room - 1)
-        elif isinstance(node, Capture):
-            self.captures = True
-            self.look_at(rule, node.item, room - 1)
-        elif isinstance(node, Token):
-            if node.token_id < 0:
-                raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
-            self.tokens[node.token_id] = None
-        elif isinstance(node, _REGULAR_ONLY):
-            kind = type(node).__name__
-            raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
+    def look_at(self, rule: str, body: Node, room: int) -> None:
+        """Check a rule's body: `room` levels at most, itself included."""
+        stack = [(body, room)]  # not recursion, for outside of terminals the limits may allow any depth
+        while stack:
+            node, room = stack.pop()
+            if room <= 0:
+                raise self._too_deep(rule)
+            if isinstance(node, Terminal):
+                self._terminal(rule, node, room)
+                continue
+            self._count(1)
+            if isinstance(node, (Sequence, Choice)):
+                below = room - 1
+                stack.extend([(item, below) for item in reversed(node.items)])
+            elif isinstance(node, Reference):
+                if node.name not in self._rules:
+                    raise InvalidGrammar(
+                        f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it"
+                    )
+            elif isinstance(node, Repeat):
+                self._check_repeat(rule, node)
+                stack.append((node.item, room - 1))
+            elif isinstance(node, Capture):
+                self.captures = True
+                stack.append((node.item, room - 1))
+            elif isinstance(node, Token):
+                if node.token_id < 0:
+                    raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
+                self.tokens[node.token_id] = None
+            elif isinstance(node, _REGULAR_ONLY):
+                kind = type(node).__name__
+                raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
 
     def _terminal(self, rule: str, node: Terminal, room: int) -> None:
         height = self._terminals.get(id(node))

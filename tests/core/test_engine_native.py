@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from formatter_core import Compiler
 from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, fill_batch
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
@@ -422,3 +423,15 @@ def test_states_outlive_their_grammar() -> None:
     for state in begun():
         assert state.accept_bytes(b"a")
         assert state.forced_bytes(9) == b"b"
+
+
+def test_two_states_that_are_like_each_other() -> None:
+    """Classes are worked out by comparison with others; here two states would compare with each other for ever."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b'",', b'": ', b'"}', b"ab", b'":"', None]
+    schema = {"patternProperties": {"^[a-zA-Z0-9_]*": {"type": "object"}}}
+    formatter = Compiler(Vocabulary(tokens, [len(tokens) - 1]), engine="native").compile(schema).formatter()
+    formatter.accept_tokens(b'{"')
+    allowed = formatter.allowed_tokens()
+    assert ord("a") in allowed
+    assert tokens.index(b'": ') in allowed
+    assert tokens.index(b'":"') not in allowed
