@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+CRATE = ROOT / "formatter_core" / "engine" / "native"
 TORCH = "torch==2.13.0"
 CORE = ["numpy>=1.24", "kbnf==0.4.2"]
 TESTING = ["pytest>=8", "hypothesis>=6.100", "jsonschema>=4.20"]
@@ -87,12 +88,11 @@ def lint(arguments: list[str]) -> int:
     failures = python("dev", "-m", "ruff", "check", ".")
     failures += python("dev", "-m", "ruff", "format", "--check", ".")
     failures += python("dev", "-m", "mypy", "formatter_core", "integrations", "dev.py", "scripts")
-    crate = ROOT / "formatter_core" / "engine" / "native"
     cargo = shutil.which("cargo")
-    if cargo and crate.is_dir():
-        failures += command([cargo, "fmt", "--check"], cwd=crate)
-        failures += command([cargo, "clippy", "--release", "--offline", "--", "-D", "warnings"], cwd=crate)
-        failures += command([cargo, "test", "--release", "--offline", "--quiet"], cwd=crate)
+    if cargo:
+        failures += command([cargo, "fmt", "--check"], cwd=CRATE)
+        failures += command([cargo, "clippy", "--release", "--offline", "--", "-D", "warnings"], cwd=CRATE)
+        failures += command([cargo, "test", "--release", "--offline", "--quiet"], cwd=CRATE)
     return min(failures, 1)
 
 
@@ -158,9 +158,8 @@ def run(arguments: list[str]) -> int:
 
 def build_native() -> None:
     """Build the native grammar engine in place where cargo is there; without it the kbnf package does the work."""
-    crate = ROOT / "formatter_core" / "engine" / "native"
     cargo = shutil.which("cargo")
-    if cargo and crate.is_dir() and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=crate):
+    if cargo and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=CRATE):
         sys.exit("cargo is here, but the native grammar engine did not build")
 
 

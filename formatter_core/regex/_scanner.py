@@ -112,7 +112,9 @@ class Scanner:
         frame.items[-1] = loop(frame.items[-1], minimum, maximum, greedy, position)
         self._grow(frame, frame.last + 1)
 
-    def next_branch(self) -> None:
+    def read_bar(self) -> None:
+        """A `|`: the next branch begins."""
+        self.at += 1
         self._frames[-1].end_branch()
 
     def open(self, position: int, wrap: Callable[[Tree], Tree] | None = None) -> None:
@@ -121,7 +123,10 @@ class Scanner:
             raise LimitExceeded("depth", self.limits.depth, "the nesting of the pattern's groups")
         self._frames.append(_Frame(position, self.flags, wrap))
 
-    def close(self, position: int) -> None:
+    def read_close(self) -> None:
+        """A `)`: the innermost group ends."""
+        position = self.at
+        self.at += 1
         if len(self._frames) == 1:
             raise self.error("a group is closed that was never opened; write `\\)` to mean the character", position)
         frame = self._frames.pop()

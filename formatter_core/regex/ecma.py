@@ -86,14 +86,6 @@ class _EcmaReader(Scanner):
         self.forbid_quantifier()
         self.at += 1
 
-    def _read_bar(self) -> None:
-        self.at += 1
-        self.next_branch()
-
-    def _read_close(self) -> None:
-        self.close(self.at)
-        self.at += 1
-
     def _read_quantifier(self) -> None:
         start = self.at
         minimum, maximum = {"*": (0, None), "+": (1, None), "?": (0, 1)}[self.pattern[start]]
@@ -277,8 +269,8 @@ class _EcmaReader(Scanner):
         ".": _read_dot,
         "[": _read_class,
         "(": _read_open,
-        ")": _read_close,
-        "|": _read_bar,
+        ")": Scanner.read_close,
+        "|": Scanner.read_bar,
         "^": _read_anchor,
         "$": _read_anchor,
         "*": _read_quantifier,

@@ -16,6 +16,7 @@ from formatter_core.grammar import Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.regex import classes
 from formatter_core.regex._lower import lower
+from formatter_core.regex._scanner import Scanner
 from formatter_core.regex._tree import Anchor, Tree, capture, char
 from formatter_core.regex.classes import Ranges
 from formatter_core.regex.rust_class import IGNORE_CASE, UNICODE, VERBOSE, ClassReader
@@ -96,14 +97,6 @@ class _RustReader(ClassReader):
         if self.flags & _MULTI_LINE:
             raise self.error("an anchor under (?m) is not supported; write the line ends as characters", self.at)
         self.add(Anchor(self.pattern[self.at] == "$", self.at))
-        self.at += 1
-
-    def _read_bar(self) -> None:
-        self.at += 1
-        self.next_branch()
-
-    def _read_close(self) -> None:
-        self.close(self.at)
         self.at += 1
 
     def _read_escape(self) -> None:
@@ -204,8 +197,8 @@ class _RustReader(ClassReader):
         ".": _read_dot,
         "[": _read_class,
         "(": _read_open,
-        ")": _read_close,
-        "|": _read_bar,
+        ")": Scanner.read_close,
+        "|": Scanner.read_bar,
         "^": _read_anchor,
         "$": _read_anchor,
         "*": _read_quantifier,
