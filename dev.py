@@ -4,7 +4,7 @@
     python3.11 dev.py demo        the main job: examples/quickstart.py with the small model that is in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
     python3.11 dev.py lint        ruff and mypy, and clippy and rustfmt where cargo is there
-    python3.11 dev.py real        the tests with the real inference engines
+    python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench       masks against other engines, see benchmarks/README.md
     python3.11 dev.py install     pip install into a clean environment without cargo, then the demo from there
@@ -98,6 +98,11 @@ def lint(arguments: list[str]) -> int:
 
 def real(arguments: list[str]) -> int:
     """Arguments name environments; without any, all run. An inference engine that cannot be installed is not run."""
+    names = [name for name, _ in REAL]
+    unknown = [name for name in arguments if name not in names]
+    if unknown:
+        print(f"dev.py real has no {', '.join(unknown)}; NAME is one of {', '.join(names)}")
+        return 2
     build_native()
     outcomes = {}
     for name, files in REAL:

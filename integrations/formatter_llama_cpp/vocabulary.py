@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.compilers import CompilersByOwner
 from formatter_llama_cpp import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
 
-_compilers: WeakKeyDictionary[Any, dict[tuple[int, ...] | None, Compiler]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_compilers = CompilersByOwner()
 
 
 def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
@@ -34,11 +32,7 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
 def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
     key = None if end_ids is None else tuple(sorted(set(end_ids)))
-    with _lock:
-        compilers = _compilers.setdefault(llama, {})
-        if key not in compilers:
-            compilers[key] = Compiler(_read(llama, key))
-        return compilers[key]
+    return _compilers.get(llama, key, lambda: _read(llama, key))
 
 
 def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:

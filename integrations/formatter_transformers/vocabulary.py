@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.compilers import CompilersByOwner
 from formatter_core.errors import InvalidVocabulary
 from formatter_transformers import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
 
-_Key = tuple[int, int | None, tuple[int, ...] | None]
-_compilers: WeakKeyDictionary[Any, dict[_Key, Compiler]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_compilers = CompilersByOwner()
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
@@ -43,8 +40,4 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
     ends = _compat.end_ids(model) if end_ids is None else tuple(end_ids)
     width = _compat.logits_width(model)
     key = (len(tokenizer), width, ends)  # the length, because tokens can be added to a tokenizer later
-    with _lock:
-        compilers = _compilers.setdefault(tokenizer, {})
-        if key not in compilers:
-            compilers[key] = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
-        return compilers[key]
+    return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
+import weakref
 from collections import Counter
 
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.compilers import CompilersByOwner
 from formatter_core.engine import native
 from formatter_core.engine.native import NativeEngine
 
@@ -136,3 +139,52 @@ def test_other_threads_run_while_the_native_engine_compiles_and_masks() -> None:
                 break
     # With the GIL held there would be a step now and then, between the count and the call.
     assert all(library.total[name] > 30 for name in long_calls), library.total
+
+
+class Tokenizer:
+    """Whatever an adapter reads a vocabulary from; it can be held weakly."""
+
+
+class TestCompilersByOwner:
+    def read(self) -> Vocabulary:
+        self.readings = getattr(self, "readings", 0) + 1
+        return Vocabulary(TOKENS, [END])
+
+    def test_one_for_each_owner_and_key(self) -> None:
+        compilers, first, second = CompilersByOwner(), Tokenizer(), Tokenizer()
+        asked = [(first, None), (first, (END,)), (second, None)] * 2
+        found = [compilers.get(owner, key, self.read) for owner, key in asked]
+        assert found[:3] == found[3:]
+        assert len(set(found)) == self.readings == 3
+
+    def test_a_reading_that_fails_is_not_kept(self) -> None:
+        compilers, owner = CompilersByOwner(), Tokenizer()
+
+        def fails() -> Vocabulary:
+            raise ValueError("not now")
+
+        with pytest.raises(ValueError, match="not now"):
+            compilers.get(owner, None, fails)
+        assert compilers.get(owner, None, self.read).vocabulary.end_ids == (END,)
+
+    def test_compilers_go_with_their_owner(self) -> None:
+        compilers, owner = CompilersByOwner(), Tokenizer()
+        compiler = weakref.ref(compilers.get(owner, None, self.read))
+        assert compiler() is not None
+        del owner
+        gc.collect()
+        assert compiler() is None
+
+    def test_threads_read_once(self) -> None:
+        compilers, owner, start, found = CompilersByOwner(), Tokenizer(), threading.Barrier(6), []
+
+        def work() -> None:
+            start.wait()
+            found.append(compilers.get(owner, None, self.read))
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(found)) == self.readings == 1
