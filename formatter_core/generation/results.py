@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -16,28 +17,41 @@ Stopped: TypeAlias = Literal["end", "length", "cancelled", "error"]
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """A token and its log-probability (natural logarithm)."""
+    """A token, its log-probability (natural logarithm) and its rank: how many tokens are better, plus one."""
 
     token_id: int
     logprob: float
+    rank: int
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenToken:
-    """A token that was taken, and its log-probability at temperature 1.
+    """A token that was taken, and its log-probability at temperature 1; what was not asked for is None or empty.
 
     Attributes:
         logprob: among the tokens that the format allows.
         unmasked_logprob: among all tokens.
         top: the best tokens that the format allows, the best first; several with the value of the last one all count.
         unmasked_top: the same among all tokens.
+        rank: how many of the allowed tokens are better, plus one.
+        unmasked_rank: the same among all tokens.
     """
 
     token_id: int
-    logprob: float
-    unmasked_logprob: float
+    logprob: float | None
+    unmasked_logprob: float | None
     top: tuple[TokenScore, ...] = ()
     unmasked_top: tuple[TokenScore, ...] = ()
+    rank: int | None = None
+    unmasked_rank: int | None = None
+
+    @property
+    def taken_away(self) -> float | None:
+        """The probability of what the format forbids here: 0 where the model wanted nothing else anyway, 1 at most."""
+        if self.logprob is None or self.unmasked_logprob is None:
+            return None
+        # Both count the same logit, one among the allowed tokens and one among all.
+        return max(0.0, -math.expm1(min(0.0, self.unmasked_logprob - self.logprob)))
 
 
 @dataclass(frozen=True)

@@ -43,5 +43,6 @@ def top_n(logprobs: NDArray[np.float64], n: int, limits: Limits = DEFAULT_LIMITS
     width = len(logprobs)
     threshold = np.partition(logprobs, width - n)[width - n] if n < width else -np.inf
     ids = np.flatnonzero((logprobs >= threshold) & (logprobs > -np.inf))
-    order = np.lexsort((ids, -logprobs[ids]))[: limits.max_top_n]
-    return tuple(TokenScore(int(token), float(logprobs[token])) for token in ids[order])
+    ids = ids[np.lexsort((ids, -logprobs[ids]))][: limits.max_top_n]
+    ranks = 1 + np.searchsorted(-logprobs[ids], -logprobs[ids], side="left")
+    return tuple(map(TokenScore, ids.tolist(), logprobs[ids].tolist(), ranks.tolist()))

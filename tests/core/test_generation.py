@@ -44,7 +44,8 @@ def test_log_probabilities_sum_to_one_and_keep_what_is_forbidden() -> None:
 )
 def test_the_best_tokens_with_those_as_good_as_the_last(n: int, ids: list[int]) -> None:
     logprobs = log_softmax(ROW)
-    assert top_n(logprobs, n) == tuple(TokenScore(token, logprobs[token]) for token in ids)
+    rank = {1: 1, 3: 1, 5: 3, 0: 4, 4: 5}
+    assert top_n(logprobs, n) == tuple(TokenScore(token, logprobs[token], rank[token]) for token in ids)
 
 
 def test_top_n_is_bounded() -> None:

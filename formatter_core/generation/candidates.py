@@ -1,0 +1,223 @@
+"""The best tokens of a batch of logits, ties included: what comes out of it, and how it is done with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.generation.results import ChosenToken, TokenScore
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["Candidate", "ScoreSettings", "Ties", "TopTokens", "checked_counts", "chosen_token", "top_tokens"]
+
+Ties: TypeAlias = Literal["all", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token as text.
+
+    Attributes:
+        rank: 1 for the best; equally good tokens have the same rank.
+        bytes: what it adds to a text; None for an end id and whatever else never spells text.
+        is_end: whether it ends an output.
+    """
+
+    token_id: int
+    logprob: float
+    rank: int
+    bytes: bytes | None
+    is_end: bool
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; U+FFFD stands for what is no whole character."""
+        return (self.bytes or b"").decode("utf-8", "replace")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bytes are whole characters, so that `text` says all."""
+        try:
+            (self.bytes or b"").decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class TopTokens:
+    """The best tokens at one place, the best first and ties by id, and the token that was taken there.
+
+    What was not asked for is empty or None.
+
+    Attributes:
+        ids: the tokens.
+        logprobs: their log-probabilities (natural logarithm).
+        ranks: 1 for the best; equally good tokens have the same rank, which is how many are better, plus one.
+        is_cut: whether more tokens are exactly as good as the last one but were left out.
+        chosen: the token that was taken.
+    """
+
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    ranks: tuple[int, ...] = ()
+    is_cut: bool = False
+    chosen: int | None = None
+    chosen_logprob: float | None = None
+    chosen_rank: int | None = None
+
+    @property
+    def scores(self) -> tuple[TokenScore, ...]:
+        """The same, token by token."""
+        return tuple(map(TokenScore, self.ids, self.logprobs, self.ranks))
+
+    def candidates(self, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
+        """The tokens with their bytes and text, which the vocabulary knows without a call of the tokenizer."""
+        ends = frozenset(vocabulary.end_ids)
+        return tuple(
+            Candidate(token, logprob, rank, vocabulary.text_token(token), token in ends)
+            for token, logprob, rank in zip(self.ids, self.logprobs, self.ranks, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSettings:
+    """What a generation loop is to find out about each token; what is off is not computed.
+
+    Attributes:
+        top: how many of the best tokens, those included that tie with the last; 0 for none.
+        logprob: the log-probability of the token that was taken.
+        rank: its rank.
+        prompt: the same for the tokens of the prompt, which no format constrains.
+        unmasked: the same among all tokens as well, the forbidden ones included.
+        ties: `"all"`, or `"none"` for exactly `top` tokens, of equally good ones the lowest ids.
+    """
+
+    top: int = 0
+    logprob: bool = False
+    rank: bool = False
+    prompt: bool = False
+    unmasked: bool = True
+    ties: Ties = "all"
+
+    def __post_init__(self) -> None:
+        checked_counts(self.top, 1, DEFAULT_LIMITS)
+
+    def __bool__(self) -> bool:
+        return bool(self.top) or self.logprob or self.rank
+
+
+def chosen_token(masked: TopTokens, unmasked: TopTokens | None) -> ChosenToken:
+    """The entry of `Generated.chosen` for one place; `unmasked` is None where it was not asked for."""
+    among_all = unmasked or TopTokens()
+    return ChosenToken(
+        -1 if masked.chosen is None else masked.chosen,
+        masked.chosen_logprob,
+        among_all.chosen_logprob,
+        masked.scores,
+        among_all.scores,
+        masked.chosen_rank,
+        among_all.chosen_rank,
+    )
+
+
+def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[int]:
+    """`n` for each row.
+
+    Raises:
+        InvalidFormat: a negative number, or not one for each row.
+        LimitExceeded: more than `Limits.max_top_n`.
+    """
+    counts = [n] * rows if isinstance(n, int) else [int(count) for count in n]
+    if len(counts) != rows or min(counts, default=0) < 0:
+        raise InvalidFormat(f"n is {n!r} for {rows} rows of logits; give a number from 0, or one for each row")
+    if max(counts, default=0) > limits.max_top_n:
+        raise LimitExceeded("max_top_n", limits.max_top_n, f"top-{max(counts)}")
+    return counts
+
+
+def top_tokens(
+    logits: NDArray[Any],
+    n: int | Sequence[int],
+    *,
+    chosen: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    ties: Ties = "all",
+    logprob: bool = True,
+    rank: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[TopTokens]:
+    """The `n` best tokens of each row, and those that are exactly as good as the last of them.
+
+    Tokens of -inf, which a mask forbids, are never among them. `formatter_transformers.top_tokens` does the same on
+    torch tensors, and knows float16 and bfloat16.
+
+    Args:
+        logits: floating (rows, width), as the model gives them; left unchanged.
+        n: how many, for all rows or for each; 0 gives none.
+        chosen: a token for each row, to learn its log-probability and rank.
+        ties: `"all"`, at most `Limits.max_top_n` tokens in all; or `"none"` for exactly `n`. Of equally good tokens
+            the lowest ids come first and stay.
+        logprob: whether the log-probability of the chosen token is wanted.
+        rank: whether its rank is wanted.
+        limits: bounds what may be asked for, and how many ties come back.
+
+    Raises:
+        InvalidFormat: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
+        LimitExceeded: `n` is greater than `Limits.max_top_n`.
+    """
+    if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
+        raise InvalidFormat(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
+    counts = checked_counts(n, len(logits), limits)
+    taken = [None] * len(logits) if chosen is None else [int(token) for token in chosen]
+    if len(taken) != len(logits):
+        raise InvalidFormat(f"{len(taken)} chosen tokens for {len(logits)} rows of logits; give one for each row")
+    return [
+        _one(row, count, token, ties, logprob, rank, limits)
+        for row, count, token in zip(logits, counts, taken, strict=True)
+    ]
+
+
+def _one(
+    row: NDArray[Any], n: int, chosen: int | None, ties: Ties, logprob: bool, rank: bool, limits: Limits
+) -> TopTokens:
+    scale = _log_sum(row) if n or (logprob and chosen is not None) else 0.0
+    chosen_logprob = chosen_rank = None
+    if chosen is not None and logprob:
+        chosen_logprob = float(row[chosen]) - scale
+    if chosen is not None and rank:
+        chosen_rank = 1 + int(np.count_nonzero(row > row[chosen]))
+    if not n:
+        return TopTokens((), (), (), False, chosen, chosen_logprob, chosen_rank)
+    n = min(n, len(row))
+    threshold = np.partition(row, len(row) - n)[len(row) - n]
+    found = np.flatnonzero((row >= threshold) & (row > -np.inf))
+    found = found[np.lexsort((found, -row[found]))]
+    ids = found[: n if ties == "none" else limits.max_top_n]
+    values = row[ids]
+    ranks = 1 + np.searchsorted(-values, -values, side="left")
+    logprobs = values.astype(np.float64) - scale
+    return TopTokens(
+        tuple(ids.tolist()),
+        tuple(logprobs.tolist()),
+        tuple(ranks.tolist()),
+        len(ids) < len(found),
+        chosen,
+        chosen_logprob,
+        chosen_rank,
+    )
+
+
+def _log_sum(row: NDArray[Any]) -> float:
+    """The logarithm of the sum of the exponentials; 0 for a row in which nothing is allowed."""
+    best = float(row.max())
+    if best == -np.inf:
+        return 0.0
+    if not np.isfinite(best):
+        raise InvalidFormat("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
+    return best + float(np.log(np.exp(row.astype(np.float64) - best).sum()))

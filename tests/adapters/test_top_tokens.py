@@ -1,0 +1,221 @@
+"""The best tokens in torch: the same as a plain sort, ties and all, and what is off is not computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers.generation", reason="needs transformers")
+
+from formatter_core import Vocabulary  # noqa: E402
+from formatter_core import generation as core  # noqa: E402
+from formatter_core.errors import InvalidFormat, LimitExceeded  # noqa: E402
+from formatter_core.generation import ScoreSettings  # noqa: E402
+from formatter_core.limits import DEFAULT_LIMITS, Limits  # noqa: E402
+from formatter_transformers import score_step, top_tokens  # noqa: E402
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+WIDTH = 5003
+
+
+def spread(dtype) -> torch.Tensor:
+    return (torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0)) * 3).to(dtype)
+
+
+def sparse(dtype) -> torch.Tensor:
+    """As after a mask: a few tokens are left in each row, none in the last."""
+    logits = spread(dtype)
+    allowed = torch.rand(8, WIDTH, generator=torch.Generator().manual_seed(1)) < 0.002
+    allowed[-1] = False
+    return logits.masked_fill(~allowed, -torch.inf)
+
+
+def flat(dtype) -> torch.Tensor:
+    """Hundreds of ties wherever a list ends."""
+    return torch.randint(0, 4, (8, WIDTH), generator=torch.Generator().manual_seed(2)).to(dtype)
+
+
+def narrow(dtype) -> torch.Tensor:
+    return flat(dtype)[:, :30]
+
+
+def by_a_sort(logits: torch.Tensor, counts: list[int], ties: str, cap: int) -> list[list[int]]:
+    found = []
+    for row, n in zip(logits.double().tolist(), counts, strict=True):
+        order = sorted((t for t in range(len(row)) if row[t] > -math.inf), key=lambda t: (-row[t], t))
+        count = min(n, len(order))
+        while ties == "all" and 0 < count < min(cap, len(order)) and row[order[count]] == row[order[count - 1]]:
+            count += 1
+        found.append(order[:count])
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("logits", [spread, sparse, flat, narrow], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("ties", ["all", "none"])
+@pytest.mark.parametrize("n", [0, 1, 5, 20, 64, [0, 1, 5, 20, 64, 3, 2, 1]], ids=str)
+def test_the_best_tokens_are_those_of_a_sort_in_every_dtype(dtype, logits, ties, n) -> None:
+    logits = logits(dtype)
+    chosen = torch.arange(8) * 3
+    found = top_tokens(logits, n, chosen=chosen, ties=ties)
+    counts = [n] * 8 if isinstance(n, int) else n
+    assert [list(one.ids) for one in found] == by_a_sort(logits, counts, ties, DEFAULT_LIMITS.max_top_n)
+    plain = core.top_tokens(logits.double().numpy(), n, chosen=chosen.numpy(), ties=ties)
+    for ours, theirs in zip(found, plain, strict=True):
+        assert ours.ids == theirs.ids
+        assert (ours.ranks, ours.is_cut, ours.chosen) == (theirs.ranks, theirs.is_cut, theirs.chosen)
+        assert ours.chosen_rank == theirs.chosen_rank
+        assert ours.logprobs == pytest.approx(theirs.logprobs, abs=2e-5)
+        assert ours.chosen_logprob == pytest.approx(theirs.chosen_logprob, abs=2e-5)
+
+
+@pytest.mark.parametrize("cap", [5, 20, 70])
+def test_ties_are_bounded_and_those_with_the_lowest_ids_stay(cap) -> None:
+    limits = Limits(max_top_n=cap)
+    for logits in (flat(torch.float32), torch.zeros(3, WIDTH)):
+        found = top_tokens(logits, 5, limits=limits)
+        assert [list(one.ids) for one in found] == by_a_sort(logits, [5] * len(logits), "all", cap)
+        assert all(one.is_cut and len(one.ids) == cap for one in found)
+
+
+def test_values_that_only_the_dtype_makes_equal_are_ties() -> None:
+    row = torch.tensor([[1.0, 1.001, 0.5, 1.002]])
+    assert [one.ids for one in top_tokens(row, 1)] == [(3,)]
+    assert [one.ids for one in top_tokens(row.bfloat16(), 1)] == [(0, 1, 3)]
+    assert top_tokens(row.bfloat16(), 4)[0].ranks == (1, 1, 1, 4)
+
+
+def test_more_rows_than_are_measured_at_once(monkeypatch) -> None:
+    monkeypatch.setattr("formatter_transformers.token_scores._AT_ONCE", 3 * WIDTH)
+    for logits in (spread(torch.float32), flat(torch.float32)):
+        found = top_tokens(logits, [5, 1, 0, 5, 20, 3, 5, 5])
+        assert [list(one.ids) for one in found] == by_a_sort(logits, [5, 1, 0, 5, 20, 3, 5, 5], "all", 64)
+
+
+class Copies(torch.overrides.TorchFunctionMode):
+    """Counts what brings numbers from a device to the host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        if name in ("cpu", "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero"):
+            self.names.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+def test_one_copy_brings_a_whole_batch_to_the_host() -> None:
+    logits, chosen = spread(torch.bfloat16), torch.arange(8)
+    masked = logits.masked_fill(torch.arange(WIDTH) % 7 > 0, -torch.inf)
+    with Copies() as copies:
+        top_tokens(logits, [1, 2, 3, 4, 5, 6, 7, 8], chosen=chosen)
+    assert copies.names == ["cpu"]
+    with Copies() as copies:
+        score_step(logits, masked, chosen * 7, ScoreSettings(top=5, logprob=True, rank=True))
+    assert copies.names == ["cpu"]
+
+
+class Calls(torch.overrides.TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names.add(getattr(function, "__name__", ""))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("n", "asked", "computed"),
+    [
+        (0, {"logprob": False, "rank": False}, set()),
+        (0, {"logprob": True, "rank": False}, {"logsumexp"}),
+        (0, {"logprob": False, "rank": True}, {"gt"}),
+        (3, {"logprob": False, "rank": False}, {"logsumexp", "topk"}),
+    ],
+)
+def test_what_is_off_is_not_computed(n, asked, computed) -> None:
+    logits = spread(torch.float32)
+    with Calls() as calls:
+        (one, *_) = top_tokens(logits, n, chosen=[1] * 8, **asked)
+    names = {"gt" if name == "__gt__" else name for name in calls.names}
+    assert names & {"logsumexp", "topk"} == computed - {"gt"}
+    assert bool(one.ids) == bool(n)
+    assert (one.chosen_logprob is None) == (not asked["logprob"])
+    assert (one.chosen_rank is None) == (not asked["rank"])
+    if computed == {"gt"}:
+        assert one.chosen_rank == 1 + int((logits[0] > logits[0, 1]).sum())
+
+
+def test_before_and_after_the_mask() -> None:
+    logits = spread(torch.float32)
+    masked = logits.masked_fill(torch.arange(WIDTH) % 5 > 0, -torch.inf)
+    chosen = torch.arange(8) * 5
+    found = score_step(logits, masked, chosen, ScoreSettings(top=4, logprob=True, rank=True))
+    for row, one in enumerate(found):
+        probabilities = torch.softmax(logits[row].double(), 0)
+        kept = float(probabilities[::5].sum())
+        assert one.token_id == row * 5
+        assert one.taken_away == pytest.approx(1 - kept, abs=1e-5)
+        assert one.logprob == pytest.approx(math.log(probabilities[row * 5] / kept), abs=1e-4)
+        assert one.rank < one.unmasked_rank
+        assert all(score.token_id % 5 == 0 for score in one.top)
+        assert one.unmasked_top[0].token_id == int(logits[row].argmax())
+    (one, *_) = score_step(logits, masked, chosen, ScoreSettings(logprob=True, unmasked=False))
+    assert (one.unmasked_logprob, one.unmasked_top, one.taken_away, one.top, one.rank) == (None, (), None, (), None)
+    (one, *_) = score_step(logits, logits, chosen, ScoreSettings(logprob=True))
+    assert one.logprob == one.unmasked_logprob
+    assert one.taken_away == 0
+
+
+def test_candidates_have_bytes_and_text() -> None:
+    vocabulary = Vocabulary([b"a", "é".encode()[:1], "é".encode(), None, b"<end>"], [4])
+    (one,) = top_tokens(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0, 0.0]]), 6)
+    shown = [(c.token_id, c.bytes, c.text, c.is_whole, c.is_end) for c in one.candidates(vocabulary)]
+    assert shown == [
+        (4, None, "", True, True),
+        (3, None, "", True, False),
+        (2, "é".encode(), "é", True, False),
+        (1, b"\xc3", "\ufffd", False, False),
+        (0, b"a", "a", True, False),
+        (5, None, "", True, False),
+    ]
+    assert [score.rank for score in one.scores] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("logits", "options", "error", "message"),
+    [
+        (torch.zeros(4), {"n": 1}, InvalidFormat, "floating"),
+        (torch.zeros(1, 4, dtype=torch.int64), {"n": 1}, InvalidFormat, "floating"),
+        (torch.zeros(2, 4), {"n": -1}, InvalidFormat, "n is"),
+        (torch.zeros(2, 4), {"n": [1]}, InvalidFormat, "n is"),
+        (torch.zeros(2, 4), {"n": 65}, LimitExceeded, "max_top_n"),
+        (torch.zeros(2, 4), {"n": 1, "limits": Limits(max_top_n=0)}, LimitExceeded, "max_top_n"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1]}, InvalidFormat, "chosen"),
+        (torch.tensor([[1.0, math.nan]]), {"n": 1}, InvalidFormat, "NaN"),
+        (torch.tensor([[1.0, math.inf]]), {"n": 1}, InvalidFormat, "inf"),
+    ],
+)
+def test_faults_are_named_by_both(logits, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        top_tokens(logits, **options)
+    with pytest.raises(error, match=message):
+        core.top_tokens(logits.numpy(), **options)
+
+
+def test_the_switches_are_checked() -> None:
+    assert not ScoreSettings(prompt=True)
+    assert ScoreSettings(rank=True)
+    with pytest.raises(LimitExceeded, match="max_top_n"):
+        ScoreSettings(top=65)
+
+
+def test_no_rows_give_no_results() -> None:
+    assert top_tokens(torch.zeros(0, 5), 3) == []
+    assert core.top_tokens(np.zeros((0, 5)), 3) == []
