@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import _kbnf_native as native
+from formatter_core.engine.protocol import told_of
 
 __all__ = ["MaskerPool"]
 
@@ -34,8 +35,8 @@ class _Masker:
         self.text = bytearray()
         self.kept_bytes = 0.0
 
-    def fill(self, text: bytearray, row: NDArray[np.int32]) -> None:
-        """Write the mask after `text`."""
+    def fill(self, text: bytearray, row: NDArray[np.int32]) -> int:
+        """Write the mask after `text`; what `EngineState.fill_bitmask` returns."""
         if not text.startswith(self.text):
             native.guarded(self._engine.reset)
             self.text.clear()
@@ -44,13 +45,16 @@ class _Masker:
             native.feed(self._engine, missing)
             self.text += missing
         native.guarded(self._compute)
-        row[:] = self._words.view(np.int32)[: len(row)]
+        words = self._words.view(np.int32)
+        row[:] = words[: len(row)]
         if self._size % 32:
             row[-1] &= np.int32((1 << self._size % 32) - 1)
         if len(self._table.firsts):
             firsts, others = self._table.firsts, self._table.others
             bits = (row[firsts >> 5] >> (firsts & 31).astype(np.int32)) & 1
             np.bitwise_or.at(row, others >> 5, bits << (others & 31).astype(np.int32))
+        # The sentinel comes after the last token id, and may come where the text may end.
+        return told_of(row, bool(words[self._size // 32] >> self._size % 32 & 1))
 
     def _compute(self) -> None:
         """Compute the mask, and count what the package newly keeps.
@@ -81,10 +85,10 @@ class MaskerPool:
         self._made = 0
         self._changed = threading.Condition()
 
-    def fill(self, text: bytearray, row: NDArray[np.int32]) -> None:
+    def fill(self, text: bytearray, row: NDArray[np.int32]) -> int:
         """Write the mask after `text` into a row of exactly as many words as the vocabulary needs."""
         with self._borrowed(text) as masker:
-            masker.fill(text, row)
+            return masker.fill(text, row)
 
     @contextmanager
     def _borrowed(self, text: bytearray) -> Iterator[_Masker]:

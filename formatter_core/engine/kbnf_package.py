@@ -123,10 +123,10 @@ class KbnfState(StepInTwoCalls):
         self._pace = 0.0  # seconds that it took for each of them
         self._prober: tuple[bytes, Any] | None = None  # a text, and an engine of single bytes after it
 
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+    def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         if self._pace > self._grammar.slowest_pace:
             self._check_pace()
-        self._grammar.maskers.fill(self._text, row)
+        return self._grammar.maskers.fill(self._text, row)
 
     def accept_token(self, token_id: int) -> bool:
         spelling = native.token_spelling(self._grammar.vocabulary, token_id)

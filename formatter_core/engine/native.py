@@ -26,7 +26,7 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
-_INTERFACE_VERSION = 1
+_INTERFACE_VERSION = 2
 _EMPTY_LANGUAGE = -1
 _LONGEST_TEXT = 2**32 - 1
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
@@ -45,15 +45,15 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),
-    "fcn_sequence_fill": (_INT, (_POINTER, _POINTER, _SIZE)),
-    "fcn_fill_many": (_INT, (_POINTER, _POINTER, _SIZE, _SIZE)),
-    "fcn_sequence_accept_token": (_INT, (_POINTER, ctypes.c_uint32)),
-    "fcn_sequence_step": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE)),
+    "fcn_fill_many": (_INT, (_POINTER, _POINTER, _POINTER, _SIZE)),
     "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }
+# Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
+# given as `c_void_p`, token ids as numbers that are known to fit.
+_UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step")
 
 
 class NativeEngine:
@@ -124,6 +124,7 @@ class _Vocabulary:
         self.words = vocabulary.words
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
+        self.fill, self.accept_token, self.step = (library[name] for name in _UNTYPED)
         self.handle = _Handle(
             lambda made: library.fcn_vocabulary_new(joined, len(joined), starts.ctypes.data, len(texts), made),
             library.fcn_vocabulary_free,
@@ -168,9 +169,9 @@ class NativeGrammar:
         handle = _Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
-    def fill_batch(self, states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> None:
+    def fill_batch(self, states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> bytes:
         """Fill the rows of several sequences, of whatever grammars of this vocabulary, in one call."""
-        fill_batch(states, rows)
+        return fill_batch(states, rows)
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
@@ -182,55 +183,64 @@ class NativeGrammar:
 class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. One thread's at a time."""
 
-    __slots__ = ("_handle", "_library", "_limits", "_pointer", "_row_type", "_vocabulary", "_words")
+    __slots__ = (
+        "_accept_token", "_address", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step", "_vocabulary",
+    )  # fmt: skip
 
     def __init__(self, handle: _Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
         self._handle = handle
-        self._pointer = handle.pointer
         self._vocabulary = vocabulary
         self._limits = limits
-        self._library = vocabulary.library
-        self._words = vocabulary.words
-        self._row_type = vocabulary.row_type
+        # What the calls of every step need is at hand.
+        self._pointer = _POINTER(handle.pointer)
+        self._size = vocabulary.size
+        self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
+        self._row: Callable[[], NDArray[np.int32] | None] = _no_row
+        self._address = _POINTER()
 
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
+    def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
 
         Raises:
             LimitExceeded: within the limits there is no answer.
         """
-        answer = self._library.fcn_sequence_fill(self._pointer, self._row_type.from_buffer(row), self._words)
+        if self._row() is not row:
+            self._point_to(row)
+        answer: int = self._fill(self._pointer, self._address)
         if answer < 0:
             _fail(answer, self._limits)
+        return answer
 
     def accept_token(self, token_id: int) -> bool:
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
-        if not 0 <= token_id < self._vocabulary.size:
+        if not 0 <= token_id < self._size:
             return False
-        answer = self._library.fcn_sequence_accept_token(self._pointer, token_id)
+        answer: int = self._accept_token(self._pointer, token_id)
         if answer < 0:
             _fail(answer, self._limits)
-        return bool(answer)
+        return answer > 0
 
-    def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
+    def step(self, token_id: int, row: NDArray[np.int32]) -> int:
         """`accept_token` and `fill_bitmask` in one call; `row` is only written where the token is allowed."""
-        if not 0 <= token_id < self._vocabulary.size:
-            return False
-        answer = self._library.fcn_sequence_step(self._pointer, token_id, self._row_type.from_buffer(row), self._words)
+        if self._row() is not row:
+            self._point_to(row)
+        if not 0 <= token_id < self._size:
+            return 0
+        answer: int = self._step(self._pointer, token_id, self._address)
         if answer < 0:
             _fail(answer, self._limits)
-        return bool(answer)
+        return answer
 
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
-        answer = self._library.fcn_sequence_accept_bytes(self._pointer, data, len(data))
+        answer = self._vocabulary.library.fcn_sequence_accept_bytes(self._pointer, data, len(data))
         if answer < 0:
             _fail(answer, self._limits)
         return bool(answer)
 
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` accepted tokens or byte strings."""
-        answer = self._library.fcn_sequence_rollback(self._pointer, steps)
+        answer = self._vocabulary.library.fcn_sequence_rollback(self._pointer, steps)
         if answer < 0:
             _fail(answer, self._limits)
         if not answer:
@@ -238,34 +248,52 @@ class NativeState:
 
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
-        library = self._library
+        library = self._vocabulary.library
         handle = _Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
-        return bool(_check(self._library.fcn_sequence_can_stop(self._pointer), self._limits))
+        return bool(_check(self._vocabulary.library.fcn_sequence_can_stop(self._pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
         """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
         buffer = ctypes.create_string_buffer(limit)
-        length = _check(self._library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
+        length = _check(self._vocabulary.library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
         return buffer.raw[:length]
 
+    def _point_to(self, row: NDArray[np.int32]) -> None:
+        """Find the address of a row; usually the next mask goes to the same one, which then need not be asked again.
 
-def fill_batch(states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> None:
+        Raises:
+            TypeError: the row cannot be written to.
+            ValueError: it is too short.
+        """
+        self._address = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
+        # numpy moves no array that something refers to, and a weak reference keeps no memory of the caller's.
+        self._row = weakref.ref(row)
+
+
+def _no_row() -> None:
+    """A reference to no row."""
+
+
+def fill_batch(states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> bytes:
     """Write the mask of each state to its row, in one call. The states belong to one vocabulary.
 
     Raises:
         LimitExceeded: within the limits of one of them there is no answer; rows may be half written.
     """
     if not states:
-        return
-    first = states[0]
-    views = [first._row_type.from_buffer(row) for row in rows]
-    handles = (_POINTER * len(states))(*[state._pointer for state in states])
-    pointers = (_POINTER * len(states))(*[ctypes.addressof(view) for view in views])
-    _check(first._library.fcn_fill_many(handles, pointers, len(states), first._words), first._limits)
+        return b""
+    vocabulary = states[0]._vocabulary
+    count = len(states)
+    views = [vocabulary.row_type.from_buffer(row) for row in rows]
+    pointers = (_POINTER * count)(*[state._pointer for state in states])
+    addresses = (_POINTER * count)(*map(ctypes.addressof, views))
+    told = ctypes.create_string_buffer(count)
+    _check(vocabulary.library.fcn_fill_many(pointers, addresses, told, count), states[0]._limits)
+    return told.raw
 
 
 def _check(answer: int, limits: Limits | None = None) -> int:

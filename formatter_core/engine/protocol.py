@@ -16,7 +16,29 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["EngineGrammar", "EngineState", "GrammarEngine", "OneByOne", "StepInTwoCalls"]
+__all__ = [
+    "MAY_END",
+    "MAY_GO_ON",
+    "TAKEN",
+    "EngineGrammar",
+    "EngineState",
+    "GrammarEngine",
+    "OneByOne",
+    "StepInTwoCalls",
+    "told_of",
+]
+
+#: What is told of a mask that was written, as bits: some token is allowed, and `can_stop()`. To find it out again would
+#: take longer than to make most masks.
+MAY_GO_ON = 1
+MAY_END = 2
+#: The bit that `step` adds where the token was allowed.
+TAKEN = 4
+
+
+def told_of(row: NDArray[np.int32], can_stop: bool) -> int:
+    """`MAY_GO_ON` and `MAY_END` as they are for a mask, for an engine that finds them out at the end."""
+    return (MAY_GO_ON if row.any() else 0) | (MAY_END if can_stop else 0)
 
 
 class EngineState(Protocol):
@@ -25,8 +47,8 @@ class EngineState(Protocol):
     The viable-prefix property holds throughout: what was accepted is always the beginning of some completion.
     """
 
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        """Write the mask of the tokens that may come next; end ids are left 0.
+    def fill_bitmask(self, row: NDArray[np.int32]) -> int:
+        """Write the mask of the tokens that may come next; end ids are left 0. Returns `MAY_GO_ON` and `MAY_END`.
 
         `row` has exactly `ceil(len(vocabulary) / 32)` words; bit `i % 32` of word `i // 32` is token `i`.
         """
@@ -36,8 +58,11 @@ class EngineState(Protocol):
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
         ...
 
-    def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
-        """`accept_token`, then `fill_bitmask` where it was allowed; nothing is changed where either of them fails."""
+    def step(self, token_id: int, row: NDArray[np.int32]) -> int:
+        """`accept_token`, then `fill_bitmask`: what that returns and `TAKEN`, or 0 where the token is not allowed.
+
+        Nothing is changed where either of them fails, and nothing is written where the token is not allowed.
+        """
         ...
 
     def accept_bytes(self, data: bytes) -> bool:
@@ -68,7 +93,7 @@ class EngineGrammar(Protocol):
         """The state of a new sequence."""
         ...
 
-    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> None:
+    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> Sequence[int]:
         """`fill_bitmask` for each state and its row; the states are of this engine and vocabulary, of any grammar."""
         ...
 
@@ -92,22 +117,20 @@ class GrammarEngine(Protocol):
 class StepInTwoCalls:
     """`EngineState.step` for an engine that has no single call for it."""
 
-    def step(self: EngineState, token_id: int, row: NDArray[np.int32]) -> bool:
+    def step(self: EngineState, token_id: int, row: NDArray[np.int32]) -> int:
         """Accept, then fill; the token is taken back where the mask fails."""
         if not self.accept_token(token_id):
-            return False
+            return 0
         try:
-            self.fill_bitmask(row)
+            return TAKEN | self.fill_bitmask(row)
         except BaseException:
             self.rollback(1)
             raise
-        return True
 
 
 class OneByOne:
     """`EngineGrammar.fill_batch` for an engine that has no single call for it."""
 
-    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> None:
+    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> list[int]:
         """Fill one row after the other."""
-        for state, row in zip(states, rows, strict=True):
-            state.fill_bitmask(row)
+        return [state.fill_bitmask(row) for state, row in zip(states, rows, strict=True)]

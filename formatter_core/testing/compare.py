@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from formatter_core.engine.protocol import EngineState, GrammarEngine
+from formatter_core.engine.protocol import TAKEN, EngineState, GrammarEngine, told_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -190,6 +190,7 @@ class _Walk:
         self._right = right
         self._left = left
         self._history: list[str] = []
+        self._row = np.zeros(self._vocabulary.words, dtype=np.int32)
         # What was seen before each step.
         self._seen: list[_Seen] = []
 
@@ -215,9 +216,12 @@ class _Walk:
 
     def _accept(self, now: _Seen) -> _Seen:
         token_id = self._rng.choice(sorted(now.allowed))
-        accepted = self._right.accept_token(token_id), self._left.accept_token(token_id)
-        self._expect(f"accept_token({token_id})", True, accepted[0])
-        self._expect(f"accept_token({token_id})", True, accepted[1])
+        self._expect(f"accept_token({token_id})", True, self._right.accept_token(token_id))
+        if len(self._history) % 2:
+            self._expect(f"accept_token({token_id})", True, self._left.accept_token(token_id))
+        else:
+            told = self._left.step(token_id, self._row)
+            self._expect(f"step({token_id})", TAKEN | told_of(self._row, self._right.can_stop()), told)
         self._done(now, f"{self._vocabulary.tokens[token_id]!r} ({token_id})")
         return self._look()
 
@@ -225,6 +229,9 @@ class _Walk:
         token_id = self._rng.randrange(len(self._vocabulary) + 1)
         if token_id not in now.allowed and token_id not in self._vocabulary.end_ids:
             self._expect(f"accept_token({token_id})", False, self._left.accept_token(token_id))
+            before = self._row.copy()
+            self._expect(f"step({token_id})", 0, self._left.step(token_id, self._row))
+            self._expect(f"the row after step({token_id})", before.tolist(), self._row.tolist())
             self._look(now)
 
     def _accept_bytes(self, now: _Seen) -> _Seen:
@@ -281,10 +288,12 @@ class _Walk:
 
     def _answers(self, state: EngineState) -> _Seen:
         # Old bits must not survive, so the row begins with all of them set.
-        row = np.full(self._vocabulary.words, -1, dtype=np.int32)
-        state.fill_bitmask(row)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-        return _Seen(frozenset(np.flatnonzero(bits).tolist()), state.can_stop(), state.forced_bytes(_FORCED))
+        self._row.fill(-1)
+        told = state.fill_bitmask(self._row)
+        bits = np.unpackbits(self._row.view(np.uint8), bitorder="little")
+        seen = _Seen(frozenset(np.flatnonzero(bits).tolist()), state.can_stop(), state.forced_bytes(_FORCED))
+        self._expect("what is told of the mask", told_of(self._row, seen.can_stop), told)
+        return seen
 
     def _names(self, ids: frozenset[int]) -> str:
         tokens = self._vocabulary.tokens

@@ -331,9 +331,9 @@ class _FailingState:
     def __init__(self, engine: FailingEngine, state: EngineState, steps: int) -> None:
         self._engine, self._state, self._steps = engine, state, steps
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
+    def fill_bitmask(self, row: np.ndarray) -> int:
         self._engine.check("fill_bitmask", self._steps)
-        self._state.fill_bitmask(row)
+        return self._state.fill_bitmask(row)
 
     def accept_token(self, token_id: int) -> bool:
         self._engine.check("accept_token", self._steps)

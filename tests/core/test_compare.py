@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formatter_core.engine.protocol import told_of
 from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
@@ -106,29 +107,32 @@ class Faulty(OracleState):
 
 
 class KeepsOldBits(Faulty):
-    def fill_bitmask(self, row: Any) -> None:
+    def fill_bitmask(self, row: Any) -> int:
         right = np.zeros_like(row)
-        super().fill_bitmask(right)
+        told = super().fill_bitmask(right)
         row |= right
+        return told
 
 
 class ForgetsTheLastToken(Faulty):
-    def fill_bitmask(self, row: Any) -> None:
+    def fill_bitmask(self, row: Any) -> int:
         super().fill_bitmask(row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         if len(allowed):
             row[allowed[-1] // 32] &= ~np.int32(1 << int(allowed[-1] % 32) if allowed[-1] % 32 < 31 else -(2**31))
+        return told_of(row, self.can_stop())
 
 
 class CachesByTheLastByte(Faulty):
     cache: dict[Any, Any] = {}  # noqa: RUF012 (shared on purpose: that is the fault)
 
-    def fill_bitmask(self, row: Any) -> None:
+    def fill_bitmask(self, row: Any) -> int:
         key = (id(self._grammar), tuple(self._recognizers[0].next_bytes()[:1]), self._recognizers[0].length == 0)
         if key not in self.cache:
             super().fill_bitmask(row)
             self.cache[key] = (self._grammar, row.copy())
         row[:] = self.cache[key][1]
+        return told_of(row, self.can_stop())
 
 
 class NeverStops(Faulty):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from formatter_core import Compiler
 from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, fill_batch
+from formatter_core.engine.protocol import MAY_END, MAY_GO_ON, TAKEN
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -235,10 +237,29 @@ def test_a_rejected_token_changes_nothing() -> None:
     assert not state.accept_token(2**40)
     assert allowed_bytes(state) == b"c"
     row = np.full(BYTES.words, 7, dtype=np.int32)
-    assert not state.step(ord("x"), row)
+    for token_id in (ord("x"), -1, 2**40, 2**32 + ord("c")):
+        assert state.step(token_id, row) == 0
     assert (row == 7).all()
-    assert state.step(ord("c"), row)
+    assert state.step(ord("c"), row) == TAKEN | MAY_GO_ON | MAY_END
     assert row[ord("b") // 32] == 1 << ord("b") % 32
+
+
+def test_a_row_is_found_again_wherever_it_lies() -> None:
+    state = compiled(Repeat(A)).start()
+    rows = np.zeros((3, BYTES.words), dtype=np.int32)
+    for number in (0, 1, 1, 2, 0):
+        row = rows[number]
+        for _ in range(2):
+            row.fill(0)
+            state.fill_bitmask(row)
+            assert row.any()
+    row = np.zeros(BYTES.words, dtype=np.int32)
+    state.fill_bitmask(row)
+    with pytest.raises(ValueError, match="referenc"):
+        row.resize(1000)
+    gone = weakref.ref(row)
+    del row
+    assert gone() is None
 
 
 def test_steps_are_undone_one_by_one() -> None:
@@ -384,12 +405,12 @@ def test_masks_of_several_sequences_in_one_call() -> None:
     states = [grammar.start() for _ in range(3)]
     assert states[1].accept_bytes(b"b")
     rows = np.full((3, BYTES.words), -1, dtype=np.int32)
-    fill_batch(states, list(rows))
-    for state, row in zip(states, rows, strict=True):
+    told = fill_batch(states, list(rows))
+    for state, row, of_it in zip(states, rows, told, strict=True):
         expected = np.zeros(BYTES.words, dtype=np.int32)
-        state.fill_bitmask(expected)
+        assert state.fill_bitmask(expected) == of_it
         assert (row == expected).all()
-    fill_batch([], [])
+    assert len(fill_batch([], [])) == 0
 
 
 def test_threads_share_a_grammar() -> None:

@@ -329,14 +329,13 @@ class TestThreads:
         inside, leave = threading.Event(), threading.Event()
         fill = formatter._state.fill_bitmask
 
-        def slow(row) -> None:
+        def slow(row) -> int:
             inside.set()
             leave.wait(10)
-            fill(row)
+            return fill(row)
 
         class Slow:
             fill_bitmask = staticmethod(slow)
-            can_stop = formatter._state.can_stop
 
         formatter._state = Slow()  # type: ignore[assignment]
         worker = threading.Thread(target=formatter.allowed_tokens)

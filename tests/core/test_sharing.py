@@ -112,7 +112,12 @@ class Watched:
             time.sleep(0.0002)
 
     def __getattr__(self, name: str):
-        function = getattr(self._library, name)
+        return self._watched(name, getattr(self._library, name))
+
+    def __getitem__(self, name: str):
+        return self._watched(name, self._library[name])
+
+    def _watched(self, name: str, function):
 
         def watched(*arguments):
             before = self._steps

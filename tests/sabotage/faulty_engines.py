@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from formatter_core.automaton import DEAD, Automaton
-from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, OneByOne, StepInTwoCalls
+from formatter_core.engine.protocol import (
+    MAY_GO_ON,
+    EngineGrammar,
+    EngineState,
+    GrammarEngine,
+    OneByOne,
+    StepInTwoCalls,
+    told_of,
+)
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
     ANY_TEXT,
@@ -71,8 +79,13 @@ class State(StepInTwoCalls):
     def __init__(self, grammar: FaultyGrammar, inner: EngineState, steps: int = 0) -> None:
         self.grammar, self.inner, self.steps = grammar, inner, steps
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
+    def fill_bitmask(self, row: np.ndarray) -> int:
         self.inner.fill_bitmask(row)
+        self.spoil(row)
+        return told_of(row, self.can_stop())
+
+    def spoil(self, row: np.ndarray) -> None:
+        """Change a right mask."""
 
     def accept_token(self, token_id: int) -> bool:
         taken = self.inner.accept_token(token_id)
@@ -112,24 +125,21 @@ class State(StepInTwoCalls):
 class KeepsMasksByTheNextBytesAlone(State):
     """The key of the cache says which bytes may come, and not what after them."""
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")
         single = [i for i, data in enumerate(self.grammar.vocabulary.tokens) if bits[i] and data and len(data) == 1]
         row[:] = self.grammar.cache.setdefault((tuple(single), self.inner.can_stop()), row.copy())
 
 
 class LosesPartsOfCharacters(State):
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         self.lose(row, lambda _, data: data is not None and "\ufffd" in data.decode("utf-8", "replace"))
 
 
 class LosesDuplicates(State):
     """Of several tokens with the same bytes only the first one is allowed."""
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         tokens = self.grammar.vocabulary.tokens
         self.lose(row, lambda token_id, data: bool(data) and tokens.index(data) != token_id)
 
@@ -137,8 +147,7 @@ class LosesDuplicates(State):
 class LosesTokensThatSpanTerminals(State):
     """A token is only allowed inside of one terminal."""
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         self.lose(row, lambda token_id, data: bool(data) and not self._fits_one(data))
 
     def _fits_one(self, data: bytes) -> bool:
@@ -172,8 +181,7 @@ def _parts(node: Node) -> list[Node]:
 class LosesTokensThatAreNamed(State):
     """`Token` is ignored: only text is allowed."""
 
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         named = {
             node.token_id
             for body in self.grammar.grammar.rules.values()
@@ -184,8 +192,7 @@ class LosesTokensThatAreNamed(State):
 
 
 class LosesTheLastBitOfEachWord(State):
-    def fill_bitmask(self, row: np.ndarray) -> None:
-        self.inner.fill_bitmask(row)
+    def spoil(self, row: np.ndarray) -> None:
         row &= np.int32(0x7FFF_FFFF)
 
 
@@ -230,6 +237,16 @@ class MayEndWhereItCouldBefore(State):
     def accept_bytes(self, data: bytes) -> bool:
         self.ends = None
         return super().accept_bytes(data)
+
+
+class TellsOfTheMaskBefore(State):
+    """What is told of a mask is what was told of the one before it."""
+
+    told = MAY_GO_ON
+
+    def fill_bitmask(self, row: np.ndarray) -> int:
+        before, self.told = self.told, super().fill_bitmask(row)
+        return before
 
 
 class ForcesTheBytesOfOneCompletionOnly(State):
@@ -286,6 +303,7 @@ FAULTS: dict[str, tuple[type[State] | None, Callable[[Node], Node] | None]] = {
     "forks share their state": (ForksShareTheirState, None),
     "a rejected token leaves something behind": (KeepsWhatARejectedTokenBeganWith, None),
     "the end bit is stale": (MayEndWhereItCouldBefore, None),
+    "what is told of a mask is stale": (TellsOfTheMaskBefore, None),
     "forced bytes go on past a choice": (ForcesTheBytesOfOneCompletionOnly, None),
     "completions of empty rules are skipped": (None, completions_of_empty_rules_are_skipped),
     "terminals that match the empty text do not": (None, terminals_match_no_empty_text),

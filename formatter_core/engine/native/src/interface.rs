@@ -12,11 +12,16 @@ use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 1;
+const INTERFACE_VERSION: i32 = 2;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
 const DONE: i32 = 0;
+/// What is told of a mask that was written, as bits: whether it allows any token, and whether the text may end.
+const MAY_GO_ON: i32 = 1;
+const MAY_END: i32 = 2;
+/// A step's token was taken.
+const TAKEN: i32 = 4;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
 const PANIC: i32 = -3;
@@ -64,16 +69,16 @@ unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
     slice::from_raw_parts(data, length)
 }
 
+/// Write a mask, and tell of it.
+///
 /// # Safety
-/// `row` points to `words` words that nobody else uses, and `sequence` is a live handle.
-unsafe fn fill(sequence: &Sequence, row: *mut u32, words: usize) -> Outcome<()> {
-    if row.is_null() || words != sequence.words() {
+/// `row` points to as many words as the vocabulary takes, which nobody else uses.
+unsafe fn fill(sequence: &Sequence, row: *mut u32) -> Outcome<i32> {
+    if row.is_null() {
         return Err(Fault::Malformed);
     }
-    if words == 0 {
-        return Ok(());
-    }
-    sequence.fill(slice::from_raw_parts_mut(row, words))
+    let any = sequence.fill(slice::from_raw_parts_mut(row, sequence.words()))?;
+    Ok(if any { MAY_GO_ON } else { 0 } | if sequence.can_stop() { MAY_END } else { 0 })
 }
 
 #[no_mangle]
@@ -199,29 +204,29 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
     free(sequence);
 }
 
-/// Write the mask to `row`, which has exactly as many words as the vocabulary takes.
+/// Write the mask to `row`; the answer is what is told of it.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses; `row` points to `words` words.
+/// `sequence` is a live handle that no other call uses; `row` points to as many words as the vocabulary takes.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u32, words: usize) -> i32 {
-    guarded(|| fill(&*sequence, row, words).map(|()| DONE))
+pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u32) -> i32 {
+    guarded(|| fill(&*sequence, row))
 }
 
-/// Write the masks of `count` sequences to as many rows. Ends at the first fault.
+/// Write the masks of `count` sequences to as many rows, and what is told of each to `told`. Ends at the first fault.
 ///
 /// # Safety
-/// As for `fcn_sequence_fill`, for each sequence and row; both arrays hold `count` pointers.
+/// As for `fcn_sequence_fill`, for each sequence and row; the three arrays hold `count` values each.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_fill_many(
     sequences: *const *mut Sequence,
     rows: *const *mut u32,
+    told: *mut u8,
     count: usize,
-    words: usize,
 ) -> i32 {
     guarded(|| {
-        for (sequence, row) in view(sequences, count).iter().zip(view(rows, count)) {
-            fill(&**sequence, *row, words)?;
+        for (index, (sequence, row)) in view(sequences, count).iter().zip(view(rows, count)).enumerate() {
+            *told.add(index) = fill(&**sequence, *row)? as u8;
         }
         Ok(DONE)
     })
@@ -236,21 +241,24 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
     guarded(|| (*sequence).accept_token(token).map(truth))
 }
 
-/// Append a token and write the next mask: 1, or 0 with nothing changed and nothing written.
+/// Append a token and write the next mask: `TAKEN` with what is told of the mask, or 0 with nothing changed and nothing
+/// written.
 ///
 /// # Safety
 /// As for `fcn_sequence_fill`.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32, words: usize) -> i32 {
+pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
     guarded(|| {
         if !(*sequence).accept_token(token)? {
             return Ok(NO);
         }
-        if let Err(fault) = fill(&*sequence, row, words) {
-            (*sequence).rollback(1);
-            return Err(fault);
+        match fill(&*sequence, row) {
+            Ok(told) => Ok(TAKEN | told),
+            Err(fault) => {
+                (*sequence).rollback(1);
+                Err(fault)
+            }
         }
-        Ok(YES)
     })
 }
 

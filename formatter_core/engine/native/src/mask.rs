@@ -14,7 +14,7 @@ use crate::network::Network;
 use crate::stack::{State, Thread};
 use crate::trie::Trie;
 
-/// A set of tokens: some shared bit sets, and single ids.
+/// A set of tokens: some shared bit sets, none of them empty, and single ids.
 pub struct Mask {
     shared: Vec<Arc<[u32]>>,
     ids: Box<[u32]>,
@@ -57,6 +57,11 @@ impl Mask {
         for id in self.ids.iter() {
             row[*id as usize / 32] |= 1 << (id % 32);
         }
+    }
+
+    /// Whether no token may come.
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty() && self.ids.is_empty()
     }
 
     pub fn bytes(&self) -> usize {

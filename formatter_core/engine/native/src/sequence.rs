@@ -48,10 +48,11 @@ impl Sequence {
         self.grammar.vocabulary().words()
     }
 
-    /// Write the mask to a row of `words()` words.
-    pub fn fill(&self, row: &mut [u32]) -> Outcome<()> {
-        self.grammar.mask(&self.state)?.write(row);
-        Ok(())
+    /// Write the mask to a row of `words()` words; whether it allows any token.
+    pub fn fill(&self, row: &mut [u32]) -> Outcome<bool> {
+        let mask = self.grammar.mask(&self.state)?;
+        mask.write(row);
+        Ok(!mask.is_empty())
     }
 
     /// Append a token; false, with nothing changed, where it is not allowed.
