@@ -9,28 +9,54 @@ from formatter_core.generation.candidates import (
     chosen_token,
     top_tokens,
 )
+from formatter_core.generation.models import (
+    ApiModel,
+    BatchSampler,
+    Finished,
+    FormatEvent,
+    GenerationEvent,
+    LogitsModel,
+    Picked,
+    SamplingRows,
+    SequenceBatch,
+    TextDelta,
+    TextRequest,
+)
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
-from formatter_core.generation.sampling import Sampler, Sampling
+from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
 from formatter_core.generation.top_n import log_softmax, top_n
 from formatter_core.generation.tries import OptionScore, OptionTrie
 
 __all__ = [
+    "ApiModel",
+    "BatchSampler",
     "Beam",
     "BeamSearch",
     "Candidate",
     "ChosenToken",
+    "Finished",
+    "FormatEvent",
     "Generated",
+    "GenerationEvent",
+    "LogitsModel",
     "OptionScore",
     "OptionTrie",
+    "Picked",
     "Sampler",
     "Sampling",
+    "SamplingRows",
     "ScoreSettings",
+    "SequenceBatch",
     "Stopped",
+    "TextDelta",
+    "TextRequest",
     "TokenScore",
     "TopTokens",
     "checked_counts",
     "chosen_token",
+    "greedy",
     "log_softmax",
+    "multinomial",
     "top_n",
     "top_tokens",
 ]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from formatter_core.formatter import Formatter
 from formatter_core.result import Ended, Result
 
 __all__ = ["ChosenToken", "Generated", "Stopped", "TokenScore"]
 
-Stopped: TypeAlias = Literal["end", "length", "cancelled", "error"]
+#: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
+Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,15 @@ class Generated:
     """One finished sequence.
 
     Attributes:
-        tokens: the generated ids, the end id included.
-        bytes: the text that they spell.
+        tokens: the generated ids, the end id included; empty where an API tells none.
+        bytes: the text that they spell, up to the stop string where one was met.
         stopped: why it is finished.
         error: what went wrong, where `stopped` is `"error"`.
         chosen: the log-probabilities of each token, where they were asked for.
         formatter: the state after the last token; None for a sequence without a format.
+        prompt: the ids before it, where the loop knows them.
+        passes_saved: forward passes of the model that forced text made unnecessary.
+        parsed: what a format makes of a text that came without tokens.
     """
 
     tokens: tuple[int, ...]
@@ -73,21 +78,59 @@ class Generated:
     error: BaseException | None = None
     chosen: tuple[ChosenToken, ...] = ()
     formatter: Formatter | None = None
+    prompt: tuple[int, ...] = ()
+    passes_saved: int = 0
+    parsed: Result | None = None
 
     @property
     def text(self) -> str:
         """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.bytes.decode("utf-8", "replace")
 
+    @property
+    def logprobs(self) -> tuple[float, ...]:
+        """The log-probability of each token among those that were allowed, where they were asked for."""
+        return tuple(token.logprob for token in self.chosen if token.logprob is not None)
+
+    @property
+    def unmasked_logprobs(self) -> tuple[float, ...]:
+        """The log-probability of each token among all tokens, as the model sees it."""
+        return tuple(token.unmasked_logprob for token in self.chosen if token.unmasked_logprob is not None)
+
     @cached_property
     def result(self) -> Result | None:
         """What the format makes of it, parsed when first asked for; None for a sequence without a format."""
         if self.formatter is None:
-            return None
-        ended: Ended | None = None if self.stopped == "cancelled" else self.stopped
+            return self.parsed
+        ended: Ended | None = None if self.stopped == "cancelled" else _ENDED[self.stopped]
         return self.formatter.result(ended)
+
+    @property
+    def captures(self) -> Mapping[str, tuple[Any, ...]]:
+        """The captured values by name; none without a format."""
+        return {} if self.result is None else self.result.captures
+
+    @property
+    def value(self) -> Any:
+        """The typed value of a complete output; its text where it has no format.
+
+        Raises:
+            BaseException: what went wrong with this sequence.
+            IncompleteResult: the text is not complete.
+        """
+        self.raise_error()
+        return self.text if self.result is None else self.result.value
 
     def raise_error(self) -> None:
         """Raise what went wrong with this sequence, if something did."""
         if self.error is not None:
             raise self.error
+
+
+_ENDED: dict[Stopped, Ended] = {
+    "end": "end",
+    "length": "length",
+    "stop_string": "stop_string",
+    "stop_token": "stop_string",
+    "error": "error",
+}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat
 
-__all__ = ["Sampler", "Sampling"]
+if TYPE_CHECKING:
+    from formatter_core.generation.models import SamplingRows
+
+__all__ = ["Sampler", "Sampling", "greedy", "multinomial"]
 
 
 class Sampler(Protocol):
@@ -28,13 +34,16 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen: candidates are cut by `top_k`, `top_p` and `min_p`, in this order, then one is drawn.
+    """How tokens are chosen: candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order, at
+    temperature 1; then one is drawn.
 
     Attributes:
         temperature: 0 always takes the best token, of several the one with the lowest id.
         top_k: keep this many of the best; 0 keeps all.
         top_p: keep the best whose probabilities reach this sum.
         min_p: keep those at least this fraction as probable as the best.
+        typical_p: keep those whose surprise is nearest to the expected one (Meister et al. 2022, locally typical
+            sampling), until their probabilities reach this sum.
         seed: makes the draws repeatable, whatever other sequences run; None draws anew each time.
     """
 
@@ -42,47 +51,90 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+    typical_p: float = 1.0
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0 or self.top_k < 0 or not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
+        is_share = 0 < self.top_p <= 1 and 0 < self.typical_p <= 1 and 0 <= self.min_p <= 1
+        if not self.temperature >= 0 or self.top_k < 0 or not is_share:
             raise InvalidFormat(
-                f"{self} cannot be drawn from; give a temperature and top_k from 0, top_p above 0 up to 1, min_p 0 to 1"
+                f"{self} cannot be drawn from; give a temperature and top_k from 0, top_p and typical_p above 0 up "
+                "to 1, min_p 0 to 1"
             )
 
     def sampler(self, stream: int = 0) -> Sampler:
         """A sampler for one sequence; each `stream` of one seed has draws of its own."""
-        return _Drawer(self, None if self.seed is None else [self.seed, stream])
+        random = np.random.default_rng(None if self.seed is None else [self.seed, stream])
+        return partial(self.draw, uniform=random.random)
 
+    def __call__(self, logits: NDArray[np.single], rows: SamplingRows) -> NDArray[np.int64]:
+        """A token for each row of numpy logits, int64 (rows,); `seed` is not looked at, `rows.uniforms` are the draws.
 
-class _Drawer:
-    def __init__(self, how: Sampling, seed: list[int] | None) -> None:
-        self._how = how
-        self._random = np.random.default_rng(seed)
+        Args:
+            logits: float32 (rows, width), -inf where no token is allowed.
+            rows: whose logits these are.
+        """
+        pairs = zip(logits, rows.uniforms.tolist(), strict=True)
+        return np.array([self.draw(row, repeat(number).__next__) for row, number in pairs], dtype=np.int64)
 
-    def __call__(self, logits: NDArray[np.single]) -> int:
-        how = self._how
-        if how.temperature == 0:
+    def draw(self, logits: NDArray[np.single], uniform: Callable[[], float]) -> int:
+        """A token of one row.
+
+        Args:
+            logits: float32 (width,), -inf where no token is allowed; at least one is finite.
+            uniform: gives a number from 0 to below 1; asked at most once.
+        """
+        if self.temperature == 0:
             return int(logits.argmax())
-        least = -np.inf
-        if 0 < how.top_k < len(logits):
-            # Sorting all of a large vocabulary costs more than the decode of a small model.
-            least = float(np.partition(logits, len(logits) - how.top_k)[len(logits) - how.top_k])
-        ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
+        ids = self._best(logits)
         values = logits[ids].astype(np.float64)
-        if how.top_k or how.top_p < 1:
-            order = np.argsort(-values, kind="stable")[: how.top_k or None]
-            ids, values = ids[order], values[order]
-        if how.top_p < 1:
+        if self.top_p < 1:
             reached = np.cumsum(_softmax(values))
-            count = int(np.searchsorted(reached, how.top_p)) + 1
+            count = int(np.searchsorted(reached, self.top_p)) + 1
             ids, values = ids[:count], values[:count]
-        if how.min_p > 0:
-            kept = values >= values.max() + np.log(how.min_p)
+        if self.min_p > 0:
+            kept = values >= values.max() + np.log(self.min_p)
             ids, values = ids[kept], values[kept]
-        weights = np.cumsum(_softmax(values / how.temperature))
-        place = int(np.searchsorted(weights, self._random.random() * weights[-1], side="right"))
+        if self.typical_p < 1:
+            kept = _typical(values, self.typical_p)
+            ids, values = ids[kept], values[kept]
+        weights = np.cumsum(_softmax(values / self.temperature))
+        place = int(np.searchsorted(weights, uniform() * weights[-1], side="right"))
         return int(ids[min(place, len(ids) - 1)])
+
+    def _best(self, logits: NDArray[np.single]) -> NDArray[np.int64]:
+        """What `top_k` leaves, the best first where something asks for an order."""
+        least = -np.inf
+        if 0 < self.top_k < len(logits):
+            # Sorting all of a large vocabulary costs more than the decode of a small model.
+            least = float(np.partition(logits, len(logits) - self.top_k)[len(logits) - self.top_k])
+        ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
+        if self.top_k or self.top_p < 1:
+            ids = ids[np.argsort(-logits[ids], kind="stable")[: self.top_k or None]]
+        return ids
+
+
+def greedy() -> Sampling:
+    """Always the most probable token."""
+    return Sampling()
+
+
+def multinomial(
+    temperature: float = 1.0, *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, typical_p: float = 1.0
+) -> Sampling:
+    """Draw from the distribution of the model, or from a part of it; see `Sampling`."""
+    return Sampling(temperature, top_k, top_p, min_p, typical_p)
+
+
+def _typical(values: NDArray[np.float64], mass: float) -> NDArray[np.int64]:
+    """The places of the candidates nearest to the expected surprise, in their order, as many as reach the mass."""
+    shares = _softmax(values)
+    with np.errstate(divide="ignore"):
+        surprise = -np.log(shares)
+    expected = float(np.sum(shares * np.where(shares > 0, surprise, 0.0)))
+    order = np.argsort(np.abs(surprise - expected), kind="stable")
+    count = int(np.searchsorted(np.cumsum(shares[order]), mass)) + 1
+    return np.sort(order[:count])
 
 
 def _softmax(values: NDArray[np.float64]) -> NDArray[Any]:

@@ -1,13 +1,24 @@
-"""Constrained decoding for transformers: `model.generate(..., logits_processor=[create_logits_processor(...)])`."""
+"""Constrained decoding for transformers.
+
+`model.generate(..., logits_processor=[create_logits_processor(...)])` keeps transformers' own loop.
+`transformers_model` gives a model to `formatter_core.generation` (`completion`, `continuation`), where samples share a
+prefill.
+"""
 
 from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
+from formatter_transformers.model import TransformersBatch, TransformersModel, transformers_model
+from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.token_scores import score_step, top_tokens
 from formatter_transformers.vocabulary import create_vocabulary
 
 __all__ = [
     "FormatterLogitsProcessor",
+    "PrefixCache",
+    "TransformersBatch",
+    "TransformersModel",
     "create_logits_processor",
     "create_vocabulary",
     "score_step",
     "top_tokens",
+    "transformers_model",
 ]

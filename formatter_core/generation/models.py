@@ -1,0 +1,289 @@
+"""What a model offers to loops: logits at hand (`LogitsModel`), or text in and text out (`ApiModel`).
+
+Loops are written against these two protocols, in numpy: a model keeps its logits, keys and values in whatever arrays
+and on whatever device it likes, and hands over one small copy a step (`LogitsModel.pick`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.compiler import Compiler
+from formatter_core.generation.results import Generated
+from formatter_core.generation.sampling import Sampling
+from formatter_core.result import Event
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = [
+    "ApiModel",
+    "Array",
+    "BatchSampler",
+    "Finished",
+    "FormatEvent",
+    "GenerationEvent",
+    "LogitsModel",
+    "Picked",
+    "SamplingRows",
+    "SequenceBatch",
+    "TextDelta",
+    "TextRequest",
+]
+
+GREEDY = Sampling()
+
+#: An array of the model's own library, on its own device: a torch tensor, a numpy array.
+Array: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class SamplingRows:
+    """The sequences that a sampler chooses for, one a row.
+
+    Attributes:
+        uniforms: float64 (rows,), a number from 0 to below 1 for each row, a function of the seed, the prompt, the
+            sample and the place in the output alone: a sampler that draws with these gives the same output whatever
+            else is in the batch.
+        prompts: the index of each row's prompt in the call.
+        samples: which of its prompt's samples each row is.
+        tokens: what each row has generated so far.
+    """
+
+    uniforms: NDArray[np.float64]
+    prompts: Sequence[int]
+    samples: Sequence[int]
+    tokens: Sequence[Sequence[int]]
+
+
+class BatchSampler(Protocol):
+    """Chooses a token for each row. `Sampling` is one for every model; write others in the model's own arrays."""
+
+    def __call__(self, logits: Array, rows: SamplingRows) -> Array:
+        """The chosen ids, integers (rows,), on the device of the logits.
+
+        Args:
+            logits: float32 (rows, width), -inf where no token is allowed. It may be changed.
+            rows: whose logits these are.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Picked:
+    """One token for each row, on the host.
+
+    Attributes:
+        tokens: int64 (rows,).
+        logprobs: float32 (rows,), the log-probability among what is allowed. Not finite where no token could be
+            chosen: logits that are not numbers, or nothing allowed.
+        unmasked_logprobs: float32 (rows,), the same among all tokens; None unless asked for.
+        scored: float32 (rows, k), what was given as `scored`; None if nothing was.
+    """
+
+    tokens: NDArray[np.int64]
+    logprobs: NDArray[np.float32]
+    unmasked_logprobs: NDArray[np.float32] | None = None
+    scored: NDArray[np.float32] | None = None
+
+
+class SequenceBatch(Protocol):
+    """Sequences that are computed together, each with the keys and values of its tokens."""
+
+    @property
+    def logits(self) -> Array:
+        """Floats (rows, width): the logits after the last token of each row."""
+        ...
+
+    @property
+    def tokens(self) -> Sequence[Sequence[int]]:
+        """All tokens of each row that were computed, prompt included."""
+        ...
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        ...
+
+    def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> Array:
+        """Compute more tokens, any number for each row (0 leaves a row as it is), in one forward pass.
+
+        Args:
+            tokens: the new ids of each row.
+            keep: for how many positions logits are returned.
+
+        Returns:
+            floats (rows, keep, width): logits after the last `keep` new tokens of each row, right-aligned: those of
+            a row with fewer new tokens stand at the end, and what is before them means nothing.
+        """
+        ...
+
+    def forward_scored(self, tokens: Sequence[Sequence[int]]) -> Array:
+        """`forward`, and the log-probability of each new token but the first after those before it.
+
+        Returns:
+            float32 (rows, most new tokens - 1), right-aligned like `forward`.
+        """
+        ...
+
+    def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> Array:
+        """Logits after each node of a tree of tokens that continue the only row, which is left as it is.
+
+        Args:
+            tokens: the id of each node, a parent before its children.
+            parents: the index of each node's parent, -1 where it follows the row's last token.
+
+        Returns:
+            floats (nodes, width).
+        """
+        ...
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Make the batch consist of these rows, in this order; a row may be there several times (forks) or not."""
+        ...
+
+    def crop(self, lengths: Sequence[int]) -> None:
+        """Forget the tokens of each row past this many. `logits` mean nothing until the next `forward`."""
+        ...
+
+    def remember(self, row: int) -> None:
+        """Keep what was computed of a row for later sequences that begin alike, where the model has a prefix cache."""
+        ...
+
+
+@runtime_checkable
+class LogitsModel(Protocol):
+    """A model whose logits are at hand."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens; as many as there are logits. Its end ids end an output."""
+        ...
+
+    @property
+    def compiler(self) -> Compiler:
+        """What formats are compiled with, each once."""
+        ...
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens a sequence has at most, prompt included."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a prompt, as the model's tokenizer begins texts (a first token, where it has one)."""
+        ...
+
+    def encode_continuation(self, text: bytes) -> list[int] | None:
+        """Ids that spell exactly these bytes, as the tokenizer would; None where it cannot."""
+        ...
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> SequenceBatch:
+        """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there."""
+        ...
+
+    def pick(
+        self,
+        logits: Array,
+        allowed: NDArray[np.int32] | None,
+        sampler: BatchSampler,
+        rows: SamplingRows,
+        *,
+        unmasked: bool = False,
+        scored: Array | None = None,
+    ) -> Picked:
+        """Mask the logits, choose a token for each row, and copy what was chosen to the host, once.
+
+        Args:
+            logits: floats (rows, width), left as they are.
+            allowed: bitmask rows, int32 (rows, words); None allows everything.
+            sampler: what chooses.
+            rows: whose logits these are.
+            unmasked: whether log-probabilities among all tokens are wanted as well.
+            scored: float32 (rows, k) to bring along, so that it costs no copy of its own.
+        """
+        ...
+
+
+# --- models behind an API ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """What is asked of a model behind an API, the same for all prompts of a call.
+
+    Attributes:
+        format: whatever `Compiler.compile` takes; None leaves the text free.
+        max_tokens: of each output; None leaves it to the server.
+        stop_strings: the output ends before the first of these.
+        sampling: how tokens are chosen.
+        samples: outputs for each prompt.
+        seed: makes draws repeatable as far as the server does.
+        logprobs: whether log-probabilities of the tokens are wanted.
+        top_n: how many of the best tokens are wanted at each place; 0 for none.
+    """
+
+    format: Any = None
+    max_tokens: int | None = None
+    stop_strings: tuple[str, ...] = ()
+    sampling: Sampling = GREEDY
+    samples: int = 1
+    seed: int | None = None
+    logprobs: bool = True
+    top_n: int = 0
+
+
+@runtime_checkable
+class ApiModel(Protocol):
+    """A model that takes text and gives text. What its server cannot enforce is `UnsupportedFormat`."""
+
+    def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+        """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there."""
+        ...
+
+    def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
+        """The same as events; the last one of each output is `Finished`."""
+        ...
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """New text of one output: whole characters, never a part of a stop string.
+
+    Attributes:
+        prompt: the index of the prompt in the call.
+        sample: which of its samples.
+        text: may be empty where a token completes no character.
+        tokens: the ids that were taken since the last delta.
+    """
+
+    prompt: int
+    sample: int
+    text: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormatEvent:
+    """Something new about the captures of one output: see `Formatter.events`."""
+
+    prompt: int
+    sample: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An output is there, whole."""
+
+    prompt: int
+    sample: int
+    output: Generated
+
+
+GenerationEvent: TypeAlias = TextDelta | FormatEvent | Finished

@@ -1,0 +1,179 @@
+"""How transformers' models take keys and values, and how one is run; with `_compat`, all that looks at transformers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+import transformers
+from transformers import cache_utils
+
+from formatter_core.errors import InvalidVocabulary, UnsupportedEngineVersion
+from formatter_transformers.key_values import KeyValues, LayerBuffer
+
+__all__ = ["ModelForward", "loaded", "segment_of"]
+
+
+# Nothing about caches is typed alike in all releases.
+_DynamicCache: Any = cache_utils.DynamicCache
+_DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
+
+
+def _layer_class() -> Any:
+    class BufferLayer(_DynamicLayer):  # type: ignore[misc]
+        """A layer of a cache whose tensors are in a `LayerBuffer`."""
+
+        def __init__(self, buffer: LayerBuffer) -> None:
+            super().__init__()
+            self.buffer = buffer
+            self.is_initialized = True
+
+        def update(
+            self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            self.keys, self.values = self.buffer.append(key_states, value_states)
+            return self.keys, self.values
+
+        def get_seq_length(self, *args: Any, **kwargs: Any) -> int:
+            return self.buffer.length
+
+    return BufferLayer
+
+
+#: What the argument for the type of the weights is called: the new name came after layers of caches.
+_DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
+
+
+class _BufferCache(_DynamicCache):  # type: ignore[misc]
+    """A cache from before caches consisted of layers, whose tensors are in `LayerBuffer`s."""
+
+    def __init__(self, buffers: list[LayerBuffer]) -> None:
+        super().__init__()
+        self.buffers = buffers
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        cache_kwargs: dict[str, Any] | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.buffers[layer_idx].append(key_states, value_states)
+
+    def get_seq_length(self, layer_idx: int | None = 0) -> int:
+        return self.buffers[layer_idx or 0].length
+
+    def __len__(self) -> int:
+        return len(self.buffers)
+
+    def __getitem__(self, layer_idx: int) -> Any:
+        return self.buffers[layer_idx].views()
+
+
+_BUFFER_LAYER = None if _DynamicLayer is None else _layer_class()
+
+
+def _cache_of(buffers: list[LayerBuffer]) -> Any:
+    if _BUFFER_LAYER is None:
+        return _BufferCache(buffers)
+    cache = _DynamicCache()
+    cache.layers = [_BUFFER_LAYER(buffer) for buffer in buffers]
+    return cache
+
+
+class ModelForward:
+    """Runs a causal model on new tokens of a batch, whatever its release calls the arguments.
+
+    Raises:
+        UnsupportedEngineVersion: the model keeps something else than keys and values of each token.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+        self.layers = int(config.num_hidden_layers)
+        self.max_length = getattr(config, "max_position_embeddings", None)
+        self.window = _window(config)
+        parameters = inspect.signature(model.forward).parameters
+        self._keep = next((name for name in ("logits_to_keep", "num_logits_to_keep") if name in parameters), None)
+        self._takes_positions = "position_ids" in parameters
+        # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
+        self._takes_tuples = getattr(model, "_supports_cache_class", True) is False
+        if getattr(model, "_is_stateful", False) or config.__dict__.get("is_encoder_decoder"):
+            raise UnsupportedEngineVersion(
+                "transformers",
+                found=f"{transformers.__version__} with {type(model).__name__}",
+                needed="with a decoder whose layers are attention",
+                missing="keys and values for each token",
+            )
+
+    def takes_trees(self, length: int) -> bool:
+        """Whether a mask may say for each token what it sees, at sequences of this length."""
+        how = getattr(self.model.config, "_attn_implementation", None)
+        return how in ("sdpa", "eager") and not self._takes_tuples and (self.window is None or length <= self.window)
+
+    def __call__(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        mask: torch.Tensor | None,
+        key_values: KeyValues,
+        keep: int,
+    ) -> torch.Tensor:
+        """Logits (rows, keep, width) of the last columns; keys and values of all columns are appended.
+
+        Args:
+            ids: int64 (rows, columns).
+            positions: int64 (rows, columns).
+            mask: int64 (rows, all columns), or floats (rows, 1, columns, all columns) that are added to the scores;
+                None where every row uses every column.
+            key_values: of what came before.
+            keep: for how many columns logits are wanted.
+        """
+        arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": True}
+        if self._takes_positions:
+            arguments["position_ids"] = positions
+        if self._keep is not None:
+            arguments[self._keep] = keep
+        buffers = key_values.layers
+        if self._takes_tuples:
+            past = tuple(buffer.views() for buffer in buffers) if key_values.columns else None
+            output = self.model(**arguments, past_key_values=past)
+            for buffer, (keys, values) in zip(buffers, output.past_key_values, strict=True):
+                buffer.append(keys[:, :, key_values.columns :], values[:, :, key_values.columns :])
+        else:
+            output = self.model(**arguments, past_key_values=_cache_of(buffers))
+        logits: torch.Tensor = output.logits
+        return logits[:, -keep:]
+
+
+def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A model and its tokenizer; what is a name is loaded, with transformers' own defaults."""
+    name = name_or_model
+    if not isinstance(name, str):
+        name = getattr(name_or_model, "name_or_path", None) or getattr(name_or_model.config, "_name_or_path", "")
+    if tokenizer is None:
+        if not name:
+            raise InvalidVocabulary("the model does not say where it comes from; pass tokenizer=")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    if not isinstance(name_or_model, str):
+        return name_or_model, tokenizer
+    chosen = {} if dtype is None else {_DTYPE: dtype}
+    return transformers.AutoModelForCausalLM.from_pretrained(name_or_model, **chosen), tokenizer
+
+
+def segment_of(past_key_values: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Keys and values of the first row of a cache of transformers, layer by layer, (heads, tokens, size)."""
+    layers = getattr(past_key_values, "layers", None)
+    if layers is not None:
+        return [(layer.keys[0], layer.values[0]) for layer in layers]
+    return [(keys[0], values[0]) for keys, values in past_key_values]
+
+
+def _window(config: Any) -> int | None:
+    """How far back a layer looks, where one of them has a limit."""
+    if getattr(config, "use_sliding_window", True) is False:
+        return None
+    window = getattr(config, "sliding_window", None)
+    return window if isinstance(window, int) else None

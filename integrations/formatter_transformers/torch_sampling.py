@@ -1,0 +1,65 @@
+"""`Sampling` for torch logits: the draws stay on the device where the logits are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from formatter_core.generation import Sampling
+
+__all__ = ["draw"]
+
+
+def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> torch.Tensor:
+    """A token for each row, int64 (rows,), as `how` says; the same as `Sampling` gives in numpy, rounding apart.
+
+    Args:
+        how: how tokens are chosen.
+        logits: float32 (rows, width), -inf where no token is allowed.
+        uniforms: float64 (rows,), the draws, from 0 to below 1.
+    """
+    if how.temperature == 0:
+        return logits.argmax(dim=-1)
+    values, ids = _candidates(how, logits)
+    # A cumulated sum of many small numbers needs the digits.
+    exact = torch.float32 if logits.device.type == "mps" else torch.float64
+    weights = torch.softmax((values / how.temperature).to(exact), dim=-1).cumsum(dim=-1)
+    drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None] * weights[:, -1:]
+    place = torch.searchsorted(weights, drawn, right=True).clamp(max=values.shape[1] - 1)
+    # Rounding can lead past the last candidate: only those with a weight count.
+    last = (values > -torch.inf).cumsum(dim=-1).argmax(dim=-1, keepdim=True)
+    place = torch.minimum(place, last)
+    return place[:, 0] if ids is None else ids.gather(1, place)[:, 0]
+
+
+def _candidates(how: Sampling, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Logits of the candidates, -inf for those that are cut, and their ids; None where they are in the ids' order."""
+    values, ids = logits, None
+    if 0 < how.top_k < logits.shape[1]:
+        ids = logits.topk(how.top_k, dim=-1).indices.sort(dim=-1).values  # of equal ones the lowest id comes first
+        values = logits.gather(1, ids)
+    if ids is not None or how.top_p < 1:
+        values, order = values.sort(dim=-1, descending=True, stable=True)
+        ids = order if ids is None else ids.gather(1, order)
+    if how.top_p < 1:
+        shares = torch.softmax(values, dim=-1)
+        values = values.masked_fill(shares.cumsum(dim=-1) - shares >= how.top_p, -torch.inf)
+    if how.min_p > 0:
+        values = values.masked_fill(values < values.amax(dim=-1, keepdim=True) + math.log(how.min_p), -torch.inf)
+    if how.typical_p < 1:
+        values = _typical(values, how.typical_p)
+    return values, ids
+
+
+def _typical(values: torch.Tensor, mass: float) -> torch.Tensor:
+    """Keep the tokens whose surprise is nearest to the expected one, as many as reach the mass."""
+    logprobs = torch.log_softmax(values, dim=-1)
+    shares = logprobs.exp()
+    expected = -(shares * logprobs.masked_fill(shares == 0, 0)).sum(dim=-1, keepdim=True)
+    order = (-logprobs - expected).abs().sort(dim=-1, stable=True).indices
+    sorted_shares = shares.gather(1, order)
+    is_cut = sorted_shares.cumsum(dim=-1) - sorted_shares >= mass
+    return values.masked_fill(torch.zeros_like(is_cut).scatter(1, order, is_cut), -torch.inf)
