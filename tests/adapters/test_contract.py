@@ -85,3 +85,32 @@ class TestLlamaCppSampler(_TestLlamaCpp):
         from tests.adapters.llama_cpp_harness import SamplerHarness
 
         return SamplerHarness()
+
+
+class _TestExllamav3(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        pytest.importorskip("torch", reason="the ExLlamaV3 adapter needs torch")
+        from tests.adapters.exllamav3_stand_ins import exllamav3_of
+
+        with exllamav3_of(self.version):
+            from tests.adapters.exllamav3_harness import FilterHarness
+
+            self.harness = FilterHarness(self.version, background=self.background)
+            yield
+
+    version: str
+    background = True
+
+
+class TestExllamav3(_TestExllamav3):
+    version = "1.4.1"
+
+
+class TestExllamav3InTheMainThread(_TestExllamav3):
+    version = "1.4.1"
+    background = False
+
+
+class TestExllamav3WithDenseMasks(_TestExllamav3):
+    version = "0.0.5"

@@ -1,0 +1,48 @@
+"""The tokens of an ExLlamaV3 tokenizer as a `Vocabulary`, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_core import Compiler, Vocabulary
+from formatter_core.compilers import CompilersByOwner
+from formatter_core.vocabulary import huggingface
+from formatter_core.vocabulary.table import TokenTable
+from formatter_exllamav3 import _compat
+
+__all__ = ["compiler_for", "create_vocabulary"]
+
+_compilers = CompilersByOwner()
+
+
+def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
+    """The vocabulary of a tokenizer; made once for each tokenizer object.
+
+    The pieces are those of its `tokenizer.json`: the lists of strings that ExLlamaV3 makes of them have lost what is
+    no whole character.
+
+    Args:
+        tokenizer: an `exllamav3.Tokenizer`.
+        model: gives the width of the logits where the tokenizer was made with another model's configuration.
+        end_ids: the ids that end an output, in place of all those that the model's files name.
+
+    Raises:
+        InvalidVocabulary: the tokenizer does not say how its tokens become text, or no id ends an output.
+    """
+    return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
+
+
+def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
+    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    ends = _compat.end_ids(tokenizer) if end_ids is None else tuple(end_ids)
+    width = _compat.logits_width(tokenizer, model)
+    return _compilers.get(tokenizer, (ends, width), lambda: _read(tokenizer, ends, width))
+
+
+def _read(tokenizer: Any, ends: tuple[int, ...], width: int | None) -> Vocabulary:
+    tokens = list(huggingface.read(tokenizer.tokenizer).tokens)
+    for token_id, content, is_special in _compat.declared_tokens(tokenizer):
+        tokens.extend([None] * (token_id + 1 - len(tokens)))
+        tokens[token_id] = None if is_special else content.encode("utf-8")
+    return Vocabulary.from_table(TokenTable(tokens, ends), size=width)

@@ -1,0 +1,85 @@
+"""The ExLlamaV3 adapter, called as a generator calls the filters of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from formatter_core import Compiler
+from tests.adapters.contract import END, OTHER_END, WIDTH, Request
+from tests.adapters.exllamav3_stand_ins import NEWEST, Generator, Job
+
+_NEVER = {
+    "preemption": "a job is never taken out of its place with its filters forgotten",
+    "placeholders": "a filter is told of ids that were sampled, never of placeholders",
+    "drafts": "the target model samples one token after the other, and a filter is told of those that it sampled",
+    "own ends": "the ends are those of the tokenizer, or of create_filter",
+}
+_ENDS = {END, OTHER_END}
+
+
+class FilterHarness:
+    """`version` says which kind of mask is asked for, and whether filters are rewound."""
+
+    def __init__(self, version: str, *, background: bool = True) -> None:
+        self.version, self.background = version, background
+        reason = "no token is taken back before 1.4.1"
+        never_shrinks = {} if version == NEWEST else {"shrinking": reason, "cleared": reason}
+        self.cannot: Mapping[str, str] = {**_NEVER, **never_shrinks}
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> FilterSession:
+        return FilterSession(self.version, self.background, compiler, requests)
+
+
+class FilterSession:
+    def __init__(self, version: str, background: bool, compiler: Compiler, requests: Sequence[Request]) -> None:
+        from formatter_exllamav3 import FormatterFilter
+
+        self._generator = Generator(version)
+        self._filters: list[Any] = [
+            None
+            if request.format is None
+            else FormatterFilter(None, compiler.compile(request.format), background=background)
+            for request in requests
+        ]
+        self._jobs = [Job([] if each is None else [each], stop_conditions=()) for each in self._filters]
+        for job in self._jobs:
+            job.generator = self._generator
+            job.activate()
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        return [self._mask(job, tokens) for job, tokens in zip(self._jobs, kept, strict=True)]
+
+    def _mask(self, job: Job, kept: Sequence[int]) -> set[int]:
+        gone = len(job.tokens) - len(kept)
+        if gone > 0 and job.filters:
+            for each in job.filters:
+                each.rewind(gone)
+            job.reason, job.is_finished = "", False
+            del job.tokens[len(kept) :]
+        for token in kept[len(job.tokens) :]:
+            if job.is_finished:
+                break  # nothing more is sampled for it
+            self._allowed(job)
+            job.receive_sample(token)
+        return _ENDS if job.is_finished else self._allowed(job)
+
+    def _allowed(self, job: Job) -> set[int]:
+        for each in job.filters:
+            if each.is_active:
+                in_pool = each.use_background_worker()
+                pool = self._generator.filter_pool
+                job.filter_futures.append(pool.submit(each.get_next_logit_mask) if in_pool else None)
+                job.logit_masks.append(None if in_pool else each.get_next_logit_mask())
+        return set(np.flatnonzero(job.prepare_logit_mask()[:WIDTH]).tolist())
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        raise NotImplementedError
+
+    def errors(self) -> Mapping[int, Exception]:
+        return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}

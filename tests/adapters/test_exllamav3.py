@@ -1,0 +1,528 @@
+"""The ExLlamaV3 adapter on stand-ins of each generation."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the ExLlamaV3 adapter needs torch")
+tokenizers = pytest.importorskip("tokenizers", reason="ExLlamaV3 has tokenizers of this package")
+
+from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
+from formatter_core.errors import (  # noqa: E402
+    AllowedTokensForbidden,
+    IncompleteResult,
+    InvalidVocabulary,
+    LimitExceeded,
+    TokenRejected,
+    UnsupportedEngineVersion,
+)
+from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, FailingEngine, compiler_on  # noqa: E402
+from tests.adapters.exllamav3_stand_ins import (  # noqa: E402
+    GENERATIONS,
+    NEWEST,
+    PADDED,
+    Generator,
+    Job,
+    exllamav3_of,
+    logits_after,
+    text_of,
+)
+
+WORD = formats.regex("a[bc]{2,12}")
+IS_WORD = re.compile(b"a[bc]{2,12}")
+THREE = formats.regex("[abc]{3}")
+SENTENCE = formats.regex("(?s).{3,30}")
+
+
+@pytest.fixture(params=GENERATIONS)
+def generation(request: pytest.FixtureRequest) -> Iterator[str]:
+    with exllamav3_of(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def newest() -> Iterator[str]:
+    with exllamav3_of(NEWEST):
+        yield NEWEST
+
+
+def filter_of(format: Any = WORD, *, compiler: Compiler | None = None, **options: Any) -> Any:
+    from formatter_exllamav3 import FormatterFilter
+
+    return FormatterFilter(None, (compiler or compiler_on("native")).compile(format), **options)
+
+
+def run(version: str, *jobs: Job) -> Generator:
+    generator = Generator(version)
+    generator.run(*jobs)
+    assert not generator.nothing_was_left
+    return generator
+
+
+# --- the vocabulary ----------------------------------------------------------------------------------------------
+
+
+class Tokenizer:
+    """An `exllamav3.Tokenizer`, with what the adapter reads of it."""
+
+    def __init__(self, *, eos: Sequence[int | None] = (4,), declared: Any = None, vocab_size: int | None = 40) -> None:
+        pieces = ["<unk>", "<s>", "Ġ", "Ċ", "</s>", "a", "b", "c", "ab", "Ã", "©", "<turn>", "<tool>"]
+        inner = tokenizers.Tokenizer(tokenizers.models.BPE({piece: i for i, piece in enumerate(pieces)}, []))
+        inner.decoder = tokenizers.decoders.ByteLevel()
+        inner.add_special_tokens(["<unk>", "<s>", "</s>"])
+        self.tokenizer = inner
+        self.eos_token_id = next(iter(eos), 2)
+        self.tokenizer_config_dict: Any = {} if declared is None else {"added_tokens_decoder": declared}
+        self.config = types.SimpleNamespace(eos_token_id_list=list(eos), vocab_size=vocab_size)
+
+    def get_id_to_piece_list(self, *arguments: Any) -> list[str]:
+        raise AssertionError("these strings have lost what is no whole character")
+
+
+def test_tokens_are_raw_pieces_and_special_tokens_are_none(generation: str) -> None:
+    from formatter_exllamav3 import create_vocabulary
+
+    declared = {
+        "11": {"content": "<turn>", "special": True},
+        "12": {"content": "<tool>", "special": False},
+        "14": {"content": "Ġx", "special": False},
+    }
+    tokenizer = Tokenizer(eos=(4, 11), declared=declared)
+    vocabulary = create_vocabulary(tokenizer)
+    assert vocabulary.tokens[:5] == (None, None, b" ", b"\n", None)
+    assert vocabulary.tokens[5:11] == (b"a", b"b", b"c", b"ab", b"\xc3", b"\xa9")
+    assert vocabulary.tokens[11:16] == (None, b"<tool>", None, "Ġx".encode(), None)
+    assert (len(vocabulary), vocabulary.end_ids) == (40, (4, 11))
+    assert create_vocabulary(tokenizer) is vocabulary
+    assert create_vocabulary(tokenizer, end_ids=[4]).end_ids == (4,)
+    assert len(create_vocabulary(tokenizer, model=types.SimpleNamespace(config=Tokenizer(vocab_size=64).config))) == 64
+
+
+def test_ids_without_logits_are_no_tokens(generation: str) -> None:
+    from formatter_exllamav3 import create_vocabulary
+
+    assert len(create_vocabulary(Tokenizer(vocab_size=8))) == 8
+    assert len(create_vocabulary(Tokenizer(vocab_size=None))) == 13
+
+
+def test_an_end_id_that_no_file_names_is_not_made_up(generation: str) -> None:
+    from formatter_exllamav3 import create_vocabulary
+
+    nameless = Tokenizer(eos=(None,))
+    nameless.eos_token_id = 2  # what ExLlamaV3 takes where it knows nothing
+    with pytest.raises(InvalidVocabulary, match="end id"):
+        create_vocabulary(nameless)
+    named = Tokenizer(eos=())
+    named.eos_token_id = 4
+    named.tokenizer_config_dict = {"eos_token": "</s>"}
+    assert create_vocabulary(named).end_ids == (4,)
+
+
+def test_a_release_without_filters_is_named() -> None:
+    with exllamav3_of("0.0.4") as module:
+        del module.Filter
+        with pytest.raises(UnsupportedEngineVersion, match=r"0\.0\.4.*0\.0\.5|exllamav3\.Filter") as caught:
+            import formatter_exllamav3  # noqa: F401
+        assert caught.value.found == "0.0.4"
+
+
+# --- masks -------------------------------------------------------------------------------------------------------
+
+
+def test_masks_are_of_the_kind_that_the_release_takes(generation: str) -> None:
+    generator, filter = Generator(generation), filter_of(formats.choice(["ab", "c"]))
+    job = Job([filter])
+    job.generator = generator
+    job.activate()
+    mask = filter.get_next_logit_mask()
+    allowed = {token for token, data in enumerate(TOKENS) if data in (b"a", b"ab", b"c")}
+    if generation == NEWEST:
+        assert (mask.dtype, tuple(mask.shape)) == (torch.int32, (1, PADDED // 32))
+        bits = np.unpackbits(mask.numpy().view(np.uint8), bitorder="little")
+        assert set(np.flatnonzero(bits).tolist()) == allowed
+    else:
+        assert (mask.dtype, tuple(mask.shape)) == (torch.half, (1, PADDED))
+        assert set((mask[0] == 0).nonzero().flatten().tolist()) == allowed
+        assert set(mask.unique().tolist()) == {0.0, -torch.inf}
+    assert mask.is_contiguous()
+    assert mask.device.type == "cpu"
+
+
+@pytest.mark.parametrize("engine", ["native", "kbnf"])
+@pytest.mark.parametrize("size", [897, 901, 928])
+def test_nothing_is_written_past_the_mask(newest: str, engine: str, size: int) -> None:
+    """An engine that writes 64 bits at a time would write past a row with an odd number of words."""
+    from formatter_exllamav3 import FormatterFilter
+
+    tokens = [bytes([token]) if token < 256 else None for token in range(size)]
+    filter = FormatterFilter(None, Compiler(Vocabulary(tokens, [size - 1]), engine=engine).compile(SENTENCE))
+    words = -(-size // 32)
+    guarded = np.full(words + 8, 0x5A5A5A5A, dtype=np.int32)
+    filter.get_next_logit_mask()
+    filter._buffer.row = guarded[:words]
+    filter.get_next_logit_mask()
+    assert (guarded[words:] == 0x5A5A5A5A).all()
+    assert (guarded[:words] != 0x5A5A5A5A).all()
+
+
+# --- outputs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_outputs_are_in_their_format(generation: str, background: bool) -> None:
+    filters = [filter_of(WORD, background=background) for _ in range(8)]
+    jobs = [Job([filter], seed=seed) for seed, filter in enumerate(filters)]
+    free = Job(seed=99, max_new_tokens=20)
+    run(generation, *jobs, free)
+    for job, filter in zip(jobs, filters, strict=True):
+        assert IS_WORD.fullmatch(job.text)
+        assert filter.result().value == job.text.decode()
+    assert len({job.text for job in jobs}) > 4
+    assert not IS_WORD.fullmatch(free.text)
+
+
+def test_the_best_of_what_is_allowed_is_taken(generation: str) -> None:
+    job = Job([filter_of(THREE)], stop_conditions=[])
+    run(generation, job)
+    formatter = compiler_on("oracle").compile(THREE).formatter()
+    for place, token in enumerate(job.tokens):
+        logits = logits_after(job.seed, job.tokens[:place])
+        assert token == max(formatter.allowed_tokens(), key=lambda each: logits[each])
+        formatter.accept_token(token)
+
+
+def test_one_filter_serves_one_job_after_the_other(generation: str) -> None:
+    filter = filter_of()
+    texts = set()
+    for seed in range(4):
+        job = Job([filter], seed=seed)
+        run(generation, job)
+        assert filter.result().text == job.text.decode()
+        texts.add(job.text)
+    assert len(texts) > 1
+
+
+def test_a_job_that_is_queued_again_goes_on(generation: str) -> None:
+    whole = Job([filter_of(THREE)])
+    run(generation, whole)
+    filter = filter_of(THREE)
+    cut = Job([filter], cut=1)
+    run(generation, cut)
+    if generation == "0.0.5":  # has no such jobs
+        return
+    assert (cut.text, filter.result().value) == (whole.text, whole.text.decode())
+
+
+def test_two_filters_allow_what_both_allow(generation: str) -> None:
+    first, second = filter_of(formats.regex("[abc]{4,}")), filter_of(formats.regex("[bcx]{2,6}"))
+    job = Job([first, second])
+    run(generation, job)
+    assert re.fullmatch(b"[bc]{4,6}", job.text)
+    assert first.result().text == second.result().text == job.text.decode()
+
+
+def test_a_filter_that_no_job_asked_says_so(generation: str) -> None:
+    from formatter_exllamav3 import NotUsed
+
+    filter = filter_of()
+    with pytest.raises(NotUsed, match="in a list"):
+        filter.result()
+    run(generation, Job([filter]))
+    filter.result()
+
+
+# --- ends --------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_ends_where_nothing_may_follow(generation: str) -> None:
+    filter = filter_of(THREE)
+    job = Job([filter], stop_conditions=[])
+    run(generation, job)
+    assert (job.reason, filter.result().is_complete) == ("end_filter", True)
+    assert re.fullmatch(b"[abc]{3}", job.text)
+
+
+@pytest.mark.parametrize("stops", [(), (END, OTHER_END), (END,)])
+@pytest.mark.parametrize("ends_job", [True, False])
+def test_an_end_id_ends_the_job_whatever_its_stop_conditions_hold(
+    generation: str, stops: Sequence[int], ends_job: bool
+) -> None:
+    ended = set()
+    for seed in range(6):
+        filter = filter_of(formats.regex("[ab]{1,200}"), eos_after_completed=ends_job)
+        job = Job([filter], stop_conditions=stops, seed=seed)
+        run(generation, job)
+        if job.tokens[-1] not in (END, OTHER_END):
+            continue
+        ended.add(job.reason)
+        assert job.reason == ("stop_token" if job.tokens[-1] in stops else "end_filter")
+        assert filter.result().value == job.text.decode()
+    assert ended
+
+
+def test_output_after_a_completed_filter_is_free_where_that_was_asked_for(generation: str) -> None:
+    filter = filter_of(THREE, eos_after_completed=False)
+    job = Job([filter], stop_conditions=[], max_new_tokens=20)
+    run(generation, job)
+    assert job.reason == "max_new_tokens"
+    assert re.match(b"[abc]{3}", job.text)
+    assert not re.fullmatch(b"[abc]*", job.text)
+    assert filter.result().value == job.text[:3].decode()
+
+
+def test_a_cut_output_is_not_complete(generation: str) -> None:
+    filter = filter_of(formats.regex("[abc]{30}"))
+    run(generation, Job([filter], max_new_tokens=5))
+    assert not filter.result("length").is_complete
+    with pytest.raises(IncompleteResult):
+        _ = filter.result().value
+
+
+def test_a_format_that_is_complete_ends_before_min_new_tokens(generation: str) -> None:
+    ends_by_itself, must_end = filter_of(THREE), filter_of(formats.regex("a?"), prefix_str="a")
+    jobs = [Job([each], min_new_tokens=9) for each in (ends_by_itself, must_end)]
+    run(generation, *jobs)
+    assert [job.reason for job in jobs] == ["end_filter", "stop_token"]
+    assert (len(jobs[0].text), jobs[1].text) == (3, b"")
+    assert ends_by_itself.result().is_complete
+    assert must_end.result().value == "a"
+
+
+def test_min_new_tokens_holds_where_the_format_may_go_on(generation: str) -> None:
+    filter = filter_of(formats.regex("[ab]*"))
+    job = Job([filter], min_new_tokens=30)
+    run(generation, job)
+    assert len(job.tokens) >= 30
+
+
+# --- prefixes and triggers ---------------------------------------------------------------------------------------
+
+
+def test_a_format_goes_on_from_the_end_of_the_prompt(generation: str) -> None:
+    filter = filter_of(WORD, prefix_str="ab")
+    job = Job([filter])
+    run(generation, job)
+    assert IS_WORD.fullmatch(b"ab" + job.text)
+    assert filter.result().value == "ab" + job.text.decode()
+    run(generation, Job([filter], seed=5))  # and again
+    assert filter.result().value.startswith("ab")
+
+
+def test_a_prefix_that_the_format_does_not_begin_with_is_refused_at_once(generation: str) -> None:
+    with pytest.raises(TokenRejected, match="xy"):
+        filter_of(WORD, prefix_str="xy")
+
+
+def test_a_trigger_token_begins_the_format(generation: str) -> None:
+    filter = filter_of(THREE, trigger_token=ord("t"), eos_after_completed=False)
+    job = Job([filter], stop_conditions=[], max_new_tokens=1500)
+    run(generation, job)
+    after = [job.tokens[place + 1 :] for place, token in enumerate(job.tokens[:-3]) if token == ord("t")]
+    assert after, "the model never said it"
+    text = text_of(after[0])
+    assert re.match(b"[abc]{3}", text)
+    assert filter.result().is_complete
+
+
+def test_a_trigger_that_comes_again_begins_the_format_anew(newest: str) -> None:
+    filter = filter_of(THREE, trigger_token=SPECIAL, eos_after_completed=False)
+    generator, job = Generator(newest), Job([filter])
+    job.generator = generator
+    job.activate()
+    for token in [*b"xy", SPECIAL, *b"abc", *b"zz", SPECIAL, *b"cba"]:
+        assert filter.is_active == (filter.get_next_logit_mask() is not None and filter.is_active)
+        assert not filter.feed(token)
+    assert (filter.result().value, filter.is_active) == ("cba", False)
+    filter.rewind(1)
+    assert (filter.formatter.text, filter.is_active) == ("cb", True)
+    filter.rewind(4)
+    assert (filter.formatter.text, filter.is_active) == ("abc", False)
+    filter.rewind(6)
+    assert (filter.formatter.text, filter.is_active) == ("", False)
+
+
+def test_a_trigger_that_never_came_is_told(generation: str) -> None:
+    from formatter_exllamav3 import NotUsed
+
+    filter = filter_of(THREE, trigger_token=SPECIAL)
+    run(generation, Job([filter], max_new_tokens=3))
+    with pytest.raises(NotUsed, match="trigger token"):
+        filter.result()
+
+
+# --- banned strings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_rewound_filter_is_as_if_the_tokens_had_never_come(newest: str, count: int) -> None:
+    rewound, fresh = filter_of(SENTENCE), filter_of(SENTENCE)
+    for filter in (rewound, fresh):
+        job = Job([filter])
+        job.generator = Generator(newest)
+        job.activate()
+    fed = [*"aé€b".encode()]
+    for token in fed:
+        rewound.feed(token)
+    rewound.rewind(count)
+    for token in fed[: len(fed) - count]:
+        fresh.feed(token)
+    assert torch.equal(rewound.get_next_logit_mask(), fresh.get_next_logit_mask())
+    assert rewound.formatter.tokens == fresh.formatter.tokens
+
+
+def test_what_was_completed_is_taken_back(newest: str) -> None:
+    filter = filter_of(WORD)
+    job = Job([filter])
+    job.generator = Generator(newest)
+    job.activate()
+    fed = [*b"abb", END]
+    assert [filter.feed(token) for token in fed] == [False, False, False, True]
+    assert not filter.is_active
+    filter.rewind(2)
+    assert (filter.is_active, filter.formatter.text) == (True, "ab")
+    assert [filter.feed(token) for token in [*b"cc", END]] == [False, False, True]
+    assert filter.result().value == "abcc"
+
+
+def test_banned_strings_are_left_out_and_the_format_holds(newest: str) -> None:
+    suppressed = 0
+    for seed in range(12):
+        filter = filter_of(formats.regex("[abc]{8}!"))
+        job = Job([filter], banned_strings=[b"bb", b"cab"], seed=seed)
+        run(newest, job)
+        assert re.fullmatch(b"[abc]{8}!", job.text)
+        assert b"bb" not in job.text
+        assert b"cab" not in job.text
+        assert filter.result().value == job.text.decode()
+        suppressed += len(job.suppressed)
+    assert suppressed > 5
+
+
+def test_a_banned_string_that_the_format_demands_ends_the_job_with_the_cause(newest: str) -> None:
+    filter, other = filter_of(formats.choice(["xaby"])), filter_of(THREE)
+    job, beside = Job([filter], banned_strings=[b"ab"]), Job([other])
+    run(newest, job, beside)
+    assert job.text == b"x"
+    assert job.suppressed
+    with pytest.raises(AllowedTokensForbidden, match="'x'"):
+        filter.result()
+    assert other.result().is_complete
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["fill_bitmask", "accept_token"])
+@pytest.mark.parametrize("minimum", [0, 50])
+@pytest.mark.parametrize("options", [{}, {"eos_after_completed": False}, {"background": False}])
+def test_a_failure_ends_its_job_alone_and_is_raised_by_result(
+    generation: str, method: str, minimum: int, options: dict[str, Any]
+) -> None:
+    cause = LimitExceeded("work", 1, "a step")
+    engine = FailingEngine(compiler_on("native")._engine, method, after=2, error=cause)
+    compiler = Compiler(compiler_on("native").vocabulary, engine=engine)
+    bad = filter_of(formats.regex("[abc]{6}!"), compiler=compiler, **options)
+    good = filter_of(THREE)
+    jobs = [Job([bad], min_new_tokens=minimum), Job([good]), Job([good_too := filter_of(WORD)])]
+    run(generation, *jobs)
+    assert jobs[0].reason in ("stop_token", "end_filter")
+    assert len(jobs[0].tokens) <= 4
+    with pytest.raises(LimitExceeded) as caught:
+        bad.result()
+    assert caught.value is cause
+    assert good.result().is_complete
+    assert good_too.result().is_complete
+
+
+def test_a_dead_end_ends_its_job_alone(generation: str) -> None:
+    holes = Vocabulary([None if data == b"b" else data for data in TOKENS], [END, OTHER_END])
+    stuck = filter_of(formats.regex("xb"), compiler=Compiler(holes))
+    good = filter_of(THREE)
+    run(generation, Job([stuck], min_new_tokens=9), Job([good]))
+    assert (stuck.error is not None, stuck.formatter.text) == (True, "x")
+    assert good.result().is_complete
+
+
+def test_a_token_that_others_sampled_ends_the_job(generation: str) -> None:
+    """A sampler of the user's own may leave the mask aside."""
+
+    class Careless(Generator):
+        def _choose(self, job: Job, allowed: np.ndarray) -> int:
+            return ord("!") if len(job.tokens) == 2 else super()._choose(job, allowed)
+
+    filter = filter_of(WORD, eos_after_completed=False)
+    job = Job([filter])
+    Careless(generation).run(job)
+    assert (job.reason, len(job.tokens)) == ("end_filter", 3)
+    with pytest.raises(TokenRejected, match="after 2 tokens"):
+        filter.result()
+
+
+def test_drafts_are_followed_with_masks_or_the_job_ends(generation: str) -> None:
+    """Releases before 0.0.32 sample behind an accepted draft with the mask of the place before."""
+    format = formats.choice(["abc"])
+    tokens = [ord("a"), ord("b"), ord("c")]
+
+    class Drafting(Generator):
+        def _choose(self, job: Job, allowed: np.ndarray) -> int:
+            return next((token for token in tokens if allowed[token]), super()._choose(job, allowed))
+
+    filter = filter_of(format, background=False)
+    job, generator = Job([filter]), Drafting(generation)
+    generator.drafts = tokens[:2]
+    generator.run(job)
+    if generation == "0.0.5":
+        with pytest.raises(TokenRejected, match=r"before 0\.0\.32"):
+            filter.result()
+        assert len(job.tokens) == 2
+    else:
+        assert (job.text, filter.result().value) == (b"abc", "abc")
+
+
+def test_one_filter_for_two_jobs_at_a_time_ends_both(generation: str) -> None:
+    from formatter_exllamav3 import UsedTwice
+
+    filter, other = filter_of(formats.regex("[abc]{20}")), filter_of(THREE)
+    generator = Generator(generation)
+    jobs = [Job([filter]), Job([filter], seed=1), Job([other])]
+    generator.run(*jobs)
+    with pytest.raises(UsedTwice, match="one filter a job"):
+        filter.result()
+    assert [len(job.text) for job in jobs] == [0, 0, 3]
+    assert other.result().is_complete
+    generator.run(Job([filter]))  # alone it works again
+    assert filter.result().is_complete
+
+
+def test_a_filter_may_serve_again_after_its_job_was_cancelled(generation: str) -> None:
+    filter, generator = filter_of(formats.regex("[abc]{9}")), Generator(generation)
+    generator.enqueue(Job([filter]))
+    generator.iterate()
+    generator.active_jobs.clear()
+    generator.run(Job([filter], seed=3))
+    assert filter.result().is_complete
+
+
+def test_the_filter_of_another_model_ends_its_job(generation: str) -> None:
+    wide = Vocabulary([*TOKENS, *[None] * PADDED, b"a"], [len(TOKENS) + PADDED])
+    filter = filter_of(WORD, compiler=Compiler(wide))
+    job = Job([filter])
+    generator = Generator(generation)
+    generator.run(job)
+    assert not generator.nothing_was_left
+    assert (len(job.tokens), job.reason) == (1, "end_filter")
+    with pytest.raises(InvalidVocabulary, match="logits"):
+        filter.result()
+
+
+def test_special_tokens_stand_nowhere(generation: str) -> None:
+    job = Job([filter_of(SENTENCE)], stop_conditions=[], max_new_tokens=40)
+    run(generation, job)
+    assert not {SPECIAL, PAD} & set(job.tokens)
+    assert max(job.tokens) < len(TOKENS)
