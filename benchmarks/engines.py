@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.cases import Case
 from formatter_core import Compiler, Vocabulary, bitmask
+from formatter_core.errors import TokenRejected
 
 __all__ = ["ENGINES", "Engine", "NoNotationError", "Sequence"]
 
@@ -28,7 +29,10 @@ class Sequence(Protocol):
         """Compute the mask of the next tokens into the engine's row."""
 
     def accept(self, token_id: int) -> bool:
-        """Take a token; whether it was allowed."""
+        """Take a token; whether it was allowed by the mask."""
+
+    def step(self, token_id: int) -> bool:
+        """Take a token and compute the next mask, by the calls that a serving loop uses; whether it was allowed."""
 
     def complete(self) -> bool:
         """Whether the text may end here."""
@@ -73,6 +77,13 @@ class _FormatterSequence:
         if not bitmask.get(self.row, token_id):
             return False
         self.formatter.accept_token(token_id)
+        return True
+
+    def step(self, token_id: int) -> bool:
+        try:
+            self.formatter.step(token_id, self.row)
+        except TokenRejected:
+            return False
         return True
 
     def complete(self) -> bool:
@@ -136,6 +147,11 @@ class _LLGuidanceSequence:
             return False
         return bool(self.matcher.consume_token(token_id))
 
+    def step(self, token_id: int) -> bool:
+        allowed: bool = self.matcher.consume_token(token_id)
+        self.fill(self.matcher, self.rows, 0)
+        return allowed
+
     def complete(self) -> bool:
         return bool(self.matcher.is_accepting())
 
@@ -179,6 +195,11 @@ class _XGrammarSequence:
 
     def accept(self, token_id: int) -> bool:
         return bool(self.matcher.accept_token(token_id))
+
+    def step(self, token_id: int) -> bool:
+        allowed: bool = self.matcher.accept_token(token_id)
+        self.matcher.fill_next_token_bitmask(self.rows)
+        return allowed
 
     def complete(self) -> bool:
         self.mask()

@@ -1,10 +1,18 @@
-"""Measure masks: compile time, and mask plus accept for states seen for the first time and again.
+"""Measure masks beside other engines: time to first mask, and time between masks in states seen before or not.
 
     python -m benchmarks.masks --output masks            # writes masks.json and masks.png
+    python -m benchmarks.masks --smoke                   # that it runs: one run of two cases, without the shared data
 
-TTFM, time to first mask: compiling a format anew, starting a sequence and its first mask. TBM, time between masks: one
-mask and one accepted token; "cold" in the first walk over a case's texts with a format just compiled, "warm" in the
-second. All engines run in this process, taking turns format by format and round by round, on one thread.
+One vocabulary, the same texts, one thread; the engines take turns, case by case. A step is one accepted token and the
+mask after it, by the calls that a serving loop would use (`Formatter.step`; `consume_token` and
+`fill_next_token_bitmask`; `accept_token` and `fill_next_token_bitmask`). Every run builds all engines anew and then
+goes through all cases twice:
+
+- "first": the first time through, nothing seen before by anyone;
+- "cold": compiled anew and walked; what an engine keeps for a whole vocabulary stays, as in a server;
+- "warm": the same texts once more with the same compiled format.
+
+TTFM, time to first mask, is that of the second time through. All figures are medians over the runs.
 """
 
 from __future__ import annotations
@@ -17,17 +25,26 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cases import CASES, Case
 from benchmarks.engines import ENGINES, Engine, NoNotationError
+from benchmarks.grammars import GRAMMARS
 from formatter_core import Vocabulary
 
 MICROSECONDS = 1e6
-MEASURES = ("ttfm", "cold", "warm")
+MEASURES = ("ttfm", "first", "cold", "warm")
+STATISTICS = ("mean", "p50", "p99")
 WARM_UP = Case("warm-up", ("ab",), pattern="[a-z]+")
+#: An engine that needs longer for one case takes part in that case's first run only.
+MOST_SECONDS = 1.0
+#: What this project holds itself to, against llguidance.
+TARGETS = {("cold", "mean"): 0.5, ("cold", "p99"): 1.0, ("warm", "mean"): 0.25, ("warm", "p99"): 0.3}
+BUILD_SECONDS = 0.5
+SMOKE = ("SQL subset", "enum of 1,000 values")
 
 # How Llama 3 cuts text into words before it applies its byte pairs.
 LLAMA_3_WORDS = (
@@ -36,12 +53,16 @@ LLAMA_3_WORDS = (
 )
 
 
+def shared() -> Path:
+    """The folder of shared data sets."""
+    return Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+
+
 def llama3() -> tuple[Vocabulary, Callable[[str], list[int]]]:
     """The 128,256 ids of Llama 3, from the file of its ranks among the shared data sets."""
     import tiktoken
 
-    shared = os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared"
-    path = Path(shared) / "tokenizers" / "llama3.tiktoken"
+    path = shared() / "tokenizers" / "llama3.tiktoken"
     if not path.is_file():
         raise FileNotFoundError(f"{path} is absent; set FORMATTER_SHARED to the folder of shared data sets")
     lines = (line.split() for line in path.read_bytes().splitlines() if line)
@@ -70,15 +91,17 @@ def now() -> float:
 
 
 def walk(start: Callable[[], Any], texts: list[list[int]]) -> list[float]:
-    """Microseconds of each mask and accepted token along the texts; raises where the engine refuses one of them."""
+    """Microseconds of each step along the texts; raises where the engine refuses one of them."""
     times: list[float] = []
+    clock = time.perf_counter
     for tokens in texts:
         sequence = start()
+        sequence.mask()
+        step = sequence.step
         for position, token_id in enumerate(tokens):
-            before = now()
-            sequence.mask()
-            allowed = sequence.accept(token_id)
-            times.append(now() - before)
+            before = clock()
+            allowed = step(token_id)
+            times.append((clock() - before) * MICROSECONDS)
             if not allowed:
                 raise ValueError(f"token {position} of a text that follows the format was refused")
         if not sequence.complete():
@@ -86,47 +109,50 @@ def walk(start: Callable[[], Any], texts: list[list[int]]) -> list[float]:
     return times
 
 
-def measure(engine: Engine, case: Case, texts: list[list[int]]) -> dict[str, list[float]]:
-    """One round: compile, first mask, a cold walk and a warm one."""
-    before = now()
-    start = engine.compile(case)
-    start().mask()
-    ttfm = now() - before
-    return {"ttfm": [ttfm], "cold": walk(start, texts), "warm": walk(start, texts)}
+def measure(engine: Engine, case: Case, texts: list[list[int]], measures: Iterable[str]) -> dict[str, list[float]]:
+    """Compile, first mask, and one walk for each measure."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = now()
+        start = engine.compile(case)
+        start().mask()
+        found = {"ttfm": [now() - before]}
+        for name in measures:
+            found[name] = walk(start, texts)
+        return found
+    finally:
+        gc.enable()
 
 
-def run(
-    engines: dict[str, Engine], cases: list[Case], encode: Callable[[str], list[int]], rounds: int
-) -> list[dict[str, Any]]:
-    """All rounds of all cases; one record for each case and engine."""
-    records: list[dict[str, Any]] = []
-    for case in cases:
-        texts = [encode(text) for text in case.texts]
-        times: dict[str, dict[str, list[float]]] = {name: {key: [] for key in MEASURES} for name in engines}
-        failed: dict[str, str] = {}
-        for turn in range(rounds):
-            for name in rotated(list(engines), turn):
-                if name in failed:
-                    continue
-                gc.collect()
-                gc.disable()
-                try:
-                    measured = measure(engines[name], case, texts)
-                except NoNotationError:
-                    failed[name] = "no notation"
-                except Exception as error:  # noqa: BLE001 (a peer may raise anything; the table says what)
-                    failed[name] = f"{type(error).__name__}: {error}"[:200]
-                else:
-                    for key, values in measured.items():
-                        times[name][key] += values
-                finally:
-                    gc.enable()
-        for name in engines:
-            record: dict[str, Any] = {"case": case.name, "engine": name, "tokens": sum(map(len, texts))}
-            record |= {"failed": failed[name]} if name in failed else {k: summary(v) for k, v in times[name].items()}
-            records.append(record)
-        print(line(case, records[-len(engines) :]), flush=True)
-    return records
+class Times:
+    """Microseconds by case, engine, measure and run, and what could not be measured."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str, str], list[array[float]]] = {}
+        self.failed: dict[tuple[str, str], str] = {}
+        self.slow: set[tuple[str, str]] = set()
+
+    def add(self, case: str, engine: str, measured: dict[str, list[float]]) -> None:
+        for name, values in measured.items():
+            self.found.setdefault((case, engine, name), []).append(array("d", values))
+
+    def statistics(self, cases: Iterable[str], engine: str, name: str) -> dict[str, float]:
+        """Of all steps of the cases together; each figure is the median over the runs."""
+        found = [self.found[case, engine, name] for case in cases]
+        turns = max(map(len, found))
+        return medians([sum((runs[min(turn, len(runs) - 1)] for runs in found), array("d")) for turn in range(turns)])
+
+
+def medians(runs: list[array[float]]) -> dict[str, float]:
+    """Mean and percentiles of each run, and of these the median over the runs."""
+    found: dict[str, list[float]] = {name: [] for name in STATISTICS}
+    for run in runs:
+        ordered = sorted(run)
+        found["mean"].append(statistics.fmean(ordered))
+        for name in STATISTICS[1:]:
+            found[name].append(ordered[min(len(ordered) - 1, int(float(name[1:]) / 100 * len(ordered)))])
+    return {name: round(statistics.median(values), 2) for name, values in found.items()}
 
 
 def rotated(names: list[str], turn: int) -> Iterator[str]:
@@ -135,132 +161,229 @@ def rotated(names: list[str], turn: int) -> Iterator[str]:
     yield from names[shift:] + names[:shift]
 
 
-def summary(times: list[float]) -> dict[str, float]:
-    """Microseconds, rounded to a tenth."""
-    ordered = sorted(times)
-    last = len(ordered) - 1
-    return {
-        "mean": round(statistics.fmean(ordered), 1),
-        **{f"p{p}": round(ordered[round(p / 100 * last)], 1) for p in (50, 90, 99)},
-        "max": round(ordered[-1], 1),
-    }
+def one_run(turn: int, engines: dict[str, Engine], cases: list[tuple[Case, list[list[int]]]], times: Times) -> None:
+    """Both times through all cases, the engines taking turns."""
+    for measures in (("first",), ("cold", "warm")):
+        for number, (case, texts) in enumerate(cases):
+            for name in rotated(list(engines), turn + number):
+                key = case.name, name
+                if key in times.failed or (turn and key in times.slow):
+                    continue
+                before = time.perf_counter()
+                try:
+                    measured = measure(engines[name], case, texts, measures)
+                except NoNotationError:
+                    times.failed[key] = "no notation"
+                    continue
+                except Exception as error:  # noqa: BLE001 (a peer may raise anything; the table says what)
+                    times.failed[key] = f"{type(error).__name__}: {error}"[:200]
+                    print(f"{case.name}, {name}: {times.failed[key]}", flush=True)
+                    continue
+                if measures == ("first",):
+                    del measured["ttfm"]
+                times.add(case.name, name, measured)
+                if time.perf_counter() - before > MOST_SECONDS:
+                    times.slow.add(key)
 
 
-def line(case: Case, records: list[dict[str, Any]]) -> str:
-    """One line for people: the medians of each engine."""
-    parts = []
-    for record in records:
-        shown = record.get("failed") or " / ".join(f"{record[key]['p50']:.0f}" for key in MEASURES)
-        parts.append(f"{record['engine']}: {shown}")
-    return f"{case.name:<26} " + "   ".join(parts)
-
-
-def ratios(records: list[dict[str, Any]], ours: str) -> dict[str, dict[str, Any]]:
-    """For each other engine and measure: our median over theirs for each case, and the median of these."""
-    medians = {
-        (record["engine"], key, record["case"]): record[key]["p50"]
-        for record in records if "failed" not in record
-        for key in MEASURES
-    }  # fmt: skip
-    compared: dict[str, dict[str, Any]] = {}
-    for other in dict.fromkeys(record["engine"] for record in records if record["engine"] != ours):
-        for key in MEASURES:
-            cases = {
-                case: round(medians[ours, key, case] / medians[other, key, case], 3)
-                for engine, measure_, case in medians
-                if (engine, measure_) == (ours, key) and medians.get((other, key, case))
+def summary(times: Times, names: list[str], engines: Iterable[str]) -> dict[str, Any]:
+    """Figures of each engine for some cases taken together, those it has no figures for left out, and our ratios."""
+    ours, *others = engines
+    found: dict[str, Any] = {}
+    for engine in (ours, *others):
+        mine = [name for name in names if (name, engine) not in times.failed and (name, ours) not in times.failed]
+        if not mine:
+            continue
+        figures: dict[str, Any] = {key: times.statistics(mine, engine, key) for key in MEASURES}
+        figures["cases"] = len(mine)
+        figures["steps"] = sum(len(times.found[name, engine, "warm"][0]) for name in mine)
+        if engine != ours:
+            here = {key: times.statistics(mine, ours, key) for key in MEASURES}
+            figures["ratio"] = {
+                key: {name: round(here[key][name] / figures[key][name], 3) for name in STATISTICS} for key in MEASURES
             }
-            if cases:
-                compared.setdefault(other, {})[key] = {"median": statistics.median(cases.values()), "cases": cases}
-    return compared
+        if len(mine) < len(names):
+            figures["without"] = len(names) - len(mine)
+        found[engine] = figures
+    return found
+
+
+def table(groups: dict[str, Any], engines: Iterable[str]) -> str:
+    """The figures as Markdown: mean / median / 99th percentile in microseconds."""
+    engines = list(engines)
+    lines = [
+        "| | " + " | ".join(f"{engine}, {key}" for key in ("cold", "warm") for engine in engines) + " |",
+        "|---" * (1 + 2 * len(engines)) + "|",
+    ]
+    for name, found in groups.items():
+        cells = [
+            " / ".join(f"{found[engine][key][which]:.3g}" for which in STATISTICS) if engine in found else "–"
+            for key in ("cold", "warm") for engine in engines
+        ]  # fmt: skip
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def verdicts(groups: dict[str, Any], builds: dict[str, float], ours: str, other: str) -> list[str]:
+    """Our figures over the other's beside what we aim at, for every group."""
+    lines = []
+    for name, found in groups.items():
+        if other not in found:
+            continue
+        ratio = found[other]["ratio"]
+        cells = [
+            f"{key} {which} {ratio[key][which]:.2f} (≤ {most}{'' if ratio[key][which] <= most else ', MISSED'})"
+            for (key, which), most in TARGETS.items()
+        ]
+        lines.append(f"{name}: {', '.join(cells)}; first mean {ratio['first']['mean']:.2f}")
+    if other in builds:
+        most = builds[other] + BUILD_SECONDS
+        missed = "" if builds[ours] <= most else ", MISSED"
+        lines.append(f"building the vocabulary: {builds[ours]:.2f} s (≤ {most:.2f} s{missed})")
+    return lines
 
 
 def plot(results: dict[str, Any], path: Path) -> None:
-    """One panel for each vocabulary and measure: medians on a logarithmic scale, up to the 99th percentile."""
+    """Means of steps on a logarithmic scale, up to the 99th percentile; one panel for each vocabulary and measure."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     vocabularies = results["vocabularies"]
+    measures = {"first": "never seen by the process", "cold": "format compiled anew", "warm": "seen before"}
+    longest = max(len(found["groups"]) for found in vocabularies.values())
+    size = (15, 1.2 + 0.42 * longest * len(vocabularies))
     figure, axes = plt.subplots(
-        len(vocabularies), len(MEASURES), figsize=(15, 1 + 5 * len(vocabularies)), squeeze=False, sharey="row"
+        len(vocabularies), len(measures), figsize=size, squeeze=False, sharey="row", sharex=True
     )
-    titles = {"ttfm": "time to first mask", "cold": "time between masks, cold", "warm": "time between masks, warm"}
     for row, (vocabulary, found) in zip(axes, vocabularies.items(), strict=True):
-        records = found["records"]
-        cases = list(dict.fromkeys(record["case"] for record in records))
+        groups = found["groups"]
         engines = list(found["engines"])
-        for axis, key in zip(row, MEASURES, strict=True):
+        for axis, (key, title) in zip(row, measures.items(), strict=True):
             for index, engine in enumerate(engines):
-                mine = [r for r in records if r["engine"] == engine and "failed" not in r]
-                places = [cases.index(r["case"]) + (index - (len(engines) - 1) / 2) * 0.8 / len(engines) for r in mine]
-                medians = [r[key]["p50"] for r in mine]
-                upper = [max(0.0, r[key]["p99"] - r[key]["p50"]) for r in mine]
+                mine = [(place, group[engine][key]) for place, group in enumerate(groups.values()) if engine in group]
+                places = [place + (index - (len(engines) - 1) / 2) * 0.8 / len(engines) for place, _ in mine]
+                means = [figures["mean"] for _, figures in mine]
+                upper = [max(0.0, figures["p99"] - figures["mean"]) for _, figures in mine]
                 axis.barh(
-                    places, medians, 0.8 / len(engines), xerr=[[0.0] * len(mine), upper],
+                    places, means, 0.8 / len(engines), xerr=[[0.0] * len(mine), upper],
                     label=found["engines"][engine], error_kw={"elinewidth": 0.7},
                 )  # fmt: skip
             axis.set_xscale("log")
-            axis.set_xlabel("µs: median, and the 99th percentile")
-            axis.set_title(f"{vocabulary}: {titles[key]}")
+            axis.set_xlabel("µs for a step: mean, and the 99th percentile")
+            axis.set_title(f"{vocabulary}: {title}", fontsize="medium")
             axis.grid(visible=True, axis="x", alpha=0.3)
-        row[0].set_yticks(range(len(cases)), cases)
+        row[0].set_yticks(range(len(groups)), list(groups))
         row[0].invert_yaxis()
         row[-1].legend(fontsize="small")
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=100)
 
 
 def build(name: str, vocabulary: Vocabulary, encode: Callable[[str], list[int]]) -> Engine | None:
     """The engine with its vocabulary; None, said aloud, where it is not installed."""
     try:
         engine: Engine = ENGINES[name](vocabulary, encode)
-        measure(engine, WARM_UP, [encode(text) for text in WARM_UP.texts])  # what is made once for each vocabulary
+        engine.compile(WARM_UP)().mask()  # what is made once for each vocabulary
     except Exception as error:  # noqa: BLE001 (whatever keeps a peer from being there)
         print(f"{name} is left out: {type(error).__name__}: {error}")
         return None
     return engine
 
 
+def build_all(
+    names: Iterable[str], vocabulary: Vocabulary, encode: Callable[[str], list[int]], seconds: dict[str, list[float]]
+) -> dict[str, Engine]:
+    """All engines that are there, for a vocabulary that none has seen; adds how long each took."""
+    engines: dict[str, Engine] = {}
+    for name in names:
+        before = time.perf_counter()
+        made = build(name, Vocabulary(vocabulary.tokens, end_ids=vocabulary.end_ids), encode)
+        if made is not None and made.version not in {other.version for other in engines.values()}:
+            seconds.setdefault(name, []).append(time.perf_counter() - before)
+            engines[name] = made
+    return engines
+
+
+def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All runs with one vocabulary."""
+    vocabulary, encode = VOCABULARIES[name]()
+    sets = {"grammars": GRAMMARS, "formats": CASES}
+    cases = [case for key in options.sets if key in sets for case in sets[key]]
+    if options.cases:
+        cases = [case for case in cases if case.name in options.cases]
+    seconds: dict[str, list[float]] = {}
+    engines = build_all(options.engines, vocabulary, encode, seconds)
+    times = Times()
+    sampled: list[Case] = []
+    about: dict[str, Any] = {}
+    if "schemas" in options.sets:
+        from benchmarks.schema_sample import sample
+
+        sampled, times.failed, about = sample(shared(), options.schemas, options.seed, engines, encode)
+        print(f"schemas: {about}", flush=True)
+    texts = [(case, [encode(text) for text in case.texts]) for case in cases + sampled]
+    for turn in range(options.runs):
+        one_run(turn, engines, texts, times)
+        print(f"{name}: run {turn + 1} of {options.runs}", flush=True)
+        if turn + 1 < options.runs:
+            engines.clear()
+            engines = build_all(list(seconds), vocabulary, encode, seconds)
+    groups = {case.name: summary(times, [case.name], engines) for case in cases}
+    handwritten = [case.name for case in GRAMMARS if case in cases]
+    if len(handwritten) > 1:
+        groups[f"{len(handwritten)} grammars together"] = summary(times, handwritten, engines)
+    if sampled:
+        groups[f"{len(sampled)} schemas together"] = summary(times, [case.name for case in sampled], engines)
+    return {
+        "ids": len(vocabulary),
+        "engines": {key: engine.version for key, engine in engines.items()},
+        "build seconds": {key: round(statistics.median(values), 3) for key, values in seconds.items()},
+        "groups": groups,
+        "schemas": about | {"ids": [case.name for case in sampled]},
+        "failed": [[*key, why] for key, why in times.failed.items()],
+        "one run only": [list(key) for key in sorted(times.slow)],
+    }
+
+
 def main() -> None:
     """Read the command line, measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("masks"), help="without ending; .json and .png are added")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--vocabularies", nargs="+", choices=VOCABULARIES, default=list(VOCABULARIES))
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--cases", nargs="+", choices=[case.name for case in CASES], help="by default all of them")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--vocabularies", nargs="+", choices=VOCABULARIES, default=["llama3"])
+    kinds = ("grammars", "formats", "schemas")
+    parser.add_argument("--sets", nargs="+", choices=kinds, default=list(kinds))
+    parser.add_argument("--schemas", type=int, default=300, help="how many real schemas that all engines accept")
+    parser.add_argument("--seed", type=int, default=1, help="for the choice of schemas")
+    peers = [name for name in ENGINES if name != "formatter-core/kbnf"]
+    parser.add_argument(
+        "--engines", nargs="+", choices=ENGINES, default=peers, help="the first is compared with others"
+    )
+    parser.add_argument("--cases", nargs="+", choices=[case.name for case in GRAMMARS + CASES], help="default: all")
+    parser.add_argument("--smoke", action="store_true", help="one small run")
     options = parser.parse_args()
-    cases = [case for case in CASES if options.cases is None or case.name in options.cases]
+    if options.smoke:
+        options.runs, options.vocabularies, options.cases = 1, ["tekken"], list(SMOKE)
+        options.sets = ["grammars"]
     results: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "unit": "microseconds", "rounds": options.rounds, "vocabularies": {},
+        "unit": "microseconds", "runs": options.runs, "vocabularies": {},
     }  # fmt: skip
     for name in options.vocabularies:
         try:
-            vocabulary, encode = VOCABULARIES[name]()
+            found = measure_vocabulary(name, options)
         except (FileNotFoundError, ImportError) as error:
             print(f"{name} is left out: {error}")
             continue
-        engines: dict[str, Engine] = {}
-        for engine in options.engines:
-            made = build(engine, vocabulary, encode)
-            if made is not None and made.version not in {other.version for other in engines.values()}:
-                engines[engine] = made
-        print(f"\n{name}, {len(vocabulary)} ids; medians in µs: {' / '.join(MEASURES)}")
-        records = run(engines, cases, encode, options.rounds)
-        compared = ratios(records, options.engines[0])
-        for other, measures in compared.items():
-            print(
-                f"{options.engines[0]} / {other}: " + ", ".join(f"{k} {v['median']:.2f}" for k, v in measures.items())
-            )
-        results["vocabularies"][name] = {
-            "ids": len(vocabulary),
-            "engines": {engine: made.version for engine, made in engines.items()},
-            "records": records,
-            "ratios": compared,
-        }
+        results["vocabularies"][name] = found
+        print(f"\n{name}, {found['ids']} ids; medians of {options.runs} runs: mean / median / 99th percentile in µs\n")
+        print(table(found["groups"], found["engines"]))
+        ours, *others = found["engines"]
+        for other in others:
+            print(f"\n{ours} over {other}:")
+            print("\n".join(verdicts(found["groups"], found["build seconds"], ours, other)))
     if results["vocabularies"]:
         options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         plot(results, options.output.with_suffix(".png"))
