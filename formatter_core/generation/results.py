@@ -19,11 +19,17 @@ Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "canc
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """A token, its log-probability (natural logarithm) and its rank: how many tokens are better, plus one."""
+    """A token, its log-probability (natural logarithm) and its rank: how many tokens are better, plus one.
+
+    Attributes:
+        token_id: -1 where a model behind an API does not tell ids.
+        bytes: the token's text, where a model behind an API tells that; otherwise its `Vocabulary` knows.
+    """
 
     token_id: int
     logprob: float
     rank: int
+    bytes: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class ChosenToken:
         unmasked_top: the same among all tokens.
         rank: how many of the allowed tokens are better, plus one.
         unmasked_rank: the same among all tokens.
+        bytes: as in `TokenScore`, and `token_id` too.
     """
 
     token_id: int
@@ -46,6 +53,7 @@ class ChosenToken:
     unmasked_top: tuple[TokenScore, ...] = ()
     rank: int | None = None
     unmasked_rank: int | None = None
+    bytes: bytes | None = None
 
     @property
     def taken_away(self) -> float | None:

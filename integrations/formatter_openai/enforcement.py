@@ -1,0 +1,96 @@
+"""Which arguments of a request make a server keep a format, by what the server can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from formatter_core.errors import UnsupportedFormat
+from formatter_core.format import Format
+
+__all__ = ["Endpoint", "Server", "enforcing"]
+
+#: What answers: OpenAI's own service and whatever imitates it; vLLM by its own structured outputs; vLLM that was
+#: started with `formatter_vllm`; the server of llama-cpp-python.
+Server: TypeAlias = Literal["openai", "vllm", "formatter_vllm", "llama_cpp"]
+Endpoint: TypeAlias = Literal["chat", "completions"]
+
+_BETTER = "start vLLM with formatter_vllm's processor, which keeps every format, and say server='formatter_vllm'"
+
+
+def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, Any]:
+    """The keyword arguments for the client's `create` that make the server keep the format.
+
+    Raises:
+        UnsupportedFormat: the server has nothing that does.
+    """
+    data = format.to_json()
+    arguments = _SERVERS[server](data, data["type"], endpoint)
+    if arguments is None:
+        raise UnsupportedFormat(
+            f"it has nothing for a {data['type']} at its {endpoint} endpoint; {_BETTER}", server=server
+        )
+    return arguments
+
+
+def _openai(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
+    if kind != "json_schema" or endpoint != "chat":
+        return None
+    described = {"name": "answer", "schema": _schema(data, "openai"), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+def _vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
+    wanted: dict[str, Any]
+    if kind == "json_schema":
+        wanted = {"json": _schema(data, "vllm")}
+    elif kind == "choice":
+        wanted = {"choice": data["options"]}
+    elif kind == "regex":
+        wanted = {"regex": data["pattern"]}
+    else:
+        return None
+    return {"extra_body": {"structured_outputs": wanted}}
+
+
+def _formatter_vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any]:
+    # What `formatter_vllm.create_vllm_xargs` gives; texts are all that these arguments hold.
+    return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": data})}}}
+
+
+def _llama_cpp(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
+    if kind == "json_schema" and endpoint == "chat":
+        return {"response_format": {"type": "json_object", "schema": _schema(data, "llama_cpp")}}
+    if kind == "choice":
+        return {"extra_body": {"grammar": "root ::= " + " | ".join(map(_gbnf_literal, data["options"]))}}
+    return None
+
+
+_SERVERS: dict[str, Callable[[Mapping[str, Any], str, Endpoint], dict[str, Any] | None]] = {
+    "openai": _openai,
+    "vllm": _vllm,
+    "formatter_vllm": _formatter_vllm,
+    "llama_cpp": _llama_cpp,
+}
+
+
+def _schema(data: Mapping[str, Any], server: Server) -> Any:
+    schema = data["schema"]
+    schema = json.loads(schema) if isinstance(schema, str) else schema
+    if not isinstance(schema, dict):
+        raise UnsupportedFormat(f"it takes JSON Schemas that are objects, not {json.dumps(schema)}", server=server)
+    if data["registry"]:
+        raise UnsupportedFormat("it does not know the schemas of the registry; put them into $defs", server=server)
+    # OpenAI wants an object's own keywords at the root, where a Python type has a reference to them.
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    named = schema.get("$defs", {}).get(name)
+    if isinstance(named, dict) and schema.keys() <= {"$ref", "$defs", "$schema"}:
+        return {**named, "$defs": schema["$defs"]}
+    return schema
+
+
+def _gbnf_literal(text: str) -> str:
+    """A text in llama.cpp's grammar notation."""
+    escaped = "".join(f"\\x{ord(c):02X}" if ord(c) < 32 or c in '"\\' else c for c in text)
+    return f'"{escaped}"'

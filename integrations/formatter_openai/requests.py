@@ -1,0 +1,74 @@
+"""What is asked of a server: one request for a prompt and its samples, or one for each sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.format import Format
+from formatter_core.generation.models import TextRequest
+from formatter_core.generation.sampling import Sampling
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_openai.enforcement import Endpoint, Server, enforcing
+
+__all__ = ["arguments_of", "requests_of"]
+
+
+def arguments_of(request: TextRequest, format: Format | None, server: Server, endpoint: Endpoint) -> dict[str, Any]:
+    """The keyword arguments for the client's `create` that are the same for all prompts.
+
+    Raises:
+        UnsupportedFormat: the server cannot keep the format.
+        InvalidFormat: the server cannot draw as asked.
+        LimitExceeded: more of the best tokens are wanted than `Limits.max_top_n`.
+    """
+    arguments: dict[str, Any] = {"extra_body": {}}
+    if format is not None:
+        _merge(arguments, enforcing(format, server, endpoint))
+    _merge(arguments, _drawing(request.sampling, server))
+    if request.max_tokens is not None:
+        newer = server == "openai" and endpoint == "chat"
+        arguments["max_completion_tokens" if newer else "max_tokens"] = request.max_tokens
+    if request.stop_strings:
+        arguments["stop"] = list(request.stop_strings)
+    if request.seed is not None:
+        arguments["seed"] = request.seed
+    if request.top_n > DEFAULT_LIMITS.max_top_n:
+        raise LimitExceeded("max_top_n", DEFAULT_LIMITS.max_top_n, f"top-{request.top_n}")
+    if request.logprobs or request.top_n:
+        if endpoint == "chat":
+            _merge(arguments, {"logprobs": True, "top_logprobs": request.top_n})
+        else:
+            arguments["logprobs"] = request.top_n
+    if server in ("vllm", "formatter_vllm"):
+        _merge(arguments, {"extra_body": {"return_tokens_as_token_ids": True, "return_token_ids": True}})
+    return arguments
+
+
+def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server) -> list[tuple[int, dict[str, Any]]]:
+    """The requests for one prompt: the first sample that each is for, and its arguments."""
+    if request.samples == 1:
+        return [(0, arguments)]
+    # llama-cpp-python's server takes no notice of `n`, and vLLM refuses it where nothing is drawn.
+    if server == "openai" or (server != "llama_cpp" and request.sampling.temperature > 0):
+        return [(0, {**arguments, "n": request.samples})]
+    seeds = [{} if request.seed is None else {"seed": request.seed + index} for index in range(request.samples)]
+    return [(index, {**arguments, **seed}) for index, seed in enumerate(seeds)]
+
+
+def _drawing(sampling: Sampling, server: Server) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+    extra: dict[str, Any] = {"top_k": sampling.top_k, "min_p": sampling.min_p}
+    if server == "openai":
+        if sampling.top_k or sampling.min_p:
+            raise InvalidFormat("OpenAI's interface has no top_k and no min_p; leave them out, or name another server")
+        return arguments
+    if server == "llama_cpp":
+        extra["repeat_penalty"] = 1.0  # its own default changes the model's probabilities
+    return {**arguments, "extra_body": extra}
+
+
+def _merge(arguments: dict[str, Any], more: dict[str, Any]) -> None:
+    body = {**arguments["extra_body"], **more.get("extra_body", {})}
+    arguments.update(more)
+    arguments["extra_body"] = body

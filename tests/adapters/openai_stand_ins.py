@@ -1,0 +1,161 @@
+"""A tiny server on loopback that speaks the protocol of OpenAI: both endpoints, streams, log-probabilities, errors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Answer:
+    """What one sample is to be."""
+
+    text: str
+    reason: str | None = "stop"
+    stop_reason: Any = None
+    refusal: str | None = None
+
+
+class Refused(Exception):
+    """An HTTP error instead of an answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass
+class StandIn:
+    """The server's script and its memory.
+
+    Attributes:
+        answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error.
+        tells_ids: whether it tells ids of tokens, as vLLM does when it is asked.
+        requests: the bodies that came in.
+        broken_off: how many streams were closed before their end.
+    """
+
+    answer: Callable[[dict[str, Any], int], Answer]
+    tells_ids: bool = False
+    knows_n: bool = True
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    broken_off: int = 0
+    address: str = ""
+
+
+def logprobs(text: str, body: dict[str, Any], chat: bool, ids: bool) -> Any:
+    """One token for each character; its log-probability is minus a tenth of its code."""
+
+    def name(character: str) -> str:
+        return f"token_id:{ord(character)}" if ids else character
+
+    def entry(character: str) -> dict[str, Any]:
+        data = list(character.encode())
+        return {"token": name(character), "logprob": -ord(character) / 10, "bytes": data}
+
+    if body.get("logprobs") in (None, False):
+        return None
+    best = "\t\n !"[: body["top_logprobs"] if chat else body["logprobs"]]
+    if chat:
+        return {"content": [{**entry(c), "top_logprobs": [entry(b) for b in best]} for c in text]}
+    return {
+        "tokens": [name(c) for c in text],
+        "token_logprobs": [-ord(c) / 10 for c in text],
+        "top_logprobs": [{name(b): -ord(b) / 10 for b in best} for _ in text],
+        "text_offset": list(range(len(text))),
+    }
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    protocol_version = "HTTP/1.1"
+    script: StandIn
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.script.requests.append(body)
+        chat = self.path.endswith("/chat/completions")
+        try:
+            count = body.get("n", 1) if self.script.knows_n else 1
+            answers = [self.script.answer(body, index) for index in range(count)]
+        except Refused as error:
+            return self.reply(
+                error.status, {"error": {"message": str(error), "type": "x", "param": None, "code": None}}
+            )
+        ids = self.script.tells_ids and body.get("return_tokens_as_token_ids", False)
+        if body.get("stream"):
+            return self.stream(answers, body, chat, ids)
+        choices = []
+        for index, answer in enumerate(answers):
+            choice: dict[str, Any] = {"index": index, "finish_reason": answer.reason, "stop_reason": answer.stop_reason}
+            choice["logprobs"] = logprobs(answer.text, body, chat, ids)
+            if ids:
+                choice["token_ids"] = [ord(c) for c in answer.text]
+            if chat:
+                choice["message"] = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
+            else:
+                choice["text"] = answer.text
+            choices.append(choice)
+        kind = "chat.completion" if chat else "text_completion"
+        return self.reply(
+            200, {"id": "1", "object": kind, "created": 0, "model": body["model"], "choices": choices[::-1]}
+        )
+
+    def reply(self, status: int, value: dict[str, Any]) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def stream(self, answers: list[Answer], body: dict[str, Any], chat: bool, ids: bool) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            for place in range(max(len(answer.text) for answer in answers) + 1):
+                for index, answer in enumerate(answers):
+                    if place <= len(answer.text) and not (place == len(answer.text) and answer.reason is None):
+                        self.chunk(index, answer, place, body, chat, ids)
+            self.wfile.write(b"data: [DONE]\n\n")
+        except OSError:
+            self.script.broken_off += 1
+        self.close_connection = True
+
+    def chunk(self, index: int, answer: Answer, place: int, body: dict[str, Any], chat: bool, ids: bool) -> None:
+        piece = answer.text[place : place + 1]
+        choice: dict[str, Any] = {"index": index, "finish_reason": None, "logprobs": logprobs(piece, body, chat, ids)}
+        if place == len(answer.text):
+            choice.update(finish_reason=answer.reason, stop_reason=answer.stop_reason)
+        choice.update({"delta": {"content": piece}} if chat else {"text": piece})
+        kind = "chat.completion.chunk" if chat else "text_completion"
+        value = {"id": "1", "object": kind, "created": 0, "model": body["model"], "choices": [choice]}
+        self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def log_message(self, *arguments: Any) -> None:
+        """Nothing on the terminal."""
+
+
+@contextlib.contextmanager
+def serving(script: StandIn) -> Iterator[StandIn]:
+    """The server as long as the block runs; its address is in the script."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("ScriptedHandler", (Handler,), {"script": script}))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    script.address = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
