@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.compiler import Compiler
-from formatter_core.generation.results import Generated
+from formatter_core.generation.candidates import ScoreSettings
+from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling
 from formatter_core.result import Event
 from formatter_core.vocabulary import Vocabulary
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 GREEDY = Sampling()
+NO_SCORES = ScoreSettings()
 
 #: An array of the model's own library, on its own device: a torch tensor, a numpy array.
 Array: TypeAlias = Any
@@ -78,15 +80,15 @@ class Picked:
 
     Attributes:
         tokens: int64 (rows,).
-        logprobs: float32 (rows,), the log-probability among what is allowed. Not finite where no token could be
-            chosen: logits that are not numbers, or nothing allowed.
-        unmasked_logprobs: float32 (rows,), the same among all tokens; None unless asked for.
+        is_sound: booleans (rows,), False where no token could be chosen: logits that are not numbers, or nothing
+            allowed.
+        chosen: what was asked about each row's token; empty where nothing was.
         scored: float32 (rows, k), what was given as `scored`; None if nothing was.
     """
 
     tokens: NDArray[np.int64]
-    logprobs: NDArray[np.float32]
-    unmasked_logprobs: NDArray[np.float32] | None = None
+    is_sound: NDArray[np.bool_]
+    chosen: Sequence[ChosenToken] = ()
     scored: NDArray[np.float32] | None = None
 
 
@@ -121,10 +123,10 @@ class SequenceBatch(Protocol):
         ...
 
     def forward_scored(self, tokens: Sequence[Sequence[int]]) -> Array:
-        """`forward`, and the log-probability of each new token but the first after those before it.
+        """`forward`, and the log-probability of each new token after those before it.
 
         Returns:
-            float32 (rows, most new tokens - 1), right-aligned like `forward`.
+            float32 (rows, most new tokens), right-aligned like `forward`.
         """
         ...
 
@@ -180,8 +182,13 @@ class LogitsModel(Protocol):
         """Ids that spell exactly these bytes, as the tokenizer would; None where it cannot."""
         ...
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> SequenceBatch:
-        """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there."""
+    def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> SequenceBatch:
+        """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there.
+
+        Args:
+            prompts: ids, at least one each.
+            room: how many more tokens each of them will probably get.
+        """
         ...
 
     def pick(
@@ -191,7 +198,7 @@ class LogitsModel(Protocol):
         sampler: BatchSampler,
         rows: SamplingRows,
         *,
-        unmasked: bool = False,
+        scores: ScoreSettings = NO_SCORES,
         scored: Array | None = None,
     ) -> Picked:
         """Mask the logits, choose a token for each row, and copy what was chosen to the host, once.
@@ -201,7 +208,7 @@ class LogitsModel(Protocol):
             allowed: bitmask rows, int32 (rows, words); None allows everything.
             sampler: what chooses.
             rows: whose logits these are.
-            unmasked: whether log-probabilities among all tokens are wanted as well.
+            scores: what is wanted to know about the chosen tokens.
             scored: float32 (rows, k) to bring along, so that it costs no copy of its own.
         """
         ...
@@ -221,8 +228,7 @@ class TextRequest:
         sampling: how tokens are chosen.
         samples: outputs for each prompt.
         seed: makes draws repeatable as far as the server does.
-        logprobs: whether log-probabilities of the tokens are wanted.
-        top_n: how many of the best tokens are wanted at each place; 0 for none.
+        scores: what is wanted to know about each token.
     """
 
     format: Any = None
@@ -231,8 +237,7 @@ class TextRequest:
     sampling: Sampling = GREEDY
     samples: int = 1
     seed: int | None = None
-    logprobs: bool = True
-    top_n: int = 0
+    scores: ScoreSettings = NO_SCORES
 
 
 @runtime_checkable

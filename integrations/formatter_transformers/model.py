@@ -27,15 +27,18 @@ from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary, torch_bitmask
 from formatter_core.errors import InvalidFormat
-from formatter_core.generation import Sampling
-from formatter_core.generation.models import BatchSampler, Picked, SamplingRows
+from formatter_core.generation import BatchSampler, ChosenToken, Picked, Sampling, SamplingRows, ScoreSettings
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers.key_values import KeyValues
 from formatter_transformers.prefix_cache import PrefixCache
+from formatter_transformers.token_scores import score_step
 from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["TransformersBatch", "TransformersModel", "transformers_model"]
+
+NO_SCORES = ScoreSettings()
+NOT_CHOSEN = ChosenToken(-1, None, None)
 
 #: What a model without a stated length may take.
 _LONGEST = 2**20
@@ -130,11 +133,12 @@ class TransformersModel:
                     return ids[start:]
         return None
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> TransformersBatch:
+    def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
         """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there.
 
         Args:
             prompts: ids, at least one each.
+            room: how many more tokens each of them will probably get, so that the steps to come copy nothing.
         """
         if not prompts or not all(len(prompt) for prompt in prompts):
             raise InvalidFormat("a sequence begins with at least one token; give the model's first token at least")
@@ -145,6 +149,7 @@ class TransformersModel:
                 TransformersBatch(self, 1).begin([head])
         batch = TransformersBatch(self, len(prompts))
         batch.begin(prompts)
+        batch.reserve(room)
         return batch
 
     def pick(
@@ -154,10 +159,13 @@ class TransformersModel:
         sampler: BatchSampler,
         rows: SamplingRows,
         *,
-        unmasked: bool = False,
+        scores: ScoreSettings = NO_SCORES,
         scored: torch.Tensor | None = None,
     ) -> Picked:
-        """Mask the logits, choose a token for each row, and copy what was chosen to the host, once."""
+        """Mask the logits, choose a token for each row, and copy what was chosen to the host, once.
+
+        Lists of best tokens and ranks come in a copy of their own.
+        """
         with torch.inference_mode():
             exact = logits.float()
             masked = exact if allowed is None else torch_bitmask.apply(exact, allowed)
@@ -165,21 +173,34 @@ class TransformersModel:
                 ids = torch_sampling.draw(sampler, masked, rows.uniforms)
             else:
                 ids = torch.as_tensor(sampler(masked.clone(), rows), device=logits.device).to(torch.int64)
-            columns = [ids.to(torch.int32)[:, None]]
-            columns.append(_logprobs(masked, ids).view(torch.int32))
-            if unmasked:
-                columns.append(columns[1] if masked is exact else _logprobs(exact, ids).view(torch.int32))
+            columns = [masked.gather(1, ids[:, None])]
+            is_simple = not (scores.top or scores.rank)
+            if is_simple and scores.logprob:
+                columns.append(columns[0] - masked.logsumexp(dim=-1, keepdim=True))
+                if scores.unmasked:
+                    columns.append(columns[-1] if masked is exact else _logprobs(exact, ids[:, None]))
             if scored is not None:
-                columns.append(scored.contiguous().view(torch.int32))
-            host = torch.cat(columns, dim=1).cpu().numpy()  # the one copy of a step
-        numbers = host.view(np.float32)
-        extra = 3 if unmasked else 2
-        return Picked(
-            host[:, 0].astype(np.int64),
-            numbers[:, 1],
-            numbers[:, 2] if unmasked else None,
-            numbers[:, extra:] if scored is not None else None,
-        )
+                columns.append(scored)
+            packed = torch.cat([ids.to(torch.int32)[:, None], *(column.view(torch.int32) for column in columns)], dim=1)
+            host = packed.cpu().numpy()  # the one copy of a step
+            numbers = host.view(np.float32)
+            is_sound = np.isfinite(numbers[:, 1])
+            if is_simple:
+                chosen = _chosen(host[:, 0], numbers, scores)
+            else:
+                sound = torch.from_numpy(np.flatnonzero(is_sound)).to(logits.device)
+                found = iter(score_step(logits[sound], masked[sound], ids[sound], scores))
+                chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
+        known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
+        return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
+
+
+def _chosen(ids: NDArray[np.int32], numbers: NDArray[np.float32], scores: ScoreSettings) -> list[ChosenToken]:
+    if not scores.logprob:
+        return []
+    among_allowed = numbers[:, 2].tolist()
+    among_all = numbers[:, 3].tolist() if scores.unmasked else [None] * len(ids)
+    return list(map(ChosenToken, ids.tolist(), among_allowed, among_all))
 
 
 class TransformersBatch:
@@ -216,7 +237,7 @@ class TransformersBatch:
             self.remember(row)
 
     def reserve(self, tokens: int) -> None:
-        """Make room for so many more tokens of each row, so that the steps to come copy nothing."""
+        """Make room for so many more tokens of each row, also of those that `select` makes of it."""
         self._key_values.reserve(self._key_values.columns + tokens)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> torch.Tensor:
@@ -232,19 +253,24 @@ class TransformersBatch:
         return logits
 
     def forward_scored(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """`forward`; log-probabilities, float32 (rows, most new tokens - 1), of each new token but a row's first."""
+        """`forward`, and the log-probability of each new token after those before it.
+
+        Returns:
+            float32 (rows, most new tokens), right-aligned.
+        """
         ids, used = _block(tokens)
         rows, columns = ids.shape
-        width = len(self._model.vocabulary)
-        part = max(1, _MOST_LOGITS // (4 * rows * width))
-        scores, last = [], None
+        part = max(1, _MOST_LOGITS // (4 * rows * len(self._model.vocabulary)))
+        scores = []
         for start in range(0, columns, part):
             chunk = slice(start, start + part)
-            logits = self._run(ids[:, chunk], used[:, chunk], min(part, columns - start)).float()
-            before = logits if last is None else torch.cat([last, logits], dim=1)
-            known = torch.from_numpy(ids[:, start + (last is None) : start + part]).to(logits.device)
-            scores.append(_logprobs(before[:, : known.shape[1]], known))
-            last = logits[:, -1:]
+            before = self.logits.float()[:, None]
+            logits = self._run(ids[:, chunk], used[:, chunk], min(part, columns - start))
+            # Rows with fewer tokens begin later in the block, after the logits that they have from before.
+            begins = torch.from_numpy(used[:, chunk].argmax(axis=1)).to(logits.device)
+            shifted = torch.cat([before, logits[:, :-1].float()], dim=1)
+            shifted[torch.arange(rows, device=logits.device), begins] = before[:, 0]
+            scores.append(_logprobs(shifted, torch.from_numpy(ids[:, chunk].copy()).to(logits.device)))
             self._keep_last(logits[:, -1], used[:, chunk])
         for row, new in zip(self.tokens, tokens, strict=True):
             row.extend(map(int, new))
@@ -358,9 +384,10 @@ def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _logprobs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of ids (...,) in logits (..., width): float32 (..., 1) for one row of ids, else (...,)."""
-    chosen = logits.gather(-1, ids.unsqueeze(-1))[..., 0] - torch.logsumexp(logits, dim=-1)
-    return chosen[:, None] if chosen.ndim == 1 else chosen
+    """Log-probabilities of ids (...) in logits (..., width), or of several ids (..., n) of the same logits."""
+    several = ids if ids.ndim == logits.ndim else ids.unsqueeze(-1)
+    logprobs = logits.gather(-1, several) - logits.logsumexp(dim=-1, keepdim=True)
+    return logprobs if ids.ndim == logits.ndim else logprobs[..., 0]
 
 
 def _common(prompts: Sequence[tuple[int, ...]]) -> int:
