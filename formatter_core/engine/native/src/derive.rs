@@ -73,7 +73,7 @@ impl Derivatives {
             self.moves[index] = Some(moves);
             stack.pop();
         }
-        Ok(self.known(term).unwrap_or_default())
+        Ok(self.known(term).unwrap_or_else(|| Vec::new().into()))
     }
 
     fn known(&self, term: Term) -> Option<Moves> {
