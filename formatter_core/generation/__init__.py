@@ -22,10 +22,11 @@ from formatter_core.generation.models import (
     TextDelta,
     TextRequest,
 )
+from formatter_core.generation.ranking import best_of, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
 from formatter_core.generation.top_n import log_softmax, top_n
-from formatter_core.generation.tries import OptionScore, OptionTrie
+from formatter_core.generation.tries import OptionScore, OptionTrie, option_scores
 
 __all__ = [
     "ApiModel",
@@ -52,11 +53,14 @@ __all__ = [
     "TextRequest",
     "TokenScore",
     "TopTokens",
+    "best_of",
     "checked_counts",
     "chosen_token",
     "greedy",
     "log_softmax",
     "multinomial",
+    "option_scores",
     "top_n",
     "top_tokens",
+    "total_logprob",
 ]

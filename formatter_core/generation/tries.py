@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat
 
-__all__ = ["OptionScore", "OptionTrie", "TrieNode"]
+__all__ = ["OptionScore", "OptionTrie", "TrieNode", "option_scores"]
 
 
 @dataclass(frozen=True)
@@ -19,17 +20,34 @@ class OptionScore:
 
     Attributes:
         logprob: the sum of the log-probabilities of its tokens: the raw score, which compares whole options.
-        normalised: the same divided by the number of its tokens, which does not punish length.
+        among: the log-probability of it, given that it is one of the options.
     """
 
     text: str
     tokens: tuple[int, ...]
     logprob: float
+    among: float = 0.0
 
     @property
     def normalised(self) -> float:
-        """The log-probability a token."""
+        """The log-probability a token, which does not punish length."""
         return self.logprob / len(self.tokens)
+
+    @property
+    def probability(self) -> float:
+        """The share of this option; those of all options add up to 1."""
+        return math.exp(self.among)
+
+
+def option_scores(
+    texts: Sequence[str], tokens: Sequence[Sequence[int]], logprobs: Sequence[float]
+) -> list[OptionScore]:
+    """The scores of options, given the sum of log-probabilities of each."""
+    total = float(np.logaddexp.reduce(logprobs))
+    return [
+        OptionScore(text, tuple(ids), logprob, logprob - total if total > -np.inf else -math.log(len(texts)))
+        for text, ids, logprob in zip(texts, tokens, logprobs, strict=True)
+    ]
 
 
 @dataclass
@@ -80,12 +98,19 @@ class OptionTrie:
             logprobs: the log-probabilities (width,) of what follows a node, or the prompt for -1; asked once for each
                 inner node, a parent before its children.
         """
-        sums = [0.0] * len(self.nodes)
+        taken = [0.0] * len(self.nodes)
         rows: dict[int, list[int]] = {}
         for index, node in enumerate(self.nodes):
             rows.setdefault(node.parent, []).append(index)
         for parent, children in rows.items():
             row = logprobs(parent)
             for index in children:
-                sums[index] = (sums[parent] if parent >= 0 else 0.0) + float(row[self.nodes[index].token_id])
+                taken[index] = float(row[self.nodes[index].token_id])
+        return self.sums(taken)
+
+    def sums(self, taken: Sequence[float]) -> list[float]:
+        """The sum of log-probabilities of each option, given that of each node's token after its parent."""
+        sums = [0.0] * len(self.nodes)
+        for index, node in enumerate(self.nodes):
+            sums[index] = (sums[node.parent] if node.parent >= 0 else 0.0) + taken[index]
         return [sums[last] for last in self._last]

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.generation import BeamSearch, Generated, OptionScore, OptionTrie, Sampling, log_softmax
+from formatter_core.generation import (
+    BeamSearch,
+    Generated,
+    OptionScore,
+    OptionTrie,
+    Sampling,
+    log_softmax,
+    option_scores,
+)
 from formatter_llama_cpp.context import Entry, SharedContext
 from formatter_llama_cpp.requests import PromptTooLong
 from formatter_llama_cpp.scheduler import GREEDY, Scheduler
@@ -129,10 +137,7 @@ def choose(
             row[ends[0]] = np.logaddexp.reduce(row[list(ends)])
         return row
 
-    totals = trie.totals(logprobs)
-    return [
-        OptionScore(option, tokens, total) for option, tokens, total in zip(options, trie.options, totals, strict=True)
-    ]
+    return option_scores(options, trie.options, trie.totals(logprobs))
 
 
 def beam_search(
@@ -176,7 +181,7 @@ def beam_search(
             old, new = new, list(range(width)) if new[0] else list(range(width, 2 * width))
     finally:
         context.close()
-    return [Generated(beam.tokens, beam.formatter.bytes, "end", formatter=beam.formatter) for beam in search.finished]
+    return search.outputs(before)
 
 
 def _prefill(context: SharedContext, tokens: Sequence[int]) -> NDArray[np.float64]:

@@ -5,19 +5,27 @@
 prefill.
 """
 
+from formatter_transformers.beams import beam_search
+from formatter_transformers.choosing import Branches, branches, choose
 from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
 from formatter_transformers.model import TransformersBatch, TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
+from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step, top_tokens
 from formatter_transformers.vocabulary import create_vocabulary
 
 __all__ = [
+    "Branches",
     "FormatterLogitsProcessor",
     "PrefixCache",
     "TransformersBatch",
     "TransformersModel",
+    "beam_search",
+    "branches",
+    "choose",
     "create_logits_processor",
     "create_vocabulary",
+    "score_prompt",
     "score_step",
     "top_tokens",
     "transformers_model",

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import DeadEnd, InvalidFormat, LimitExceeded
 from formatter_core.generation import (
     BeamSearch,
     Generated,
@@ -20,6 +20,7 @@ from formatter_core.generation import (
     Sampling,
     TokenScore,
     log_softmax,
+    option_scores,
     top_n,
 )
 from formatter_core.limits import Limits
@@ -227,6 +228,27 @@ def test_narrow_beams_are_never_better_than_the_best_and_always_in_the_format() 
         assert len(search.finished) <= width
         outputs = {tokens: total for total, tokens in every_output(0)}
         assert all(beam.logprob == pytest.approx(outputs[beam.tokens]) for beam in search.finished)
+
+
+def test_a_beam_at_a_dead_end_is_dropped_and_the_others_go_on() -> None:
+    holes = Vocabulary([b"a", b"b", b"x", b"a!", None], [4])  # no token spells the "y" that must follow "b"
+    compiled = Compiler(holes).compile(formats.choice(["a!", "by"]))
+    search = BeamSearch(compiled.formatter(), 2)
+    while not search.is_over:
+        search.advance([np.array([0, 9, 0, 0, 0], dtype=np.single)] * len(search.beams))
+    assert [beam.tokens for beam in search.finished] == [(3, 4)]
+    assert [one.unmasked_logprob for one in search.outputs()[0].chosen] == list(search.finished[0].logprobs)
+    search = BeamSearch(Compiler(holes).compile(formats.choice(["by"])).formatter(), 2)
+    with pytest.raises(DeadEnd):
+        for _ in range(3):
+            search.advance([np.zeros(5, dtype=np.single)] * len(search.beams))
+
+
+def test_shares_of_options_add_up_to_one() -> None:
+    scores = option_scores(["a", "b"], [(1,), (2, 3)], [math.log(0.1), math.log(0.3)])
+    assert [score.probability for score in scores] == pytest.approx([0.25, 0.75])
+    impossible = option_scores(["a", "b"], [(1,), (2,)], [-math.inf, -math.inf])
+    assert [score.probability for score in impossible] == pytest.approx([0.5, 0.5])
 
 
 def test_a_search_needs_a_beam() -> None:

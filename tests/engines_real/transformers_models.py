@@ -14,6 +14,8 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -89,6 +91,18 @@ def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
             initializer_range=0.2,
         )
         model = LlamaForCausalLM(config)
+    elif kind == "qwen":
+        config = Qwen2Config(
+            vocab_size=width,
+            hidden_size=64,
+            intermediate_size=96,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=1024,
+            initializer_range=0.2,
+        )
+        model = Qwen2ForCausalLM(config)
     elif kind == "t5":
         config = T5Config(
             vocab_size=width,

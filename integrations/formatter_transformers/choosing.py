@@ -1,0 +1,227 @@
+"""Options weighed by their probability: all of them in one forward pass over the trie of their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from formatter_core import Format
+from formatter_core.errors import InvalidFormat
+from formatter_core.formats.choice import ChoiceFormat
+from formatter_core.formats.sequence import SequenceFormat
+from formatter_core.formats.text import TextFormat
+from formatter_core.generation import Generated, OptionScore, OptionTrie, option_scores
+from formatter_transformers.model import TransformersBatch, TransformersModel
+
+__all__ = ["Branches", "branches", "choose"]
+
+#: Logits that one forward pass over a trie gives, in bytes of float32; more options are weighed in several passes.
+_MOST_LOGITS = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A `choice` hole as it was met, and how probable each of its options was there.
+
+    Attributes:
+        name: of the hole.
+        start: the byte of the output at which it begins.
+        taken: the option that the output has.
+        scores: of all options, in their order; `OptionScore.among` and `probability` compare them.
+    """
+
+    name: str
+    start: int
+    taken: str
+    scores: tuple[OptionScore, ...]
+
+
+def choose(
+    model: TransformersModel, prompt: str | Sequence[int], options: Sequence[str], *, with_end: bool = False
+) -> list[OptionScore]:
+    """How probable each option is as the continuation of a prompt, in the order of the options.
+
+    The prompt is computed once, and what options share once: one forward pass over the trie of their tokens, in which
+    each token sees only the prompt and what stands before it in its option. An architecture that takes no such mask
+    computes one row for each option, in one batch. Compare `logprob` for whole options, `normalised` for
+    log-probabilities a token, `probability` for shares that add up to 1.
+
+    Args:
+        model: made by `transformers_model`.
+        prompt: text or token ids.
+        options: texts, all different and none empty.
+        with_end: count the end of the output as well, which is what tells an option from a longer one that begins
+            with it.
+
+    Raises:
+        InvalidFormat: no options, an empty one, the same one twice, or too long for the model.
+    """
+    if len(set(options)) < len(options) or not all(options):
+        raise InvalidFormat("the options must be texts that are all different and not empty")
+    before = model.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+    tokens = [_continuation(model, prompt, before, option) for option in options]
+    return _scores(model, before, list(options), tokens, with_end)
+
+
+def branches(model: TransformersModel, output: Generated) -> list[Branches]:
+    """Each `choice` hole of an output, in order, with the probability that each of its options had when it was met.
+
+    What stands before the hole is the prompt and the output up to there, so an output that was made with the prefix
+    cache on costs one forward pass for each hole. Where one option begins another one, the text that follows the hole,
+    or the end of the output, is counted with each: it tells them apart.
+
+    Args:
+        model: that made the output.
+        output: with a format, its prompt, and named `choice` holes.
+
+    Raises:
+        InvalidFormat: the output has no format, or no prompt.
+    """
+    if output.formatter is None or not output.prompt:
+        raise InvalidFormat("branches are those of an output with a format and with the ids of its prompt")
+    holes = {hole.name: hole for hole in _holes(output.formatter.compiled.format)}
+    result = output.result
+    ends = [0]  # the byte at which each token of the output ends
+    for token in output.tokens:
+        ends.append(ends[-1] + len(model.vocabulary.text_token(token) or b""))
+    found = []
+    met: dict[str, int] = {}
+    for span in result.spans if result else ():
+        if span.name not in holes:
+            continue
+        hole, time = holes[span.name], met.get(span.name, 0)
+        met[span.name] = time + 1
+        is_prefix = any(a != b and b.startswith(a) for a in hole.options for b in hole.options)
+        after = hole.followed_by[time % len(hole.followed_by)] if is_prefix else ""
+        texts = [(option + (after or "")).encode() for option in hole.options]
+        place, tokens = _from_a_token_on(model, output, ends, span.start, texts)
+        before = [*output.prompt, *output.tokens[:place]]
+        scores = _scores(model, before, list(hole.options), tokens, with_end=is_prefix and after is None)
+        found.append(Branches(span.name, span.start, span.text, tuple(scores)))
+    return found
+
+
+def _from_a_token_on(
+    model: TransformersModel, output: Generated, ends: Sequence[int], start: int, texts: Sequence[bytes]
+) -> tuple[int, list[list[int]]]:
+    """The texts as tokens, from the last place between two tokens at which the hole has not begun.
+
+    A token may hold the last characters before the hole and the first ones inside it; these characters are put before
+    every option then. Where that place is inside a character, the place before is taken.
+    """
+    for place in sorted((index for index, end in enumerate(ends) if end <= start), reverse=True):
+        found = [model.encode_continuation(output.bytes[ends[place] : start] + text) for text in texts]
+        tokens = [one for one in found if one]
+        if len(tokens) == len(texts):
+            return place, tokens
+    raise InvalidFormat("the tokenizer has no tokens that spell the options")
+
+
+@dataclass
+class _Hole:
+    """A named hole with options, and the literal text after each of its places; None for the end of the output."""
+
+    name: str
+    options: tuple[str, ...]
+    followed_by: list[str | None]
+
+
+def _holes(format: Format) -> Iterator[_Hole]:
+    """The named holes of `choice` in a format, however deep in texts and sequences."""
+    found: dict[str, _Hole] = {}
+    stack: list[tuple[Format, str | None]] = [(format, None)]
+    while stack:
+        one, following = stack.pop()
+        if isinstance(one, SequenceFormat):
+            # What a part is followed by is known only of the last one.
+            *first, last = one.parts or (None,)
+            stack.extend((part, "") for part in first if part is not None)
+            if last is not None:
+                stack.append((last, following))
+        if not isinstance(one, TextFormat):
+            continue
+        for index, part in enumerate(one.parts):
+            if isinstance(part, str):
+                continue
+            rest = one.parts[index + 1 :]
+            after = following if not rest else rest[0] if isinstance(rest[0], str) else ""
+            if isinstance(part.format, ChoiceFormat) and part.name is not None:
+                hole = found.setdefault(part.name, _Hole(part.name, part.format.options, []))
+                hole.followed_by.append(after)
+            else:
+                stack.append((part.format, after))
+    yield from found.values()
+
+
+def _scores(
+    model: TransformersModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
+) -> list[OptionScore]:
+    """The scores of options that are given as tokens behind others."""
+    if len(before) + max(map(len, tokens), default=0) + with_end > model.max_length:
+        raise InvalidFormat(
+            f"the prompt has {len(before)} tokens and an option up to {max(map(len, tokens))}, but the model takes "
+            f"{model.max_length}; shorten them"
+        )
+    ends = model.vocabulary.end_ids
+    whole = [[*option, ends[0]] if with_end else option for option in tokens]
+    if len(set(map(tuple, whole))) < len(whole):
+        raise InvalidFormat("two options have the same tokens")
+    batch = model.start([before])
+    totals = [0.0] * len(whole)
+    for group in _groups(whole, max(1, _MOST_LOGITS // (4 * len(model.vocabulary)))):
+        trie = OptionTrie([whole[index] for index in group])
+        for index, total in zip(group, _totals(batch, trie, ends if with_end else ()), strict=True):
+            totals[index] = total
+    return option_scores(texts, whole, totals)
+
+
+def _totals(batch: TransformersBatch, trie: OptionTrie, ends: Sequence[int]) -> list[float]:
+    inner = trie.inner()
+    row_of = {-1: 0, **{node: row for row, node in enumerate(inner, 1)}}
+    rows = batch.logits.float()
+    with torch.inference_mode():
+        if inner:
+            parents = [row_of[trie.nodes[node].parent] - 1 for node in inner]
+            tree = batch.forward_tree([trie.nodes[node].token_id for node in inner], parents)
+            rows = torch.cat([rows, tree.float()])
+        at = torch.tensor([row_of[node.parent] for node in trie.nodes], device=rows.device)
+        ids = torch.tensor([node.token_id for node in trie.nodes], device=rows.device)
+        logits = rows[at, ids]
+        if ends:  # whichever of the ends it is
+            any_end = rows[:, list(ends)].logsumexp(1)
+            logits = torch.where(ids == ends[0], any_end[at], logits)
+        logprobs = (logits - rows.logsumexp(1)[at]).tolist()  # the one copy to the host
+    return trie.sums(logprobs)
+
+
+def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]:
+    """The options in groups whose tries have at most so many nodes; one that is longer is a group of its own."""
+    group: list[int] = []
+    size = 0
+    last: tuple[int, ...] = ()
+    for index in sorted(range(len(options)), key=lambda index: tuple(options[index])):
+        option = tuple(options[index])
+        shared = next((at for at, pair in enumerate(zip(last, option, strict=False)) if pair[0] != pair[1]), len(last))
+        if group and size + len(option) - shared > nodes:
+            yield group
+            group, size, shared = [], 0, 0
+        group.append(index)
+        size, last = size + len(option) - shared, option
+    yield group
+
+
+def _continuation(model: TransformersModel, prompt: str | Sequence[int], before: list[int], option: str) -> list[int]:
+    """The tokens that spell exactly an option: a tokenizer may put a space before it, or merge it with the prompt."""
+    data = option.encode()
+    if isinstance(prompt, str):
+        whole = model.encode(prompt + option)
+        rest = whole[len(before) :]
+        spelt = b"".join(model.vocabulary.text_token(token) or b"" for token in rest)
+        if whole[: len(before)] == before and spelt == data and len(rest) > 0:
+            return rest
+    tokens = model.encode_continuation(data)
+    if not tokens:
+        raise InvalidFormat(f"the tokenizer has no tokens that spell the option {option!r} and nothing else")
+    return tokens

@@ -1,0 +1,59 @@
+"""What the model makes of a prompt's own tokens, computed in chunks, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.generation import ChosenToken, ScoreSettings
+from formatter_transformers.model import TransformersBatch, TransformersModel
+from formatter_transformers.token_scores import score_step
+
+__all__ = ["score_prompt"]
+
+
+def score_prompt(
+    model: TransformersModel,
+    prompt: str | Sequence[int],
+    settings: ScoreSettings,
+    *,
+    memory_bytes: int = 64 * 2**20,
+) -> list[ChosenToken | None]:
+    """What `settings` ask about each token of a prompt, given those before it.
+
+    The prompt is computed in chunks, each of which makes one copy to the host. The logits of a chunk take at most
+    `memory_bytes`, and what is computed from them at most 32 MiB, however long the prompt is (one position is computed
+    at a time where even that takes more). The keys and values go into the model's prefix cache, so an output that
+    follows does not compute the prompt again.
+
+    Args:
+        model: made by `transformers_model`.
+        prompt: text or token ids.
+        settings: what is wanted.
+        memory_bytes: of logits at a time.
+
+    Returns:
+        one for each token; None for the first one, which nothing predicts.
+
+    Raises:
+        InvalidFormat: an empty prompt, or one longer than the model takes.
+    """
+    ids = model.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+    if not 0 < len(ids) <= model.max_length:
+        raise InvalidFormat(f"the prompt has {len(ids)} tokens; the model takes 1 to {model.max_length}")
+    found: list[ChosenToken | None] = [None]
+    if not settings or len(ids) == 1:
+        return found + [None] * (len(ids) - 1)
+    chunk = max(1, memory_bytes // (len(model.vocabulary) * model.model.dtype.itemsize))
+    batch = TransformersBatch(model, 1)
+    for start in range(0, len(ids), chunk):
+        part = ids[start : start + chunk]
+        following = ids[start + 1 : start + 1 + len(part)]
+        logits = batch.forward([part], keep=len(part))[0, : len(following)]
+        if following:
+            chosen = torch.tensor(following, device=logits.device)
+            found.extend(score_step(logits, logits, chosen, settings))
+    batch.remember(0)
+    return found
