@@ -63,6 +63,17 @@ class Cursor:
             except Exception as error:  # noqa: BLE001 - as above
                 self.error = error
 
+    def step(self, token_id: int, row: NDArray[np.int32]) -> None:
+        """`append` of one id and `fill_bitmask`, in one call into the grammar engine."""
+        self._kept.append(token_id)
+        if self.error is None:
+            try:
+                self.formatter.step(token_id, row)
+            except Exception as error:  # noqa: BLE001 - as above
+                self.error = error
+        if self.error is not None:
+            self._fill_end_only(row)
+
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
         if self.error is None:

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine
+from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, StepInTwoCalls
 from formatter_core.errors import DeadEnd, EngineUnavailable, LimitExceeded, TokenRejected
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -327,7 +327,7 @@ class _FailingGrammar:
         return _FailingState(self._engine, self._compiled.start(), 0)
 
 
-class _FailingState:
+class _FailingState(StepInTwoCalls):
     def __init__(self, engine: FailingEngine, state: EngineState, steps: int) -> None:
         self._engine, self._state, self._steps = engine, state, steps
 

@@ -114,3 +114,29 @@ class TestExllamav3InTheMainThread(_TestExllamav3):
 
 class TestExllamav3WithDenseMasks(_TestExllamav3):
     version = "0.0.5"
+
+
+class _TestExLlamaV2(AdapterContract):
+    generation: str
+
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
+        from tests.adapters.exllamav2_harness import FilterHarness
+        from tests.adapters.exllamav2_stand_ins import exllamav2_of
+
+        with exllamav2_of(self.generation):
+            self.harness = FilterHarness()
+            yield
+
+
+class TestExLlamaV2Sets(_TestExLlamaV2):
+    generation = "0.2.0"
+
+
+class TestExLlamaV2Lists(_TestExLlamaV2):
+    generation = "0.2.3"
+
+
+class TestExLlamaV2Masks(_TestExLlamaV2):
+    generation = "0.3.2"

@@ -118,3 +118,16 @@ def test_any_history_of_lists_ends_like_the_last_list_alone(histories: list[list
     assert wandering.formatter.tokens == direct.formatter.tokens
     assert (wandering.error is None) == (direct.error is None)
     assert allowed(wandering) == allowed(direct)
+
+
+def test_a_step_is_one_token_and_the_next_mask(cursor: Cursor) -> None:
+    twin = cursor.fork()
+    row = np.full(cursor.formatter.compiled.vocabulary.words + 2, -1, dtype=np.int32)
+    for token in (A, B, C, ord("x"), B):
+        cursor.step(token, row)
+        twin.append([token])
+        assert bitmask.allowed_ids(row) == allowed(twin)
+        assert type(cursor.error) is type(twin.error)
+    cursor.follow([A, B])
+    assert cursor.error is None
+    assert cursor.formatter.text == "ab"

@@ -1,0 +1,71 @@
+"""The ExLlamaV2 adapter, asked and fed as the sampler and the jobs of each generation do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from formatter_core import Compiler
+from tests.adapters.contract import WIDTH, Request
+from tests.adapters.exllamav2_stand_ins import sample
+
+
+class FilterHarness:
+    cannot: Mapping[str, str] = {
+        "preemption": "a job is never taken out",
+        "placeholders": "a filter is fed ids that were sampled, never placeholders",
+        "shrinking": "a job with filters takes nothing back: banned strings are refused beside them",
+        "drafts": "behind a draft the next token is sampled only once the draft was kept, and fed",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> FilterSession:
+        return FilterSession(compiler, requests)
+
+
+class FilterSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        from formatter_exllamav2 import FormatterFilter
+
+        tokenizer = SimpleNamespace(config=SimpleNamespace(vocab_size=WIDTH))
+        self._filters: list[Any] = [
+            None
+            if request.format is None
+            else FormatterFilter(None, tokenizer, compiler.compile(request.format), end_ids=request.end_ids)
+            for request in requests
+        ]
+        self._kept: list[list[int]] = [[] for _ in requests]
+        for each in self._filters:
+            if each is not None:
+                each.begin("")
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        masks = []
+        for row, (each, tokens) in enumerate(zip(self._filters, kept, strict=True)):
+            if each is None:
+                masks.append(set(range(WIDTH)))
+                continue
+            if len(tokens) < len(self._kept[row]):
+                each.begin(None)
+                self._kept[row] = []
+            for token in tokens[len(self._kept[row]) :]:
+                each.feed(torch.tensor([[token]]))
+            self._kept[row] = list(tokens)
+            masks.append(self._allowed(each))
+        return masks
+
+    def _allowed(self, each: Any) -> set[int]:
+        found: list[torch.Tensor] = []
+        token, _ = sample(torch.linspace(-3, 3, WIDTH), [each], lambda masked: found.append(masked) or 0)
+        return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        raise NotImplementedError
+
+    def errors(self) -> Mapping[int, Exception]:
+        return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}

@@ -1,0 +1,602 @@
+"""The ExLlamaV2 adapter on stand-ins for each generation of the filters' interface."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import math
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
+
+from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
+from formatter_core.errors import (  # noqa: E402
+    AllowedTokensForbidden,
+    DeadEnd,
+    IncompleteResult,
+    InvalidFormat,
+    InvalidVocabulary,
+    LimitExceeded,
+    TokenRejected,
+    UnsupportedEngineVersion,
+)
+from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
+from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH, FailingEngine  # noqa: E402
+from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
+    GENERATIONS,
+    ExLlamaV2DynamicGenerator,
+    ExLlamaV2DynamicJob,
+    ListFilter,
+    MaskFilter,
+    Tokenizer,
+    exllamav2_of,
+    sample,
+    tokenizer_of,
+)
+
+A, B, C, X = b"abcx"
+WORD = formats.regex("a[bc]{2,4}")
+VOCABULARY = Vocabulary(TOKENS, [END, OTHER_END])
+COMPILER = Compiler(VOCABULARY, engine="kbnf")
+TOKENIZER = types.SimpleNamespace(config=types.SimpleNamespace(vocab_size=WIDTH))
+
+
+@pytest.fixture(params=GENERATIONS)
+def generation(request: pytest.FixtureRequest) -> Iterator[str]:
+    with exllamav2_of(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def newest() -> Iterator[str]:
+    with exllamav2_of("0.3.2"):
+        yield "0.3.2"
+
+
+def filter_of(format: Any = WORD, compiler: Compiler = COMPILER, **options: Any) -> Any:
+    from formatter_exllamav2 import FormatterFilter
+
+    return FormatterFilter(None, TOKENIZER, compiler.compile(format), **options)
+
+
+def run(generation: str, *jobs: ExLlamaV2DynamicJob, drafts: int = 0) -> None:
+    ExLlamaV2DynamicGenerator(generation, WIDTH, drafts=drafts).run(*jobs)
+
+
+def job_of(script: Sequence[int], *filters: Any, ends: Sequence[int] = (END, OTHER_END), **more: Any) -> Any:
+    return ExLlamaV2DynamicJob(script, list(filters), ends, **more)
+
+
+def text_of(job: ExLlamaV2DynamicJob) -> bytes:
+    return b"".join(TOKENS[token] or b"" for token in job.tokens)
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_generation_gives_the_same_tokens() -> None:
+    found = []
+    for generation, background in itertools.product(GENERATIONS, (True, False)):
+        with exllamav2_of(generation):
+            jobs = [
+                job_of([A, B, X, X, END], filter_of(background=background)),
+                job_of([X, X], filter_of(formats.regex("(?s)[^x]{3}"), background=background)),
+                job_of([A, A, A, A], filter_of(formats.choice(["abc", "aaaa"]), background=background)),
+                job_of([X, X, X, END]),
+            ]
+            run(generation, *jobs)
+            found.append([job.tokens for job in jobs])
+            for job in jobs[:3]:
+                assert job.filters[0].result().is_complete
+    assert all(each == found[0] for each in found)
+    assert found[0][3] == [X, X, X, END]
+
+
+def test_a_batch_that_is_sampled_in_threads(generation: str) -> None:
+    jobs = [job_of([A, *([B, C][number % 2 :][:1] * 3), END], filter_of()) for number in range(9)]
+    run(generation, *jobs)
+    assert [text_of(job) for job in jobs] == [b"abbb" if number % 2 == 0 else b"accc" for number in range(9)]
+    assert {job.eos_reason for job in jobs} == {"stop_token"}
+
+
+@pytest.mark.parametrize("script", [[A, B, B, B, B], [A, B, B, END]], ids=["must stop", "may stop"])
+def test_generation_stops_without_stop_conditions(
+    generation: str, script: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    job = job_of(script, filter_of(), ends=())
+    with caplog.at_level(logging.WARNING, "formatter_exllamav2"):
+        run(generation, job)
+    assert job.eos_reason == "end_filter"
+    assert text_of(job) == b"abbbb"[: len(script)].removesuffix(b"b" * script.count(END))
+    assert job.filters[0].result({"eos_reason": "end_filter"}).is_complete
+    assert "stop_conditions" in caplog.text
+    assert str(filter_of().end_ids) in caplog.text
+
+
+def test_stop_conditions_are_not_missed_where_they_are_there(generation: str, caplog: pytest.LogCaptureFixture) -> None:
+    run(generation, job_of([A, B, B, END], filter_of(), ends=[OTHER_END, END]))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("drafts", [1, 3])
+def test_drafts(generation: str, drafts: int) -> None:
+    # Before 0.2.7 each token of a draft that was kept queues the filter once more.
+    jobs = [job_of([A, B, C, B, C], filter_of()), job_of([A, C, C, END], filter_of(formats.regex("ac*")))]
+    run(generation, *jobs, drafts=drafts)
+    assert [text_of(job) for job in jobs] == [b"abcbc", b"acc"]
+    assert all(job.filters[0].result().is_complete for job in jobs)
+
+
+def test_one_filter_serves_one_job_after_the_other(generation: str) -> None:
+    each = filter_of()
+    generator = ExLlamaV2DynamicGenerator(generation, WIDTH)
+    for script, limit, text in [
+        ([A, B, B, END], 64, b"abb"),
+        ([A, C, B], 2, b"ac"),  # cut off, with its next mask still asked for
+        ([A, C, C, C, C], 64, b"acccc"),
+    ]:
+        job = job_of(script, each, max_new_tokens=limit)
+        generator.run(job)
+        assert text_of(job) == text
+        output = {"eos_reason": job.eos_reason}
+        assert each.result(output).bytes == text
+        assert each.result(output).is_complete == (limit > 2)
+    with pytest.raises(IncompleteResult):
+        generator.run(second := job_of([A], each, max_new_tokens=1))
+        _ = each.result({"eos_reason": second.eos_reason}).value
+
+
+def test_a_filter_in_two_jobs_at_a_time_is_refused_when_the_second_begins(generation: str) -> None:
+    from formatter_exllamav2 import UsedTwice
+
+    each = filter_of()
+    with pytest.raises(UsedTwice):
+        run(generation, job_of([A, B, B], each), job_of([A, C, C], each))
+
+
+def test_a_job_that_was_cancelled_does_not_keep_its_filter(generation: str) -> None:
+    each = filter_of()
+    generator = ExLlamaV2DynamicGenerator(generation, WIDTH)
+    cancelled = job_of([A, B, B], each)
+    cancelled.generator = generator
+    generator.active_jobs.append(cancelled)
+    generator.iterate()
+    generator.active_jobs.clear()
+    job = job_of([A, C, C, END], each)
+    generator.run(job)
+    assert text_of(job) == b"acc"
+
+
+# --- several filters ----------------------------------------------------------------------------------------------
+
+
+def test_two_filters_on_one_job(generation: str) -> None:
+    first, second = filter_of(formats.regex("[ab]+c")), filter_of(formats.regex("a[abc]{2,3}"))
+    job = job_of([A, B, B, C, X], first, second)
+    run(generation, job)
+    assert text_of(job) == b"abbc"
+    assert first.result().text == second.result().text == "abbc"
+
+
+def test_two_filters_that_exclude_each_other(generation: str) -> None:
+    stuck = [filter_of(formats.regex("[ab]+c")), filter_of(formats.regex("a[abc]{2,3}"))]
+    jobs = [job_of([A, B, B, B], *stuck), job_of([A, C, C, C, C], filter_of())]
+    run(generation, *jobs)
+    assert text_of(jobs[0]) == b"abbb"
+    assert text_of(jobs[1]) == b"acccc"
+    with pytest.raises((AllowedTokensForbidden, TokenRejected)):
+        stuck[0].result()
+
+
+def foreign(generation: str, kind: str) -> Any:
+    """Another's filter, which bans every `b`."""
+    base = {"0.2.0": MaskFilter.__mro__[2], "0.2.3": ListFilter}.get(generation, MaskFilter)
+    banned = [token for token, data in enumerate(TOKENS) if data and b"b" in data]
+    allowed = set(range(WIDTH)) - set(banned)
+
+    class Foreign(base):  # type: ignore[misc,valid-type]
+        def next(self) -> Any:
+            return allowed, set()
+
+        def use_background_worker(self) -> bool:
+            return "background" in kind
+
+        def can_mask_logits(self) -> bool:
+            return "mask" in kind
+
+        def prepare_logit_mask(self) -> bool:
+            return True
+
+        def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
+            masked = logits.clone()
+            masked[banned] = -torch.inf
+            return masked
+
+    return Foreign(None, None)
+
+
+@pytest.mark.parametrize("kind", ["list", "list background", "mask", "mask background"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_beside_a_filter_of_another_kind(generation: str, kind: str, is_first: bool) -> None:
+    # Upstream queues ours as a list beside a mask that is made in the foreground, and then reads it as a mask.
+    ours, other = filter_of(), foreign(generation, kind)
+    job = job_of([A, B, B, END], *((ours, other) if is_first else (other, ours)))
+    run(generation, job)
+    assert set(text_of(job)) == {A, C}
+    assert ours.result().is_complete
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["fill_bitmask", "accept_token"])
+@pytest.mark.parametrize("background", [True, False])
+def test_a_filter_that_fails_ends_its_job_alone(
+    generation: str, method: str, background: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = LimitExceeded("work", 1, "a step")
+    failing = Compiler(VOCABULARY, engine=FailingEngine(COMPILER._engine, method, after=2, error=error))
+    bad = filter_of(formats.regex("a[bc]{2,4}!"), failing, background=background)
+    jobs = [job_of([A, B, B, B, B], each) for each in (filter_of(), bad, filter_of(), filter_of())]
+    run(generation, *jobs)
+    assert [text_of(job) for job in jobs] == [b"abbbb", b"ab" + b"b" * (method == "accept_token"), b"abbbb", b"abbbb"]
+    assert jobs[1].tokens[-1] in (END, OTHER_END)
+    assert bad.error is error
+    with pytest.raises(LimitExceeded):
+        bad.result()
+    assert "ended after" in caplog.text
+    again = job_of([A, END], bad)
+    run(generation, again)  # it is no dead object: the next job fails by itself, or would not
+    assert bad.error is error
+
+
+def test_a_token_that_is_not_allowed(generation: str) -> None:
+    each = filter_of()
+    each.begin("")
+    each.feed(torch.tensor([[A]]))
+    each.feed(torch.tensor([[X]]))
+    assert only_ends(each)
+    assert isinstance(each.error, TokenRejected)
+    with pytest.raises(TokenRejected):
+        each.result()
+
+
+@pytest.mark.parametrize("token", [torch.tensor([[A, B]]), "a", None])
+def test_a_token_that_is_none(generation: str, token: Any) -> None:
+    each = filter_of()
+    each.begin("")
+    each.feed(token)
+    assert only_ends(each)
+    assert each.error is not None
+
+
+def only_ends(each: Any) -> bool:
+    tokens: list[torch.Tensor] = []
+    sample(torch.zeros(WIDTH), [each], lambda masked: tokens.append(masked) or 0)
+    return set(tokens[0].isfinite().nonzero().flatten().tolist()) == {END, OTHER_END}
+
+
+def test_a_dead_end(generation: str) -> None:
+    lacking = Vocabulary([None if data == b"b" else data for data in TOKENS], [END, OTHER_END])
+    compiler = Compiler(lacking, engine="kbnf")
+    job = job_of([A, B, B], filter_of(formats.regex("ab"), compiler))
+    run(generation, job)
+    assert isinstance(job.filters[0].error, DeadEnd)
+    with pytest.raises(DeadEnd):
+        filter_of(formats.regex("ba"), compiler)
+
+
+def test_all_that_is_allowed_is_forbidden_elsewhere(newest: str) -> None:
+    # Of logits that are all -inf the C++ sampler takes any id.
+    bias = torch.zeros(WIDTH)
+    bias[[token for token, data in enumerate(TOKENS) if data and data[0] in b"bc"]] = -torch.inf
+    stuck = job_of([A, B, B], filter_of(), bias=bias)
+    run(newest, stuck)
+    assert stuck.tokens[0] == A
+    assert stuck.tokens[1] in (END, OTHER_END)
+    assert isinstance(stuck.filters[0].error, AllowedTokensForbidden)
+    bias[[END, OTHER_END]] = -torch.inf
+    ends = job_of([A], filter_of(formats.regex("a[bc]*")), bias=bias)
+    run(newest, ends)
+    assert ends.tokens[1] in (END, OTHER_END)
+    assert ends.filters[0].result().is_complete
+
+
+def test_ids_past_the_logits_are_never_offered(generation: str) -> None:
+    from formatter_exllamav2 import create_filter
+
+    tokenizer = tokenizer_of(description(more=["zz", "zzz"]), vocab_size=256, eos=3)
+    each = create_filter(tokenizer, formats.regex("(?s).*"))
+    assert len(each.formatter.compiled.vocabulary) == 256
+    each.begin("")
+    assert max(allowed(each, 256)) < 256
+
+
+def allowed(each: Any, width: int = WIDTH) -> set[int]:
+    found: list[torch.Tensor] = []
+    token, _ = sample(torch.zeros(width), [each], lambda masked: found.append(masked) or 0)
+    return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
+
+
+# --- begin, clone, result -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["", None, [], [""], [None]])
+def test_begin_takes_what_generators_pass(generation: str, prefix: Any) -> None:
+    each = filter_of()
+    each.begin("")
+    each.feed(A)
+    each.begin(prefix)
+    assert allowed(each) == {A, TOKENS.index(b"ab"), TOKENS.index(b"abc"), TOKENS.index(b"ab", 258)}
+
+
+@pytest.mark.parametrize("prefix", [["a", "b"], 5, b"a", "\ufffd"])
+def test_begin_refuses_what_cannot_be_right(generation: str, prefix: Any) -> None:
+    with pytest.raises(InvalidFormat):
+        filter_of().begin(prefix)
+
+
+@pytest.mark.parametrize("healed", ["a", ["a"]])
+def test_a_healed_token_begins_with_the_prompts_last_one(generation: str, healed: Any) -> None:
+    each = filter_of(formats.regex("b[bc]?"))
+    each.begin(healed)
+    pair = {token for token, data in enumerate(TOKENS) if data == b"ab"}
+    assert allowed(each) == {A, TOKENS.index(b"abc"), *pair}
+    for token, text, then in [
+        (A, b"", {B, TOKENS.index(b"bc")}),
+        (TOKENS.index(b"abc"), b"bc", {END, OTHER_END}),
+        (min(pair), b"b", {B, C, END, OTHER_END}),
+    ]:
+        each.begin(healed)
+        each.feed(torch.tensor([[token]]))
+        assert each.formatter.bytes == text
+        assert allowed(each) == then
+    each.begin(healed)
+    each.feed(torch.tensor([[X]]))
+    assert only_ends(each)
+    assert isinstance(each.error, TokenRejected)
+
+
+def test_a_format_goes_on_from_the_prompt(generation: str) -> None:
+    each = filter_of(formats.json_schema({"const": {"name": 1}}, whitespace="compact"), prefix_str='{"na')
+    job = job_of(list(b'me":1}'), each)
+    run(generation, job)
+    assert text_of(job) == b'me":1}'
+    assert each.result().value == {"name": 1}
+    cut = each.result({"eos_reason": "stop_string", "full_completion": 'me":'})
+    assert cut.text == '{"name":'
+    with pytest.raises(TokenRejected):
+        filter_of(prefix_str="x")
+
+
+def test_a_clone_is_independent(generation: str) -> None:
+    each = filter_of()
+    each.begin("")
+    each.feed(torch.tensor([[A]]))
+    copy = each.clone()
+    assert type(copy) is type(each)
+    assert copy.background_result is None
+    each.feed(torch.tensor([[B]]))
+    copy.feed(torch.tensor([[C]]))
+    assert each.formatter.text == "ab"
+    assert copy.formatter.text == "ac"
+    assert allowed(copy) == allowed(each)
+    copy.feed(torch.tensor([[X]]))
+    allowed(copy)
+    assert each.error is None
+    job = job_of([A, B, B, END], each.clone())
+    run(generation, job)
+    assert text_of(job) == b"abb"
+
+
+def test_a_job_that_ended_otherwise(newest: str) -> None:
+    each = filter_of(formats.regex("a[bc]*!?"))
+    run(newest, job_of([A, B, C, B], each, max_new_tokens=4))
+    assert each.result({"eos_reason": "max_new_tokens"}).ended == "length"
+    stopped = each.result({"eos_reason": "stop_string", "full_completion": "ab"})
+    assert (stopped.text, stopped.ended) == ("ab", "stop_string")
+    assert each.result({"eos_reason": "stop_string", "full_completion": "abcb"}).text == "abcb"
+    assert each.result({"eos_reason": "stop_token"}).ended == "stop_string"  # at an id that is no end of ours
+    for output in ({}, {"eos_reason": None}, "abc", []):
+        with pytest.raises(InvalidFormat):
+            each.result(output)
+
+
+def test_a_filter_that_nobody_asked(generation: str) -> None:
+    from formatter_exllamav2 import NotUsed
+
+    with pytest.raises(NotUsed):
+        filter_of().result()
+
+
+def test_events_while_it_is_written(newest: str) -> None:
+    from formatter_core import FormatterBuilder
+
+    builder = FormatterBuilder()
+    builder.append("a", builder.regex("[bc]{2}", name="word"), "!")
+    each = filter_of(builder)
+    each.begin("")
+    events = []
+    for token in b"abc!":
+        each.feed(torch.tensor([[token]]))
+        events += each.events()
+    each.feed(torch.tensor([[END]]))
+    events += each.events()
+    assert HoleOpened("word", 1) in events
+    assert ValueCompleted("word", "bc", 1, 3) in events
+
+
+# --- masks --------------------------------------------------------------------------------------------------------
+
+
+def test_masked_logits_are_the_logits_or_minus_infinity(newest: str) -> None:
+    each = filter_of(formats.regex("[a-c]*"))
+    each.begin("")
+    for width in (WIDTH, WIDTH + 35, WIDTH):
+        logits = torch.linspace(-1e38, 1e38, width)
+        logits[[A, B, C, END]] = torch.tensor([math.inf, -1e30, -0.0, 7.5])
+        kept = logits.clone()
+        assert each.prepare_logit_mask() is True
+        masked = each.mask_logits(logits)
+        assert torch.equal(logits, kept)
+        assert (masked.shape, masked.dtype) == (logits.shape, torch.float32)
+        may = torch.zeros(width, dtype=torch.bool)
+        may[each.formatter.allowed_tokens()] = True
+        assert torch.equal(masked[may], logits[may])
+        assert bool((masked[~may] == -torch.inf).all())
+
+
+def test_logits_narrower_than_the_vocabulary(newest: str) -> None:
+    each = filter_of(formats.regex("[a-c]*"))
+    each.begin("")
+    each.prepare_logit_mask()
+    assert set(each.mask_logits(torch.zeros(200)).isfinite().nonzero().flatten().tolist()) == {A, B, C}
+
+
+def test_masks_in_and_out_of_inference_mode(newest: str) -> None:
+    # The first token is sampled under `inference_mode`, later ones in threads that are not.
+    each = filter_of()
+    with torch.inference_mode():
+        each.begin("")
+        each.prepare_logit_mask()
+        first = each.mask_logits(torch.zeros(WIDTH))
+        first[0] = -1.0
+        logits = torch.zeros(WIDTH)
+    each.feed(torch.tensor([[A]]))
+    each.prepare_logit_mask()
+    masked = each.mask_logits(logits)
+    masked[-1] = -torch.inf
+    assert bool(masked[B] == 0)
+
+
+def test_lists_are_sorted_and_not_made_anew_while_the_mask_stays(newest: str) -> None:
+    each = filter_of(formats.regex("[a-z]{0,40}"))
+    each.begin("")
+    each.can_mask_logits = lambda: False  # as beside a filter that cannot
+    first, ends = each.next()
+    assert first == sorted(first)
+    assert set(ends) <= set(first)
+    each.feed(torch.tensor([[X]]))
+    assert each.next()[0] is first
+
+
+def test_asking_again_after_the_end_is_harmless(generation: str) -> None:
+    each = filter_of()
+    each.begin("")
+    for token in (A, B, B, END):
+        each.feed(torch.tensor([[token]]))
+    for _ in range(3):
+        assert only_ends(each)
+        each.feed(torch.tensor([[END]]))
+    assert each.error is None
+    assert each.result().is_complete
+
+
+# --- vocabularies -------------------------------------------------------------------------------------------------
+
+
+def description(more: Sequence[str] = ()) -> dict[str, Any]:
+    """A byte-fallback tokenizer: `<unk>`, `<s>`, `▁a`, `</s>`, the bytes, and more."""
+    pieces = ["<unk>", "<s>", "▁a", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "日本", *more]
+    special = [{"id": n, "content": pieces[n], "special": True} for n in (0, 1, 3)]
+    return {
+        "added_tokens": [*special, {"id": 261 + len(more), "content": "<|tool|>", "special": False}],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        },
+        "model": {"type": "BPE", "vocab": {piece: n for n, piece in enumerate(pieces)}, "unk_token": "<unk>",
+                  "byte_fallback": True, "merges": []},
+    }  # fmt: skip
+
+
+def test_the_vocabulary_is_read_from_the_raw_pieces(generation: str) -> None:
+    from formatter_exllamav2 import create_vocabulary
+
+    tokenizer = tokenizer_of(description(), vocab_size=300, eos=3, ends=[1, 3, 4000], special={0: "<unk>", 1: "<s>"})
+    vocabulary = create_vocabulary(tokenizer)
+    assert len(vocabulary) == 300
+    assert vocabulary.tokens[:4] == (None, None, b" a", None)
+    assert vocabulary.tokens[4 : 4 + 256] == tuple(bytes([byte]) for byte in range(256))
+    assert vocabulary.tokens[260:263] == ("日本".encode(), b"<|tool|>", None)
+    assert vocabulary.end_ids == (1, 3)
+    assert create_vocabulary(tokenizer) is vocabulary
+    assert create_vocabulary(tokenizer, end_ids=[261]).end_ids == (261,)
+    model = types.SimpleNamespace(config=types.SimpleNamespace(vocab_size=264, generation_config=None))
+    assert len(create_vocabulary(tokenizer, model=model)) == 264
+    assert create_vocabulary(tokenizer, model=model).end_ids == (3,)
+
+
+def test_what_exllamav2_takes_for_special_is_never_text(newest: str) -> None:
+    from formatter_exllamav2 import create_vocabulary
+
+    tokenizer = tokenizer_of(description(), vocab_size=300, eos=3, special={261: "<|tool|>", 5000: "<|far|>"})
+    assert create_vocabulary(tokenizer).tokens[261] is None
+
+
+def test_a_sentencepiece_model(newest: str) -> None:
+    from formatter_exllamav2 import create_vocabulary
+
+    pieces = ["<unk>", "<s>", "</s>", "<0xC3>", "▁a"]
+    processor = types.SimpleNamespace(
+        get_piece_size=lambda: 5,
+        eos_id=lambda: 2,
+        id_to_piece=pieces.__getitem__,
+        is_control=lambda piece: piece in (1, 2),
+        is_unknown=lambda piece: piece == 0,
+        is_unused=lambda piece: False,
+        is_byte=lambda piece: piece == 3,
+    )
+    tokenizer = Tokenizer(
+        tokenizer=types.SimpleNamespace(spm=processor),
+        config=types.SimpleNamespace(vocab_size=8),
+        eos_token_id=2,
+        extended_id_to_piece={2: "</s>"},
+    )
+    vocabulary = create_vocabulary(tokenizer)
+    assert vocabulary.tokens == (None, None, None, b"\xc3", b" a", None, None, None)
+    assert vocabulary.end_ids == (2,)
+
+
+def test_no_tokenizer(newest: str) -> None:
+    from formatter_exllamav2 import create_filter
+
+    with pytest.raises(InvalidVocabulary, match="ExLlamaV2Tokenizer"):
+        create_filter(object(), "{}")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("exllamav2.generator.filters", "ExLlamaV2Filter"), ("exllamav2.generator", "ExLlamaV2DynamicJob")],
+)
+def test_a_release_that_is_too_old(newest: str, module: str, name: str) -> None:
+    import sys
+
+    delattr(sys.modules[module], name)
+    with pytest.raises(UnsupportedEngineVersion, match=name):
+        import formatter_exllamav2  # noqa: F401
+
+
+def test_create_filter_says_what_the_issue_of_a_format_is(newest: str) -> None:
+    from formatter_exllamav2 import create_filter
+
+    tokenizer = tokenizer_of(json.loads(json.dumps(description())), vocab_size=300, eos=3)
+    each = create_filter(tokenizer, {"type": "integer", "minimum": 0, "maximum": 9})
+    each.begin("")
+    digits = {4 + byte for byte in b"0123456789-"}
+    assert allowed(each, 320) == digits
+    with pytest.raises(InvalidFormat):
+        create_filter(tokenizer, "no schema")
+    assert np.all(np.diff(each.end_ids) > 0)
