@@ -1,4 +1,6 @@
-//! The C interface from outside, with sound and with damaged grammars. `FCN_FUZZ_SECONDS` makes the search longer.
+//! The C interface from outside, with sound and damaged grammars, arbitrary bytes and arbitrary vocabularies.
+//! `FCN_FUZZ_SECONDS` makes the search longer, `FCN_FUZZ_SEED` another one; docs/engines.md says how it is run under a
+//! sanitizer.
 
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -87,7 +89,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
     }
 }
 
-fn program(random: &mut Random) -> Vec<u8> {
+fn sound_program(random: &mut Random) -> Vec<u8> {
     let rules = 1 + random.below(4) as u8;
     let mut out = b"FCG1".to_vec();
     out.extend([rules, 0]);
@@ -96,17 +98,79 @@ fn program(random: &mut Random) -> Vec<u8> {
         node(random, depth, false, rules, &mut out);
         out.push(0);
     }
-    if random.below(3) == 0 {
-        for _ in 0..1 + random.below(3) {
-            let place = random.below(out.len());
-            match random.below(3) {
-                0 => out[place] = random.byte(),
-                1 => drop(out.remove(place)),
-                _ => out.insert(place, random.below(16) as u8),
+    out
+}
+
+fn arbitrary(random: &mut Random, longest: usize) -> Vec<u8> {
+    let length = random.below(longest + 1);
+    (0..length).map(|_| random.byte()).collect()
+}
+
+/// Half of them sound, the others damaged in a few places, two in one, cut, or nothing but bytes.
+fn program(random: &mut Random) -> Vec<u8> {
+    let mut out = sound_program(random);
+    match random.below(16) {
+        0 => {
+            out.truncate(4);
+            out.extend(arbitrary(random, 40));
+        }
+        1 => out = arbitrary(random, 24),
+        2 => out.truncate(random.below(out.len())),
+        3 => {
+            let other = sound_program(random);
+            out.truncate(4 + random.below(out.len() - 4));
+            out.extend(&other[random.below(other.len())..]);
+        }
+        4..=7 => {
+            for _ in 0..1 + random.below(4) {
+                let place = random.below(out.len());
+                match random.below(4) {
+                    0 => out[place] = random.byte(),
+                    1 => out[place] ^= 1 << random.below(8),
+                    2 if out.len() > 1 => drop(out.remove(place)),
+                    _ => out.insert(place, random.below(16) as u8),
+                }
             }
         }
+        _ => {}
     }
     out
+}
+
+/// A vocabulary's tokens, joined, and where each begins.
+struct Tokens {
+    text: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+impl Tokens {
+    fn fixed() -> Self {
+        let mut starts = vec![0u32];
+        TOKENS
+            .iter()
+            .for_each(|token| starts.push(starts[starts.len() - 1] + token.len() as u32));
+        Tokens {
+            text: TOKENS.concat(),
+            starts,
+        }
+    }
+
+    /// Often not even in order, or past the end of the text.
+    fn arbitrary(random: &mut Random) -> Self {
+        let text = arbitrary(random, 200);
+        let count = random.below(100);
+        let mut starts: Vec<u32> = (0..=count).map(|_| random.below(text.len() + 1) as u32).collect();
+        if random.below(4) > 0 {
+            starts.sort_unstable();
+        } else if random.below(2) == 0 {
+            starts[count] = random.next() as u32;
+        }
+        Tokens { text, starts }
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
 }
 
 /// Whether an answer is one of those that the interface promises.
@@ -114,32 +178,49 @@ fn is_sound(answer: i32) -> bool {
     matches!(answer, 0..|-2..=-1| -13..=-10)
 }
 
-unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, words: usize) {
+unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, count: usize) {
+    let words = count.div_ceil(32);
     let mut first = ptr::null_mut();
     assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
     let mut sequences = vec![first];
     let mut row = vec![u32::MAX; words];
+    let mut bytes = 0;
+    assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
     for _ in 0..12 {
         let sequence = sequences[random.below(sequences.len())];
         let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
         assert!(is_sound(filled));
         if filled >= 0 {
-            let told = i32::from(row[0] != 0) | fcn_sequence_can_stop(sequence) << 1;
-            assert_eq!((row[0] >> TOKENS.len(), filled), (0, told));
+            let told = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
+            assert_eq!(filled, told);
+            assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
         }
-        let token = random.below(TOKENS.len() + 2) as u32;
-        let allowed = row[0] >> token & 1;
+        let token = random.below(count + 2) as u32;
+        let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
+        let (rows, mut told) = ([row.as_mut_ptr(); 2], [0xff; 2]);
+        let many = fcn_fill_many(
+            [sequence; 2].as_ptr(),
+            rows.as_ptr(),
+            told.as_mut_ptr(),
+            random.below(3),
+        );
+        assert!(many == 0 || filled < 0 && is_sound(many));
         let answer = match random.below(2) {
             0 => fcn_sequence_accept_token(sequence, token),
             _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
         };
         assert!(is_sound(answer));
         assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
-        let bytes = [random.byte(), b'a', b'b'];
-        let data = &bytes[random.below(3)..];
+        let data = match random.below(4) {
+            0 => arbitrary(random, 20),
+            1 => vec![random.byte(); random.below(4)],
+            place => b"ababc"[place..].to_vec(),
+        };
         assert!(is_sound(fcn_sequence_accept_bytes(sequence, data.as_ptr(), data.len())));
         let mut forced = [0; 8];
-        assert!((0..=8).contains(&fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), 8)));
+        let limit = random.below(9);
+        let length = fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), limit);
+        assert!((-13..=limit as i32).contains(&length) && length != -3);
         assert!(is_sound(fcn_sequence_can_stop(sequence)));
         assert!(is_sound(fcn_sequence_rollback(sequence, random.below(4))));
         if random.below(4) == 0 {
@@ -147,37 +228,55 @@ unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, word
             assert_eq!(fcn_sequence_fork(sequence, &mut fork), 0);
             sequences.push(fork);
         }
+        if sequences.len() > 2 {
+            fcn_sequence_free(sequences.swap_remove(random.below(sequences.len())));
+        }
     }
     sequences.into_iter().for_each(|sequence| fcn_sequence_free(sequence));
 }
 
-#[test]
-fn nothing_that_is_passed_in_breaks_the_engine() {
-    let seconds = std::env::var("FCN_FUZZ_SECONDS")
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name)
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(1);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seconds);
-    let text: Vec<u8> = TOKENS.concat();
-    let mut starts = vec![0u32];
-    TOKENS
-        .iter()
-        .for_each(|token| starts.push(starts[starts.len() - 1] + token.len() as u32));
-    let limits: [u64; 4] = [10_000, 5_000, 1 << 16, 300_000];
+        .unwrap_or(otherwise)
+}
+
+#[test]
+fn nothing_that_is_passed_in_breaks_the_engine() {
+    let end = Instant::now() + Duration::from_secs(setting("FCN_FUZZ_SECONDS", 1));
+    let mut random = Random(setting("FCN_FUZZ_SEED", 0x9e37_79b9_7f4a_7c15).max(1));
     let (mut made, mut refused) = (0, 0);
     while Instant::now() < end {
+        let tokens = match random.below(3) {
+            0 => Tokens::arbitrary(&mut random),
+            _ => Tokens::fixed(),
+        };
+        let count = tokens.count();
         let mut engine = ptr::null_mut();
         unsafe {
-            let new = fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), TOKENS.len(), &mut engine);
-            assert_eq!(new, 0);
+            let (text, starts) = (&tokens.text, &tokens.starts);
+            match fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), count, &mut engine) {
+                0 => {}
+                answer => {
+                    assert!(
+                        is_sound(answer) && (answer == -2 || answer <= -10),
+                        "{answer} for {starts:?}"
+                    );
+                    continue;
+                }
+            }
             for _ in 0..50 {
                 let data = program(&mut random);
+                let limits: [u64; 4] = match random.below(8) {
+                    0 => [10, 11, 16, 14].map(|bits| random.next() >> (64 - bits)),
+                    _ => [10_000, 5_000, 1 << 16, 300_000],
+                };
                 let mut grammar = ptr::null();
                 match fcn_grammar_new(engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar) {
                     0 => {
                         made += 1;
-                        run(&mut random, grammar, 1);
+                        run(&mut random, grammar, count);
                         fcn_grammar_free(grammar);
                     }
                     answer => {
@@ -186,6 +285,8 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
                     }
                 }
             }
+            let (mut tables, mut shared) = (0, 0);
+            assert_eq!(fcn_vocabulary_bytes(engine, &mut tables, &mut shared), 0);
             fcn_vocabulary_free(engine);
         }
     }
