@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidFormat
 from formatter_core.format import Format
 from formatter_core.generation.models import TextRequest
 from formatter_core.generation.sampling import Sampling
-from formatter_core.limits import DEFAULT_LIMITS
 from formatter_openai.enforcement import Endpoint, Server, enforcing
 
 __all__ = ["arguments_of", "requests_of"]
@@ -20,7 +19,6 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
     Raises:
         UnsupportedFormat: the server cannot keep the format.
         InvalidFormat: the server cannot draw as asked.
-        LimitExceeded: more of the best tokens are wanted than `Limits.max_top_n`.
     """
     arguments: dict[str, Any] = {"extra_body": {}}
     if format is not None:
@@ -33,13 +31,11 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
         arguments["stop"] = list(request.stop_strings)
     if request.seed is not None:
         arguments["seed"] = request.seed
-    if request.top_n > DEFAULT_LIMITS.max_top_n:
-        raise LimitExceeded("max_top_n", DEFAULT_LIMITS.max_top_n, f"top-{request.top_n}")
-    if request.logprobs or request.top_n:
+    if request.scores:
         if endpoint == "chat":
-            _merge(arguments, {"logprobs": True, "top_logprobs": request.top_n})
+            _merge(arguments, {"logprobs": True, "top_logprobs": request.scores.top})
         else:
-            arguments["logprobs"] = request.top_n
+            arguments["logprobs"] = request.scores.top
     if server in ("vllm", "formatter_vllm"):
         _merge(arguments, {"extra_body": {"return_tokens_as_token_ids": True, "return_token_ids": True}})
     return arguments

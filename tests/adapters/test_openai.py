@@ -13,12 +13,11 @@ from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     IncompleteResult,
     InvalidFormat,
-    LimitExceeded,
     TokenRejected,
     UnsupportedFormat,
     UnsupportedSchema,
 )
-from formatter_core.generation import Sampling  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
@@ -31,6 +30,7 @@ class Person:
     age: int
 
 
+LOGPROBS = ScoreSettings(logprob=True)
 PERSON = '{"name": "Ada", "age": 36}'
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
@@ -234,7 +234,6 @@ def test_a_server_that_is_gone() -> None:
         (lambda script: model_of(script, server="mine"), InvalidFormat),
         (lambda script: model_of(script, endpoint="mine"), InvalidFormat),
         (lambda script: model_of(script, parallel=0), InvalidFormat),
-        (lambda script: one(script, TextRequest(top_n=65)), LimitExceeded),
         (lambda script: one(script, TextRequest(sampling=Sampling(top_k=5))), InvalidFormat),
         (lambda script: model_of(script).complete([[1, 2]], TextRequest()), InvalidFormat),
     ],
@@ -261,7 +260,7 @@ def test_further_arguments_go_along(script) -> None:
 def test_log_probabilities_have_the_type_of_our_own_loops(script, endpoint, streams, ids) -> None:
     script.answer, script.tells_ids = lambda body, index: Answer("a "), ids
     model = model_of(script, endpoint=endpoint, server="vllm")
-    request = TextRequest(formats.choice(["a "]), top_n=3)
+    request = TextRequest(formats.choice(["a "]), scores=ScoreSettings(top=3, logprob=True))
     if streams:
         *_, finished = model.stream_complete(["x"], request)
         output = finished.output
@@ -281,11 +280,11 @@ def test_log_probabilities_have_the_type_of_our_own_loops(script, endpoint, stre
 
 def test_log_probabilities_after_the_mask(script) -> None:
     script.answer = lambda body, index: Answer("a")
-    output = one(script, TextRequest(formats.choice(["a"]), top_n=1), server="vllm", processed_logprobs=True)
+    output = one(script, TextRequest(formats.choice(["a"]), scores=LOGPROBS), server="vllm", processed_logprobs=True)
     assert (output.chosen[0].logprob, output.chosen[0].unmasked_logprob) == (-9.7, None)
-    free = one(script, TextRequest())
+    free = one(script, TextRequest(scores=LOGPROBS))
     assert (free.chosen[0].logprob, free.chosen[0].unmasked_logprob) == (-9.7, -9.7)
-    assert one(script, TextRequest(logprobs=False)).chosen == ()
+    assert one(script, TextRequest()).chosen == ()
 
 
 # --- streams -------------------------------------------------------------------------------------------------------
