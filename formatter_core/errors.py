@@ -18,6 +18,7 @@
     ├── TokenRejected               a token that the format does not allow        token_id, position
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── AllowedTokensForbidden      another rule forbids all that may come next   text
+    ├── PromptTooLong               no room for a token of output                 tokens, cells
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
     ├── ConcurrentUse               one formatter used by two threads at once
@@ -46,6 +47,7 @@ __all__ = [
     "InvalidSchema",
     "InvalidVocabulary",
     "LimitExceeded",
+    "PromptTooLong",
     "TokenRejected",
     "UnsatisfiableSchema",
     "UnsupportedByEngine",
@@ -211,6 +213,17 @@ class AllowedTokensForbidden(FormatterError):
         super().__init__(
             f"every token that the format allows after {tail!r} is forbidden by another rule of the engine "
             "(a banned word, another logits processor); drop that rule or change the format"
+        )
+
+
+class PromptTooLong(FormatterError):
+    """A prompt that leaves no room for a token of output. `tokens` and `cells` count tokens."""
+
+    def __init__(self, tokens: int, cells: int) -> None:
+        self.tokens = tokens
+        self.cells = cells
+        super().__init__(
+            f"the prompt has {tokens} tokens, but the context holds {cells}; shorten it, or make the context larger"
         )
 
 

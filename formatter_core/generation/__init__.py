@@ -23,13 +23,15 @@ from formatter_core.generation.models import (
     TextRequest,
 )
 from formatter_core.generation.ranking import best_of, total_logprob
-from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
+from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore
 from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
+from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
 from formatter_core.generation.top_n import log_softmax, top_n
 from formatter_core.generation.tries import OptionScore, OptionTrie, option_scores
 
 __all__ = [
     "ApiModel",
+    "ApiWriter",
     "BatchSampler",
     "Beam",
     "BeamSearch",
@@ -40,9 +42,11 @@ __all__ = [
     "Generated",
     "GenerationEvent",
     "LogitsModel",
+    "LogitsWriter",
     "OptionScore",
     "OptionTrie",
     "Picked",
+    "Prompt",
     "Sampler",
     "Sampling",
     "SamplingRows",
@@ -56,6 +60,8 @@ __all__ = [
     "best_of",
     "checked_counts",
     "chosen_token",
+    "completion",
+    "continuation",
     "greedy",
     "log_softmax",
     "multinomial",

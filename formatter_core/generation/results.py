@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from formatter_core.formatter import Formatter
 from formatter_core.result import Ended, Result
 
-__all__ = ["ChosenToken", "Generated", "Stopped", "TokenScore"]
+__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore"]
 
 #: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
 Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
@@ -75,7 +75,7 @@ class Generated:
         error: what went wrong, where `stopped` is `"error"`.
         chosen: the log-probabilities of each token, where they were asked for.
         formatter: the state after the last token; None for a sequence without a format.
-        prompt: the ids before it, where the loop knows them.
+        prompt: the ids before it, or its text where an API takes nothing else.
         passes_saved: forward passes of the model that forced text made unnecessary.
         parsed: what a format makes of a text that came without tokens.
     """
@@ -86,7 +86,7 @@ class Generated:
     error: BaseException | None = None
     chosen: tuple[ChosenToken, ...] = ()
     formatter: Formatter | None = None
-    prompt: tuple[int, ...] = ()
+    prompt: tuple[int, ...] | str = ()
     passes_saved: int = 0
     parsed: Result | None = None
 
@@ -129,10 +129,26 @@ class Generated:
         self.raise_error()
         return self.text if self.result is None else self.result.value
 
+    def __add__(self, text: str) -> Prompt:
+        """A prompt of what is here, its own prompt included, and more text."""
+        return Prompt(self, text)
+
     def raise_error(self) -> None:
         """Raise what went wrong with this sequence, if something did."""
         if self.error is not None:
             raise self.error
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt that is followed by more text; made by `output + "text"`."""
+
+    before: Generated
+    text: str
+
+    def __add__(self, text: str) -> Prompt:
+        """The same with more text."""
+        return Prompt(self.before, self.text + text)
 
 
 _ENDED: dict[Stopped, Ended] = {

@@ -10,23 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter
-from formatter_core.errors import FormatterError
+from formatter_core.errors import PromptTooLong
 from formatter_core.generation import ChosenToken, Generated, Sampler
 from formatter_core.result import Event
 from formatter_llama_cpp.masks import Mask
 
 __all__ = ["PromptTooLong", "Request", "Sample", "Update"]
-
-
-class PromptTooLong(FormatterError):
-    """A prompt that leaves no room for a token of output. `tokens` and `cells` count tokens."""
-
-    def __init__(self, tokens: int, cells: int) -> None:
-        self.tokens = tokens
-        self.cells = cells
-        super().__init__(
-            f"the prompt has {tokens} tokens, but the context holds {cells}; shorten it or give more cells"
-        )
 
 
 @dataclass(eq=False)

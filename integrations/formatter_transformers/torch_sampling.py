@@ -27,11 +27,11 @@ def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> 
     # A cumulated sum of many small numbers needs the digits.
     exact = torch.float32 if logits.device.type == "mps" else torch.float64
     weights = torch.softmax((values / how.temperature).to(exact), dim=-1).cumsum(dim=-1)
-    drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None] * weights[:, -1:]
+    total = weights[:, -1:]
+    drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None] * total
+    # Rounded up to the total, a draw would lead past the last candidate with a weight.
+    drawn = torch.minimum(drawn, torch.nextafter(total, torch.zeros_like(total)))
     place = torch.searchsorted(weights, drawn, right=True).clamp(max=values.shape[1] - 1)
-    # Rounding can lead past the last candidate: only those with a weight count.
-    last = (values > -torch.inf).cumsum(dim=-1).argmax(dim=-1, keepdim=True)
-    place = torch.minimum(place, last)
     return place[:, 0] if ids is None else ids.gather(1, place)[:, 0]
 
 

@@ -25,6 +25,7 @@ SAMPLES = [
     errors.TokenRejected(5, position=2, reason="not allowed"),
     errors.DeadEnd(b"ab", "'c'"),
     errors.AllowedTokensForbidden(b"ab"),
+    errors.PromptTooLong(5, 4),
     errors.InvalidBitmask("not int32"),
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),

@@ -1,0 +1,38 @@
+"""Random numbers that belong to a sequence and a place in it, not to the order in which sequences are computed."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["sequence_key", "uniforms"]
+
+# The constants of SplitMix64 (Steele, Lea, Flood 2014: Fast splittable pseudorandom number generators).
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+def sequence_key(seed: int | None, prompt: Sequence[int], sample: int) -> int:
+    """What a sequence's draws depend on: the seed, the ids of its prompt, and which of its samples it is.
+
+    Without a seed every call draws anew.
+    """
+    if seed is None:
+        return secrets.randbits(64)
+    content = f"{seed} {sample} {','.join(map(str, prompt))}".encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def uniforms(keys: Sequence[int], places: Sequence[int]) -> NDArray[np.float64]:
+    """A number from 0 to below 1 for each sequence at its place, float64 (rows,); SplitMix64 with a counter."""
+    state = np.array(keys, dtype=np.uint64) + _GAMMA * (np.array(places, dtype=np.uint64) + np.uint64(1))
+    state = (state ^ (state >> np.uint64(30))) * _FIRST
+    state = (state ^ (state >> np.uint64(27))) * _SECOND
+    state = state ^ (state >> np.uint64(31))
+    numbers: NDArray[np.float64] = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return numbers

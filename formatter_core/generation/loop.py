@@ -1,0 +1,349 @@
+"""The loop: sequences that are computed together, one token after the other, on any `LogitsModel`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import bitmask
+from formatter_core.compiled import CompiledFormat
+from formatter_core.errors import FormatterError, PromptTooLong
+from formatter_core.formatter import Formatter
+from formatter_core.generation.candidates import ScoreSettings
+from formatter_core.generation.draws import uniforms
+from formatter_core.generation.forced import ForcedText, canonical_tokens, only_id
+from formatter_core.generation.models import (
+    BatchSampler,
+    Finished,
+    FormatEvent,
+    GenerationEvent,
+    LogitsModel,
+    SamplingRows,
+    SequenceBatch,
+    TextDelta,
+)
+from formatter_core.generation.results import ChosenToken, Generated, Stopped
+from formatter_core.generation.stopping import TextStream
+
+__all__ = ["LoopSettings", "Row", "run_together"]
+
+logger = logging.getLogger(__name__)
+
+#: Steps for which room is made at once.
+_ROOM = 256
+#: Rows that are over are dropped when no more than this share is left: dropping copies what the others have.
+_ENOUGH_LEFT = 0.75
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What all sequences of a call have in common.
+
+    Attributes:
+        compiled: their format; None leaves them free.
+        sampler: chooses the tokens.
+        scores: what is wanted to know about each token.
+        forced_text: which tokens are taken without the model.
+        stop_tokens: ids that end an output.
+        stops: byte strings that end an output.
+        suppress_ends: whether end ids are never chosen.
+        streams: whether events other than `Finished` are wanted.
+    """
+
+    compiled: CompiledFormat | None
+    sampler: BatchSampler
+    scores: ScoreSettings
+    forced_text: ForcedText
+    stop_tokens: frozenset[int] = frozenset()
+    stops: tuple[bytes, ...] = ()
+    suppress_ends: bool = False
+    streams: bool = False
+
+
+@dataclass(eq=False)
+class Row:
+    """One sequence while it is written.
+
+    Attributes:
+        prompt: the index of its prompt in the call.
+        sample: which of the prompt's samples it is.
+        before: the ids to compute before the first new one.
+        key: what its draws depend on.
+        room: how many new tokens there may be.
+        formatter: its state; None without a format.
+        resumed: the output that it goes on with.
+        new: the new tokens.
+        chosen: what was asked about them.
+        pending: the last of them, which are not computed yet.
+        forced: how many of the pending ones the model was not asked for.
+        passes: forward passes that it took part in.
+        stopped: how it ended, once it has.
+    """
+
+    prompt: int
+    sample: int
+    before: tuple[int, ...]
+    key: int
+    room: int
+    formatter: Formatter | None
+    text: TextStream
+    resumed: Generated | None = None
+    new: list[int] = field(default_factory=list)
+    chosen: list[ChosenToken] = field(default_factory=list)
+    pending: list[int] = field(default_factory=list)
+    forced: int = 0
+    passes: int = 0
+    stopped: Stopped | None = None
+    error: Exception | None = None
+    told_tokens: int = 0
+    told_text: str = ""
+
+    def fail(self, error: Exception) -> None:
+        """End this sequence with a cause; the others go on."""
+        self.stopped, self.error = "error", error
+        logger.warning("a sequence is ended after %d tokens: %s", len(self.new), error)
+
+    def output(self) -> Generated:
+        """What came out."""
+        earlier = self.resumed or Generated((), b"", "length", prompt=self.before)
+        formatter = self.formatter
+        self.told_text += self.text.finish()
+        if formatter is not None and self.text.is_stopped:
+            formatter = _cut(formatter, self.text.bytes)
+        return Generated(
+            (*earlier.tokens, *self.new),
+            self.text.bytes,
+            self.stopped or "cancelled",
+            self.error,
+            (*earlier.chosen, *self.chosen),
+            formatter,
+            earlier.prompt,
+            earlier.passes_saved + max(0, len(self.new) - 1 - self.passes),
+        )
+
+
+def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
+    """Write sequences to their ends; each ends with a `Finished`."""
+    ready = []
+    for row in rows:
+        if row.room < 1:
+            row.fail(PromptTooLong(len(row.before), model.max_length))
+            yield from _told(row, settings)
+        else:
+            ready.append(row)
+    if ready:
+        yield from _Together(model, ready, settings).run()
+
+
+class _Together:
+    """Sequences in one batch: `rows[i]` is row `i` of it, None once it is over."""
+
+    def __init__(self, model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self._ends = frozenset(model.vocabulary.end_ids)
+        # Every place has to be scored for lists of best tokens, so none of them can be passed over.
+        self._forces = settings.forced_text != "off" and not (settings.scores.top or settings.scores.rank)
+        self._scores_forced = self._forces and settings.scores.logprob and settings.scores.unmasked
+        prompts = list(dict.fromkeys(row.before for row in rows))
+        place = {prompt: index for index, prompt in enumerate(prompts)}
+        self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in rows)))
+        self._batch.select([place[row.before] for row in rows])
+        self._rows: list[Row | None] = list(rows)
+        self._bits = bitmask.allocate(len(rows), len(model.vocabulary), fill="all")
+        if settings.suppress_ends:
+            for bits in self._bits:
+                bitmask.clear_ids(bits, model.vocabulary.end_ids)
+
+    def run(self) -> Iterator[GenerationEvent]:
+        settings = self._settings
+        while True:
+            self._look_ahead()
+            for index, row in enumerate(self._rows):
+                if row is not None:
+                    is_over = row.stopped is not None and not (self._scores_forced and row.forced)
+                    yield from _told(row, settings, is_over)
+                    if is_over:
+                        self._batch.remember(index)
+                        self._rows[index] = None
+            if not any(self._rows):
+                return
+            self._drop()
+            self._step()
+
+    def _look_ahead(self) -> None:
+        """What each sequence may take next, after it has taken what needs no model."""
+        open_rows = [(index, row) for index, row in enumerate(self._rows) if row is not None and row.stopped is None]
+        if self._settings.compiled is None:
+            return
+        if self._forces and self._settings.forced_text == "canonical":
+            for _, row in open_rows:
+                self._take_canonical(row)
+        self._fill([(index, row) for index, row in open_rows if row.stopped is None])
+        if not self._forces:
+            return
+        for index, row in open_rows:
+            bits = self._bits[index]
+            while row.stopped is None and (token := only_id(bits)) is not None:
+                self._take(row, token, forced=True)
+                if row.stopped is None:
+                    self._fill([(index, row)])
+
+    def _take_canonical(self, row: Row) -> None:
+        if row.formatter is None:
+            return
+        try:
+            tokens = canonical_tokens(row.formatter, self._model.encode_continuation, row.room - len(row.new))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+            row.fail(error)
+            return
+        for token in tokens:
+            if row.stopped is None:
+                self._take(row, token, forced=True)
+
+    def _fill(self, rows: Sequence[tuple[int, Row]]) -> None:
+        """Write the masks of these sequences."""
+        if len(rows) > 1 and self._fill_together(rows):
+            return
+        for index, row in rows:
+            try:
+                if row.formatter is not None:
+                    row.formatter.fill_bitmask(self._bits[index])
+            except Exception as error:  # noqa: BLE001 - as above
+                row.fail(error)
+
+    def _fill_together(self, rows: Sequence[tuple[int, Row]]) -> bool:
+        """Write all masks in one call; False where one of them has a cause to end: which one shows alone."""
+        pairs = [(row.formatter, self._bits[index]) for index, row in rows if row.formatter is not None]
+        try:
+            Formatter.fill_together([formatter for formatter, _ in pairs], [bits for _, bits in pairs])
+        except FormatterError:
+            return False
+        return True
+
+    def _drop(self) -> None:
+        left = [index for index, row in enumerate(self._rows) if row is not None]
+        if len(left) <= _ENOUGH_LEFT * len(self._rows):
+            self._batch.select(left)
+            self._rows = [self._rows[index] for index in left]
+            self._bits = self._bits[left]
+
+    def _step(self) -> None:
+        """Compute what is pending, then choose a token for each sequence that goes on."""
+        settings, rows = self._settings, self._rows
+        pending = [[] if row is None else row.pending for row in rows]
+        scored = None
+        if any(pending):
+            if self._scores_forced and any(row.forced for row in rows if row is not None):
+                scored = self._batch.forward_scored(pending)
+            else:
+                self._batch.forward(pending)
+        is_masked = settings.compiled is not None or settings.suppress_ends
+        picked = self._model.pick(
+            self._batch.logits,
+            self._bits if is_masked else None,
+            settings.sampler,
+            self._sampling_rows(),
+            scores=settings.scores,
+            scored=scored,
+        )
+        for index, row in enumerate(rows):
+            if row is None:
+                continue
+            if row.pending:
+                if picked.scored is not None:
+                    _score_forced(row, picked.scored[index])
+                row.passes += 1
+                row.pending, row.forced = [], 0
+            if row.stopped is None:
+                if picked.is_sound[index]:
+                    chosen = picked.chosen[index] if picked.chosen else None
+                    self._take(row, int(picked.tokens[index]), chosen)
+                else:
+                    row.fail(
+                        FormatterError(
+                            "no token can be chosen: the model's logits are not numbers, or the sampler took a token "
+                            "that is not allowed; check the model and the sampler"
+                        )
+                    )
+
+    def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
+        try:
+            if row.formatter is not None:
+                row.formatter.accept_token(token)
+        except Exception as error:  # noqa: BLE001 - as above
+            row.fail(error)
+            return
+        row.new.append(token)
+        row.pending.append(token)
+        row.forced += forced
+        if forced and self._settings.scores.logprob:
+            chosen = ChosenToken(token, 0.0, None)
+        if chosen is not None:
+            row.chosen.append(chosen)
+        if token in self._ends:
+            row.stopped = "end"
+            return
+        if token in self._settings.stop_tokens:
+            row.stopped = "stop_token"
+            return
+        row.told_text += row.text.add(self._model.vocabulary.text_token(token) or b"")
+        if row.text.is_stopped:
+            row.stopped = "stop_string"
+        elif len(row.new) >= row.room:
+            row.stopped = "length"
+
+    def _sampling_rows(self) -> SamplingRows:
+        rows = self._rows
+        numbers = uniforms(
+            [0 if row is None else row.key for row in rows],
+            [0 if row is None else len(row.before) + len(row.new) for row in rows],
+        )
+        return SamplingRows(
+            numbers,
+            [-1 if row is None else row.prompt for row in rows],
+            [-1 if row is None else row.sample for row in rows],
+            [() if row is None else row.new for row in rows],
+        )
+
+
+def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
+    """What is new of a sequence."""
+    output = row.output() if is_over else None
+    if settings.streams:
+        tokens = tuple(row.new[row.told_tokens :])
+        if tokens or row.told_text:
+            yield TextDelta(row.prompt, row.sample, row.told_text, tokens)
+            row.told_tokens, row.told_text = len(row.new), ""
+        if row.formatter is not None and row.error is None:
+            for event in row.formatter.events():
+                yield FormatEvent(row.prompt, row.sample, event)
+    if output is not None:
+        yield Finished(row.prompt, row.sample, output)
+
+
+def _score_forced(row: Row, scored: NDArray[np.float32]) -> None:
+    """Tell what the model thinks of the pending tokens that it was not asked for: the last ones of `scored`."""
+    count = len(row.pending)
+    for place, logprob in zip(range(-count, 0), scored[len(scored) - count :].tolist(), strict=True):
+        if row.chosen[place].unmasked_logprob is None:
+            row.chosen[place] = replace(row.chosen[place], unmasked_logprob=logprob)
+
+
+def _cut(formatter: Formatter, text: bytes) -> Formatter:
+    """The state after no more than this text, which what was accepted begins with."""
+    cut = formatter.compiled.formatter(formatter.end_ids)
+    vocabulary, at = formatter.compiled.vocabulary, 0
+    for token in formatter.tokens:
+        piece = vocabulary.text_token(token) or b""
+        if at + len(piece) > len(text):
+            break
+        cut.accept_token(token)
+        at += len(piece)
+    if text[at:]:
+        cut.accept_bytes(text[at:])
+    return cut

@@ -1,0 +1,130 @@
+"""What a sequence may begin with: text, ids, an earlier output, or an output with more text behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.generation.models import LogitsModel
+from formatter_core.generation.results import Generated, Prompt
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["Beginning", "OnePrompt", "as_list", "as_text", "beginning"]
+
+#: One prompt: text, token ids, an earlier output, or an output and text (`output + "more"`).
+OnePrompt: TypeAlias = "str | Sequence[int] | Generated | Prompt"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A prompt as a loop takes it.
+
+    Attributes:
+        tokens: all ids to compute before the next one.
+        resumed: an unfinished output in a format that the next tokens go on with; its ids are among `tokens`.
+    """
+
+    tokens: tuple[int, ...]
+    resumed: Generated | None = None
+
+
+def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
+    """The prompts of a call, and whether it was one prompt that is not in a list.
+
+    Raises:
+        InvalidFormat: something that is no prompt.
+    """
+    if isinstance(prompts, (str, Generated, Prompt)) or _is_ids(prompts):
+        return [prompts], True
+    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
+        raise InvalidFormat(
+            f"{type(prompts).__name__} is no prompt; give text, token ids, an earlier output, or a list of these"
+        )
+    for prompt in prompts:
+        if not isinstance(prompt, (str, Generated, Prompt)) and not _is_ids(prompt):
+            raise InvalidFormat(f"{prompt!r} is no prompt; give text, token ids or an earlier output")
+    return list(prompts), False
+
+
+def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:
+    """A prompt as ids of a model.
+
+    Args:
+        model: tokenizes text.
+        prompt: what was given.
+        compiled: the format of what follows; an unfinished output in the same format is gone on with.
+
+    Raises:
+        InvalidFormat: an empty prompt, or an id that the model does not have.
+    """
+    if isinstance(prompt, Generated):
+        tokens = _tokens_of(model, prompt)
+        is_open = prompt.stopped in ("length", "cancelled") and prompt.formatter is not None
+        resumes = is_open and prompt.formatter is not None and prompt.formatter.compiled is compiled
+        return Beginning(tokens, prompt if resumes else None)
+    if isinstance(prompt, Prompt):
+        before = beginning(model, prompt.before, None).tokens
+        return Beginning((*before, *_continued(model, prompt.text.encode())))
+    ids = tuple(model.encode(prompt)) if isinstance(prompt, str) else tuple(map(int, prompt))
+    if not ids:
+        raise InvalidFormat("the prompt has no tokens; give the model's first token at least")
+    for token in ids:
+        if not 0 <= token < len(model.vocabulary):
+            raise InvalidFormat(
+                f"the prompt holds {token}, but the model has the tokens 0 to {len(model.vocabulary) - 1}"
+            )
+    return Beginning(ids)
+
+
+def as_text(prompt: OnePrompt) -> str:
+    """A prompt as text, for a model that takes nothing else.
+
+    Raises:
+        InvalidFormat: token ids, which only the model's own server could turn into text.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Prompt):
+        return as_text(prompt.before) + prompt.text
+    if isinstance(prompt, Generated) and isinstance(prompt.prompt, str):
+        return prompt.prompt + prompt.text
+    raise InvalidFormat("a model behind an API takes text; give the prompt as a string, or an output of this model")
+
+
+def _is_ids(prompt: Any) -> bool:
+    if isinstance(prompt, (str, bytes)) or not hasattr(prompt, "__len__") or not hasattr(prompt, "__getitem__"):
+        return False
+    return len(prompt) > 0 and all(hasattr(token, "__index__") for token in prompt)
+
+
+def _tokens_of(model: LogitsModel, output: Generated) -> tuple[int, ...]:
+    """The ids of an output and its prompt, without what ended it."""
+    if isinstance(output.prompt, str):
+        raise InvalidFormat("this output comes from a model behind an API; give its text as the prompt")
+    written = output.tokens[:-1] if output.stopped == "stop_token" else output.tokens
+    kept, spelt = _spelling(written, output.bytes, model.vocabulary)
+    return (*output.prompt, *kept, *_continued(model, output.bytes[spelt:]))
+
+
+def _spelling(tokens: Sequence[int], text: bytes, vocabulary: Vocabulary) -> tuple[list[int], int]:
+    """The tokens that spell a text, or as much of it as whole tokens do, and how many bytes these are."""
+    kept: list[int] = []
+    at = 0
+    for token in tokens:
+        piece = vocabulary.text_token(token) or b""
+        if token in vocabulary.end_ids or at + len(piece) > len(text):
+            break
+        kept.append(token)
+        at += len(piece)
+    return kept, at
+
+
+def _continued(model: LogitsModel, text: bytes) -> list[int]:
+    if not text:
+        return []
+    tokens = model.encode_continuation(text)
+    if tokens is None:
+        raise InvalidFormat(f"the tokenizer has no tokens that spell {text!r} behind a text; give another prompt")
+    return tokens

@@ -1,0 +1,82 @@
+"""Text as it grows, up to a stop string."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterable
+
+from formatter_core.errors import InvalidFormat
+
+__all__ = ["TextStream", "stop_bytes"]
+
+_decoder = getincrementaldecoder("utf-8")
+
+
+def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
+    """Stop strings as bytes.
+
+    Raises:
+        InvalidFormat: one of them is empty, or no string.
+    """
+    given = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
+    if not all(isinstance(stop, str) and stop for stop in given):
+        raise InvalidFormat(f"stop_strings is {given!r}; give strings that are not empty")
+    return tuple(stop.encode() for stop in given)
+
+
+class TextStream:
+    """The text of one output; what may yet turn out to be a stop string is held back.
+
+    Args:
+        stops: the output ends before the first of these.
+    """
+
+    def __init__(self, stops: tuple[bytes, ...] = ()) -> None:
+        self.bytes = b""
+        """What is certain to belong to the output, and what is held back."""
+        self.is_stopped = False
+        """Whether a stop string was met; `bytes` then ends before it."""
+        self._stops = stops
+        self._told = 0
+        self._decoder = _decoder("replace")
+
+    def begin(self, data: bytes) -> None:
+        """Begin with bytes that were told before."""
+        self.bytes = data
+        self._told = len(data)
+        self._decoder.decode(data)
+
+    def add(self, data: bytes) -> str:
+        """Append bytes; the characters that are certain and new. After a stop string nothing is added."""
+        if self.is_stopped:
+            return ""
+        before = len(self.bytes)
+        self.bytes += data
+        if not self._stops:
+            self._told = len(self.bytes)
+            return self._decoder.decode(data)
+        longest = max(map(len, self._stops))
+        # A stop string that ends in the new bytes begins at most so far before them.
+        places = [self.bytes.find(stop, max(0, before - longest + 1)) for stop in self._stops]
+        found = [place for place in places if place >= 0]
+        if found:
+            self.bytes = self.bytes[: min(found)]
+            self.is_stopped = True
+        certain = len(self.bytes) if found else len(self.bytes) - self._held_back(longest)
+        return self._tell(certain)
+
+    def finish(self) -> str:
+        """What was held back, once nothing follows; a character that was cut becomes U+FFFD."""
+        return self._tell(len(self.bytes)) + self._decoder.decode(b"", True)
+
+    def _tell(self, certain: int) -> str:
+        new, self._told = self.bytes[self._told : certain], max(certain, self._told)
+        return self._decoder.decode(new)
+
+    def _held_back(self, longest: int) -> int:
+        """How many of the last bytes may be the beginning of a stop string."""
+        for count in range(min(longest - 1, len(self.bytes)), 0, -1):
+            tail = self.bytes[len(self.bytes) - count :]
+            if any(stop.startswith(tail) for stop in self._stops):
+                return count
+        return 0
