@@ -151,7 +151,7 @@ class LogitsWriter:
                 output that was cut by its length in the same format is gone on with: the result holds all of it.
             samples: outputs for each prompt.
             seed: makes what is drawn repeatable: each sample has draws of its own, whatever else is in the call or
-                the batch.
+                the batch. By default that of the `Sampling`, if it has one.
 
         Returns:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
@@ -170,6 +170,9 @@ class LogitsWriter:
             yield from run_together(self.model, rows[start : start + self.batch], settings)
 
     def _rows(self, prompts: list[OnePrompt], samples: int, seed: int | None) -> list[Row]:
+        sampler = self._settings.sampler
+        if seed is None and isinstance(sampler, Sampling):
+            seed = sampler.seed
         seen: dict[tuple[int, ...], int] = {}
         rows = []
         for index, prompt in enumerate(prompts):

@@ -111,7 +111,11 @@ class ModelForward:
     def takes_trees(self, length: int) -> bool:
         """Whether a mask may say for each token what it sees, at sequences of this length."""
         how = getattr(self.model.config, "_attn_implementation", None)
-        return how in ("sdpa", "eager") and not self._takes_tuples and (self.window is None or length <= self.window)
+        return how in ("sdpa", "eager") and not self._takes_tuples and not self.counts_columns(length)
+
+    def counts_columns(self, columns: int) -> bool:
+        """Whether a layer looks back a number of columns, used or not, that this many exceed."""
+        return self.window is not None and columns > self.window
 
     def __call__(
         self,

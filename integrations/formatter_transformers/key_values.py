@@ -146,10 +146,10 @@ class KeyValues:
         occupied = np.flatnonzero(self.used.any(axis=0))
         self._cut(int(occupied[-1]) + 1 if len(occupied) else 0)
 
-    def pack(self) -> None:
-        """Drop unused columns where they are too many: every row then ends in the last column."""
+    def pack(self, *, always: bool = False) -> None:
+        """Drop unused columns where they are too many: every row then has its tokens in the last columns."""
         longest = int(self.lengths.max(initial=0))
-        if self.columns <= _SLACK * longest + _SPARE:
+        if not always and self.columns <= _SLACK * longest + _SPARE:
             return
         columns = np.zeros((self.rows, longest), dtype=np.int64)
         used = np.zeros((self.rows, longest), dtype=np.bool_)

@@ -334,16 +334,28 @@ class TransformersBatch:
         model, key_values = self._model, self._key_values
         with torch.inference_mode():
             key_values.pack()
-            places = key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1
-            device = model.device
-            logits = model.forward(
-                torch.from_numpy(np.ascontiguousarray(ids)).to(device),
-                torch.from_numpy(np.where(used, places, 0)).to(device),
-                key_values.mask_with(used),
-                key_values,
-                keep,
-            )
-            key_values.wrote(used)
+            if not model.forward.counts_columns(key_values.columns + ids.shape[1]) or used.all():
+                return self._compute(ids, used, keep)
+            # A layer that looks back so many columns must find no unused ones among a row's tokens: new tokens then
+            # come directly after the old ones, and what is unused behind them is dropped at once.
+            order = np.argsort(~used, axis=1, kind="stable")
+            first = np.take_along_axis(used, order, axis=1)
+            logits = self._compute(np.take_along_axis(ids, order, axis=1), first, ids.shape[1])
+            key_values.pack(always=True)
+            at = torch.from_numpy(np.argsort(first, axis=1, kind="stable")[:, -keep:]).to(logits.device)
+            return logits.gather(1, at[:, :, None].expand(-1, -1, logits.shape[2]))
+
+    def _compute(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
+        model, key_values = self._model, self._key_values
+        places = key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1
+        logits = model.forward(
+            torch.from_numpy(np.ascontiguousarray(ids)).to(model.device),
+            torch.from_numpy(np.where(used, places, 0)).to(model.device),
+            key_values.mask_with(used),
+            key_values,
+            keep,
+        )
+        key_values.wrote(used)
         model.passes += 1
         return logits
 
