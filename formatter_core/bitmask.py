@@ -13,13 +13,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import BitmaskTooNarrow, FormatterError, InvalidBitmask
+from formatter_core.errors import BitmaskTooNarrow, InvalidBitmask
 
 __all__ = [
     "allocate",
     "allowed_ids",
     "apply_inplace",
     "check_row",
+    "check_rows",
     "clear_ids",
     "fill_batch",
     "get",
@@ -75,6 +76,21 @@ def check_row(row: NDArray[np.int32]) -> None:
         "a bitmask row is a one-dimensional, writable, C-contiguous numpy array of int32, but this is "
         f"{found}; take a row of bitmask.allocate(rows, size)"
     )
+
+
+def check_rows(rows: NDArray[np.int32], count: int) -> None:
+    """Raise unless the first `count` rows of `rows` can be written as bitmask rows.
+
+    Raises:
+        InvalidBitmask: no array of so many rows, or not as `check_row` has it.
+    """
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) < count:
+        raise InvalidBitmask(
+            f"{count} formatters need a numpy array of as many bitmask rows, not one of shape "
+            f"{getattr(rows, 'shape', None)}; make it with bitmask.allocate(rows, size)"
+        )
+    if count:
+        check_row(rows[0])
 
 
 def get(row: NDArray[np.int32], token_id: int) -> bool:
@@ -167,13 +183,7 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
         FormatterError: what a formatter raised; the rows before its own are filled, its own and the later ones
             are all zeros, so that nothing is allowed there.
     """
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) < len(formatters):
-        raise InvalidBitmask(
-            f"{len(formatters)} formatters need a numpy array of as many bitmask rows, not one of shape "
-            f"{getattr(rows, 'shape', None)}; make it with bitmask.allocate(rows, size)"
-        )
-    if len(formatters):
-        check_row(rows[0])
+    check_rows(rows, len(formatters))
     filled = 0
     try:
         if not _filled_together(formatters, rows):
@@ -191,15 +201,13 @@ def fill_batch(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32
 
 def _filled_together(formatters: Sequence[FillsBitmask | None], rows: NDArray[np.int32]) -> bool:
     """Fill all rows in one call into the engine, if the formatters can; False where one fails: then find out which."""
-    constrained = [index for index, formatter in enumerate(formatters) if formatter is not None]
-    together = getattr(formatters[constrained[0]], "fill_together", None) if len(constrained) > 1 else None
-    if together is None:
+    places = [place for place, formatter in enumerate(formatters) if formatter is not None]
+    constrained = [formatter for formatter in formatters if formatter is not None]
+    kinds = {type(formatter) for formatter in constrained}
+    together = getattr(kinds.pop(), "step_together", None) if len(constrained) > 1 and len(kinds) == 1 else None
+    if together is None or together(constrained, [None] * len(constrained), rows, places):
         return False
-    try:
-        together([formatters[index] for index in constrained], [rows[index] for index in constrained])
-    except FormatterError:
-        return False
-    for index, formatter in enumerate(formatters):
+    for row, formatter in enumerate(formatters):
         if formatter is None:
-            rows[index].fill(-1)
+            rows[row].fill(-1)
     return True

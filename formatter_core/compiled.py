@@ -85,7 +85,8 @@ class CompiledFormat:
                     f"the end id {token_id} lies outside the vocabulary of {len(self.vocabulary)} tokens",
                     token_id=token_id,
                 )
-        return Formatter(self, chosen)
+        # The same ids are the same tuple, so that the formatter need not ask which of them are text.
+        return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
 
     def parse(self, text: str | bytes) -> Result:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""

@@ -84,6 +84,52 @@ class Cursor:
         if self.error is not None:
             self._fill_end_only(row)
 
+    @staticmethod
+    def step_together(
+        cursors: Sequence[Cursor],
+        token_ids: Sequence[int | None],
+        rows: NDArray[np.int32],
+        places: Sequence[int] | None = None,
+    ) -> dict[int, Exception]:
+        """`append` of one token and `fill_bitmask` for several cursors, in one call into the engine where they can.
+
+        Args:
+            cursors: at least one, all different.
+            token_ids: the new token of each, None where there is none.
+            rows: int32 (rows, words), writable, each row C-contiguous.
+            places: the row of each; by default the first ones, in order.
+
+        Returns:
+            nothing: like everything that goes wrong here, faults are kept by the cursors.
+        """
+        rows_of = range(len(cursors)) if places is None else places
+        going, new = list(range(len(cursors))), list(token_ids)
+        for number, (cursor, token_id) in enumerate(zip(cursors, new, strict=True)):
+            if token_id is None:
+                continue
+            if cursor.error is not None or token_id < 0:
+                cursor.append([token_id])
+                new[number] = None
+            else:
+                cursor._kept.append(token_id)
+        if any(cursor.error is not None for cursor in cursors):
+            going = [number for number in going if cursors[number].error is None]
+        faults: dict[int, Exception] = {}
+        if going:
+            faults = Formatter.step_together(
+                [cursors[number].formatter for number in going],
+                [new[number] for number in going],
+                rows,
+                [rows_of[number] for number in going],
+            )
+        for position, error in faults.items():
+            cursors[going[position]].error = error
+        if faults or len(going) < len(cursors):
+            for cursor, place in zip(cursors, rows_of, strict=True):
+                if cursor.error is not None:
+                    cursor._fill_end_only(rows[place])
+        return {}
+
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
         """Masks for the token now and the one after each draft; returns how many drafts the format allows.
 

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
-from formatter_core.errors import BitmaskTooNarrow, ConcurrentUse, DeadEnd, InvalidFormat, LimitExceeded, TokenRejected
+from formatter_core.errors import (
+    BitmaskTooNarrow,
+    ConcurrentUse,
+    DeadEnd,
+    FormatterError,
+    InvalidFormat,
+    LimitExceeded,
+    TokenRejected,
+)
 from formatter_core.result import Ended, Event, Result
 from formatter_core.transcript import Transcript
 
@@ -111,28 +119,41 @@ class Formatter:
             self._busy.release()
 
     @staticmethod
-    def fill_together(formatters: Sequence[Formatter], rows: Sequence[NDArray[np.int32]]) -> None:
-        """`fill_bitmask` for several different formatters, in one call into the engine where they share a vocabulary.
+    def step_together(
+        formatters: Sequence[Formatter],
+        token_ids: Sequence[int | None],
+        rows: NDArray[np.int32],
+        places: Sequence[int] | None = None,
+    ) -> dict[int, Exception]:
+        """`step` for several different formatters, in one call into the engine for those of one vocabulary.
+
+        Args:
+            formatters: at least one.
+            token_ids: the token of each; None asks for its mask alone, as `fill_bitmask` does.
+            rows: int32 (rows, words), writable, each row C-contiguous.
+            places: the row of each; by default the first ones, in order.
+
+        Returns:
+            what `step` would have raised, by the formatter's index; empty where all went well. Those rows are all zero.
 
         Raises:
-            FormatterError: what `fill_bitmask` of one of them raises; the rows hold nothing of use then.
+            InvalidBitmask: rows of another kind; nothing was changed.
         """
-        vocabularies = {id(formatter.compiled.vocabulary) for formatter in formatters}
-        engines = {type(formatter.compiled.engine_grammar) for formatter in formatters}
-        if len(vocabularies) != 1 or len(engines) != 1:
-            for formatter, row in zip(formatters, rows, strict=True):
-                formatter.fill_bitmask(row)
-            return
+        bitmask.check_rows(rows, len(formatters))
+        rows_of = range(len(formatters)) if places is None else places
+        token_ids = [None if token_id is None else index(token_id) for token_id in token_ids]
+        faults: dict[int, Exception] = {}
         held: list[Formatter] = []
         try:
-            for formatter in formatters:
-                if not formatter._busy.acquire(False):
-                    raise ConcurrentUse(_ONE_THREAD)
-                held.append(formatter)
-            _fill_all(formatters, rows)
+            together = _hold(formatters, token_ids, rows, rows_of, held, faults)
+            if together:
+                _step_all(formatters, token_ids, rows, rows_of, together, faults)
         finally:
             for formatter in held:
                 formatter._busy.release()
+        for number in faults:
+            rows[rows_of[number]] = 0
+        return faults
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
@@ -404,19 +425,72 @@ class Formatter:
             return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"
 
 
-def _fill_all(formatters: Sequence[Formatter], rows: Sequence[NDArray[np.int32]]) -> None:
-    """Fill the rows of formatters that share a vocabulary and an engine, and that the caller holds."""
-    words = formatters[0]._words
-    alive: list[tuple[Formatter, NDArray[np.int32]]] = []
-    for formatter, row in zip(formatters, rows, strict=True):
-        if formatter.is_finished or row.size < words:
-            formatter._fill(row)
-        else:
-            row[words:] = 0
-            alive.append((formatter, row[:words]))
-    if alive:
-        states = [formatter._state for formatter, _ in alive]
-        texts = [text for _, text in alive]
-        told = formatters[0].compiled.engine_grammar.fill_batch(states, texts)
-        for (formatter, text), of_it in zip(alive, told, strict=True):
-            formatter._add_ends(text, of_it)
+def _hold(
+    formatters: Sequence[Formatter],
+    token_ids: Sequence[int | None],
+    rows: NDArray[np.int32],
+    places: Sequence[int],
+    held: list[Formatter],
+    faults: dict[int, Exception],
+) -> list[int]:
+    """Hold the formatters; which of them the engine may step together. The others are stepped here, one by one."""
+    first = formatters[0]
+    vocabulary, kind, size = first.compiled.vocabulary, type(first._state), first._size
+    fits = rows.shape[1] >= first._words
+    together = []
+    for number, (formatter, token_id) in enumerate(zip(formatters, token_ids, strict=True)):
+        if not formatter._busy.acquire(False):
+            faults[number] = ConcurrentUse(_ONE_THREAD)
+            continue
+        held.append(formatter)
+        if (
+            fits
+            and not formatter._transcript.ends
+            and (token_id is None or (0 <= token_id < size and token_id not in formatter.end_ids))
+            and formatter.compiled.vocabulary is vocabulary
+            and type(formatter._state) is kind
+        ):
+            together.append(number)
+            continue
+        try:
+            if token_id is not None:
+                formatter._accept(token_id)
+            formatter._fill(rows[places[number]])
+        except Exception as error:  # noqa: BLE001 - it belongs to one formatter, and the others go on
+            faults[number] = error
+    return together
+
+
+def _step_all(
+    formatters: Sequence[Formatter],
+    token_ids: Sequence[int | None],
+    rows: NDArray[np.int32],
+    places: Sequence[int],
+    together: Sequence[int],
+    faults: dict[int, Exception],
+) -> None:
+    """Step these of the formatters, which share a vocabulary and an engine, and which the caller holds."""
+    if len(together) < len(formatters):
+        places = [places[number] for number in together]
+        token_ids = [token_ids[number] for number in together]
+    states = [formatters[number]._state for number in together]
+    grammar, words = formatters[together[0]].compiled.engine_grammar, formatters[together[0]]._words
+    if rows.shape[1] > words:
+        rows[list(places), words:] = 0
+        rows = rows[:, :words]
+    answers = grammar.step_batch(states, token_ids, rows, places)
+    for number, token_id, place, told in zip(together, token_ids, places, answers, strict=True):
+        formatter = formatters[number]
+        if isinstance(told, Exception):
+            faults[number] = told
+            continue
+        if token_id is not None:
+            if not told:
+                faults[number] = formatter._rejected(token_id)
+                continue
+            formatter._transcript.steps.append(token_id)
+        if told & MAY_END or formatter._own_ends or not told & MAY_GO_ON:
+            try:
+                formatter._add_ends(rows[place], told)
+            except FormatterError as error:
+                faults[number] = error

@@ -5,6 +5,7 @@ The only module that imports torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -67,8 +68,16 @@ def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
     return masked
 
 
-def apply_inplace(logits: torch.Tensor, rows: Rows) -> None:
-    """Write -inf over the logits of every token that is not allowed; arguments and errors as in `apply`."""
+def apply_inplace(logits: torch.Tensor, rows: Rows, places: Sequence[int] | None = None) -> None:
+    """Write -inf over the logits of every token that is not allowed; arguments and errors as in `apply`.
+
+    Args:
+        places: for logits (n, width) and fewer bitmask rows, which row of the logits each of them is for; the others
+            are not touched.
+    """
+    if places is not None:
+        _apply_at(logits, rows, places)
+        return
     _check(logits, rows)
     if logits.device.type != "cpu":
         logits.masked_fill_(_forbidden(logits, rows), -torch.inf)
@@ -80,6 +89,24 @@ def apply_inplace(logits: torch.Tensor, rows: Rows) -> None:
     kept = logits[index]
     logits.fill_(-torch.inf)
     logits[index] = kept
+
+
+def _apply_at(logits: torch.Tensor, rows: Rows, places: Sequence[int]) -> None:
+    if logits.ndim != 2 or rows.ndim != 2 or len(rows) != len(places):
+        raise InvalidBitmask(
+            f"{len(places)} places need as many bitmask rows, and logits of two dimensions; these are of the shapes "
+            f"{tuple(rows.shape)} and {tuple(logits.shape)}"
+        )
+    if logits.device.type != "cpu":
+        index = torch.tensor(places, device=logits.device)
+        logits[index] = apply(logits[index], rows)
+        return
+    # Runs of rows that lie together are masked where they are.
+    first = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[end - 1] + 1:
+            apply_inplace(logits[places[first] : places[end - 1] + 1], rows[first:end])
+            first = end
 
 
 def _check(logits: torch.Tensor, rows: Rows) -> None:

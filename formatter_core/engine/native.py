@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
+from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core import bitmask
 from formatter_core.engine._native_program import encode
 from formatter_core.errors import EngineUnavailable, FormatterError, InvalidGrammar, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar
@@ -26,9 +28,10 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
-_INTERFACE_VERSION = 2
+_INTERFACE_VERSION = 3
 _EMPTY_LANGUAGE = -1
 _LONGEST_TEXT = 2**32 - 1
+_NO_TOKEN = 2**32 - 1
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
 
 _POINTER = ctypes.c_void_p
@@ -45,7 +48,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),
-    "fcn_fill_many": (_INT, (_POINTER, _POINTER, _POINTER, _SIZE)),
+    "fcn_step_many": (_INT, (_POINTER, _POINTER, _POINTER, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE)),
     "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
@@ -169,9 +172,15 @@ class NativeGrammar:
         handle = _Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
-    def fill_batch(self, states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> bytes:
-        """Fill the rows of several sequences, of whatever grammars of this vocabulary, in one call."""
-        return fill_batch(states, rows)
+    def step_batch(
+        self,
+        states: Sequence[NativeState],
+        token_ids: Sequence[int | None],
+        rows: NDArray[np.int32],
+        places: Sequence[int],
+    ) -> Sequence[int | Exception]:
+        """A token and a mask for several sequences, of whatever grammars of this vocabulary, in one call."""
+        return step_batch(states, token_ids, rows, places)
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
@@ -278,22 +287,35 @@ def _no_row() -> None:
     """A reference to no row."""
 
 
-def fill_batch(states: Sequence[NativeState], rows: Sequence[NDArray[np.int32]]) -> bytes:
-    """Write the mask of each state to its row, in one call. The states belong to one vocabulary.
+def step_batch(
+    states: Sequence[NativeState], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+) -> Sequence[int | Exception]:
+    """For each state, in one call, `step` with its token, or `fill_bitmask` where that is None; what these return.
+
+    In the place of an answer that a limit prevents stands the `LimitExceeded`. The states belong to one vocabulary.
 
     Raises:
-        LimitExceeded: within the limits of one of them there is no answer; rows may be half written.
+        InvalidBitmask: the rows cannot be written to, or are of another kind.
+        ValueError: there is no such place, or rows are too short or too long.
     """
     if not states:
-        return b""
-    vocabulary = states[0]._vocabulary
-    count = len(states)
-    views = [vocabulary.row_type.from_buffer(row) for row in rows]
-    pointers = (_POINTER * count)(*[state._pointer for state in states])
-    addresses = (_POINTER * count)(*map(ctypes.addressof, views))
-    told = ctypes.create_string_buffer(count)
-    _check(vocabulary.library.fcn_fill_many(pointers, addresses, told, count), states[0]._limits)
-    return told.raw
+        return ()
+    vocabulary, count = states[0]._vocabulary, len(states)
+    if rows.shape[1] != vocabulary.words or not 0 <= min(places) <= max(places) < len(rows):
+        raise ValueError(f"rows of shape {rows.shape} have no place for {count} masks of {vocabulary.words} words")
+    bitmask.check_row(rows[0])
+    size = vocabulary.size
+    tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
+    handles, ids = array("Q", [state._handle.pointer for state in states]), array("I", tokens)
+    targets, told = array("I", places), array("i", bytes(4 * count))
+    vocabulary.library.fcn_step_many(
+        *(handles.buffer_info()[0], ids.buffer_info()[0], rows.ctypes.data, rows.strides[0]),
+        *(targets.buffer_info()[0], told.buffer_info()[0], count),
+    )
+    answers = told.tolist()
+    if min(answers) >= 0:
+        return answers
+    return [one if one >= 0 else _fault(one, state._limits) for one, state in zip(answers, states, strict=True)]
 
 
 def _check(answer: int, limits: Limits | None = None) -> int:
@@ -303,12 +325,16 @@ def _check(answer: int, limits: Limits | None = None) -> int:
 
 
 def _fail(answer: int, limits: Limits | None) -> NoReturn:
+    raise _fault(answer, limits)
+
+
+def _fault(answer: int, limits: Limits | None) -> FormatterError:
     if answer == _EMPTY_LANGUAGE:
-        raise InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
+        return InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
     name = _LIMITS.get(answer)
     if name is not None and limits is not None:
-        raise LimitExceeded(name, getattr(limits, name), "the native grammar engine")
-    raise FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
+        return LimitExceeded(name, getattr(limits, name), "the native grammar engine")
+    return FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
 
 
 def _library_files() -> list[Path]:

@@ -93,8 +93,16 @@ class EngineGrammar(Protocol):
         """The state of a new sequence."""
         ...
 
-    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> Sequence[int]:
-        """`fill_bitmask` for each state and its row; the states are of this engine and vocabulary, of any grammar."""
+    def step_batch(
+        self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+    ) -> Sequence[int | Exception]:
+        """For each state `step` with its token, or `fill_bitmask` where that is None; what these return, or raise.
+
+        Args:
+            states: of this engine and vocabulary, of any grammar; all different.
+            rows: int32 (rows, words), each row as for one state.
+            places: the row of each state.
+        """
         ...
 
 
@@ -129,8 +137,17 @@ class StepInTwoCalls:
 
 
 class OneByOne:
-    """`EngineGrammar.fill_batch` for an engine that has no single call for it."""
+    """`EngineGrammar.step_batch` for an engine that has no single call for it."""
 
-    def fill_batch(self, states: Sequence[Any], rows: Sequence[NDArray[np.int32]]) -> list[int]:
-        """Fill one row after the other."""
-        return [state.fill_bitmask(row) for state, row in zip(states, rows, strict=True)]
+    def step_batch(
+        self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+    ) -> list[int | Exception]:
+        """Go on with one state after the other."""
+        answers: list[int | Exception] = []
+        for state, token_id, place in zip(states, token_ids, places, strict=True):
+            try:
+                row = rows[place]
+                answers.append(state.fill_bitmask(row) if token_id is None else state.step(token_id, row))
+            except Exception as error:  # noqa: BLE001 - it belongs to one state, and the others go on
+                answers.append(error)
+        return answers

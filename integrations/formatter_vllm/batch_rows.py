@@ -46,18 +46,18 @@ class BatchRows:
             if displaced is not None and _compat.is_swap(direction):
                 self._rows[first] = displaced
 
-    def follow(self, count: int) -> list[Constraint | None]:
-        """The constraint of each of the first `count` rows, in step with the output so far.
+    def follow(self, count: int) -> list[tuple[int, Constraint]]:
+        """The constrained rows among the first `count`, each in step with the output so far.
 
         Outputs are read here and not in `update`, because asynchronous scheduling fills in the latest token in between;
         how often this is called says nothing, because a prompt in chunks is sampled after every chunk.
         """
-        rows: list[Constraint | None] = [None] * count
+        rows = []
         for row, (constraint, output_ids) in self._rows.items():
             if row >= count:
                 continue
             if output_ids and output_ids[-1] < 0:
                 constraint.fail(UnsupportedFormat(self._unknown_tokens_reason, server="vLLM"))
             constraint.follow(output_ids)
-            rows[row] = constraint
+            rows.append((row, constraint))
         return rows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Compiler, Formatter, bitmask
+from formatter_core import Compiler, bitmask
 from formatter_core.cursor import Cursor
 from formatter_core.errors import FormatterError, InvalidFormat, UnsupportedFormat
 from formatter_vllm import _compat
@@ -38,6 +38,7 @@ class Constraint:
         self._cursor = cursor
         self._known = 0
         self._latest: list[int] = []
+        self._next: int | None = None  # the latest token, where the cursor does not have it yet
 
     @property
     def known(self) -> int:
@@ -50,50 +51,55 @@ class Constraint:
         return b"" if self._cursor is None else self._cursor.formatter.bytes
 
     def follow(self, token_ids: list[int]) -> None:
-        """Bring the state in step with the whole output so far.
+        """Take in the whole output so far; a mask has to be asked for next.
 
         An output grows at its end, or shrinks, or begins anew; that the known part is the same is seen by its length
-        and its latest ids, so that a step costs no more late in a long output than early.
+        and its latest ids, so that a step costs no more late in a long output than early. In the usual case of one
+        more token it is left for the call that makes the mask.
         """
         known, cursor = self._known, self._cursor
+        self._next = None
         if cursor is not None:
-            if token_ids[max(known - _LATEST, 0) : known] == self._latest:
-                cursor.append(token_ids[known:])
-            else:
+            if token_ids[max(known - _LATEST, 0) : known] != self._latest:
                 cursor.follow(token_ids)
-            self.error = cursor.error
+            elif len(token_ids) == known + 1:
+                self._next = token_ids[known]
+            else:
+                cursor.append(token_ids[known:])
         self._known, self._latest = len(token_ids), token_ids[-_LATEST:]
 
-    @property
-    def formatter(self) -> Formatter | None:
-        """The state, for masks of many requests at once; None where nothing but the end is offered."""
-        return None if self._cursor is None or self._cursor.error is not None else self._cursor.formatter
+    @staticmethod
+    def fill_together(constraints: Sequence[Constraint], rows: NDArray[np.int32]) -> None:
+        """Write the masks of the next tokens of several requests, in one call into the grammar engine.
 
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        """Write the mask of the next token."""
-        if self._cursor is None:
-            self._fill_ends(row)
-        else:
-            self._cursor.fill_bitmask(row)
-            self.error = self._cursor.error
+        Args:
+            rows: int32 (len(constraints), words), C-contiguous.
+        """
+        cursors = [constraint._cursor for constraint in constraints]
+        if None in cursors:
+            for constraint, row in zip(constraints, rows, strict=True):
+                constraint.fill_drafts((), row[None])
+            return
+        Cursor.step_together(cursors, [constraint._next for constraint in constraints], rows)  # type: ignore[arg-type]
+        for constraint, cursor in zip(constraints, cursors, strict=True):
+            constraint.error = cursor.error  # type: ignore[union-attr]
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> None:
         """Write the masks of the next token and of the one after each draft: int32 (len(drafts) + 1, words)."""
         if self._cursor is None:
+            rows[:] = 0
             for row in rows:
-                self._fill_ends(row)
-        else:
-            self._cursor.fill_drafts(drafts, rows)
-            self.error = self._cursor.error
+                bitmask.set_ids(row, self.end_ids)
+            return
+        if self._next is not None:
+            self._cursor.append([self._next])
+        self._cursor.fill_drafts(drafts, rows)
+        self.error = self._cursor.error
 
     def fail(self, error: Exception) -> None:
         """Offer nothing but the end from now on."""
         self._cursor = None
         self.error = error
-
-    def _fill_ends(self, row: NDArray[np.int32]) -> None:
-        row.fill(0)
-        bitmask.set_ids(row, self.end_ids)
 
 
 class Constraints:

@@ -11,7 +11,7 @@ from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_vllm import _compat
 from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.constraints import Constraint, Constraints, logger
-from formatter_vllm.masks import end_rows, mask_rows
+from formatter_vllm.masks import StepMasks, end_rows
 from formatter_vllm.request_slots import RequestSlots
 from formatter_vllm.requests import read_format, text_compiler
 from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
@@ -37,6 +37,7 @@ class FormatterLogitsProcessor(*_compat.INTERFACES):  # type: ignore[misc]
         self._constraints = Constraints(self._compiler, unusable, ends)
         self._rows = BatchRows(self._constraints, _compat.unknown_tokens_reason(vllm_config))
         self._slots = RequestSlots(self._constraints, device_or_states)
+        self._masks = StepMasks(0 if self._compiler is None else len(self._compiler.vocabulary))
 
     @property
     def failures(self) -> int:
@@ -79,26 +80,25 @@ class FormatterLogitsProcessor(*_compat.INTERFACES):  # type: ignore[misc]
 
     def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
         """Mask the logits in place: float (rows, width); `ctx` is given by V2 alone."""
-        rows: list[Constraint | None]
         drafts: dict[int, list[int]] = {}
         if ctx is None:
             rows = self._rows.follow(len(logits))
         else:
             rows, drafts = self._slots.follow(ctx, len(logits))
-        if any(rows):
+        if rows:
             self._mask(logits, rows, drafts)
         return logits
 
-    def _mask(self, logits: torch.Tensor, rows: list[Constraint | None], drafts: dict[int, list[int]]) -> None:
-        size = len(self._compiler.vocabulary) if self._compiler is not None else 0
+    def _mask(self, logits: torch.Tensor, rows: list[tuple[int, Constraint]], drafts: dict[int, list[int]]) -> None:
         try:
-            mask_rows(logits, rows, size, drafts)
+            self._masks.apply(logits, rows, drafts)
         except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and no exception may leave
-            for constraint in filter(None, rows):
+            for _, constraint in rows:
                 constraint.fail(error)
             end_rows(logits, rows, drafts)
-        for constraint in filter(None, rows):
-            self._constraints.report(constraint)
+        for _, constraint in rows:
+            if constraint.error is not None:
+                self._constraints.report(constraint)
 
 
 def _compiler(vllm_config: Any) -> tuple[Compiler | None, Exception | None]:

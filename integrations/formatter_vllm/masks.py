@@ -12,66 +12,80 @@ from formatter_core import bitmask, torch_bitmask
 from formatter_core.errors import AllowedTokensForbidden
 from formatter_vllm.constraints import Constraint
 
-__all__ = ["end_rows", "mask_rows"]
+__all__ = ["StepMasks", "end_rows"]
 
 #: The logit of an end that another rule forbids but that has to come; the only finite one of its row.
 _FORCED_END = 0.0
 
+#: The row of each constrained request; where it has drafts, theirs follow it.
+Rows = Sequence[tuple[int, Constraint]]
+#: The draft ids of a request by its row.
+Drafts = Mapping[int, Sequence[int]]
 
-def mask_rows(
-    logits: torch.Tensor,
-    rows: Sequence[Constraint | None],
-    vocabulary_size: int,
-    drafts: Mapping[int, Sequence[int]] | None = None,
-) -> None:
-    """Set the logits of all tokens that may not come next to -inf, in place.
+
+class StepMasks:
+    """Masks logits, in memory for the bits that every step uses again.
 
     Args:
-        logits: float (rows, width), any device; wider than the vocabulary is fine.
-        rows: the constraint of each row, None where it has none.
         vocabulary_size: how many ids the vocabulary has.
-        drafts: the draft ids of a request by its first row; their rows follow it.
     """
-    bits = bitmask.allocate(len(rows), max(logits.shape[1], vocabulary_size), fill="all")
-    _fill(bits, rows, drafts or {})
-    torch_bitmask.apply_inplace(logits, bits)
-    _end_where_nothing_is_left(logits, rows, bits)
+
+    def __init__(self, vocabulary_size: int) -> None:
+        self._vocabulary_size = vocabulary_size
+        self._bits = bitmask.allocate(0, vocabulary_size)
+
+    def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
+        """Set the logits of all tokens that may not come next to -inf, in place; rows without a format are not touched.
+
+        Args:
+            logits: float (rows, width), any device; wider than the vocabulary is fine.
+        """
+        # Those with drafts come last, so that the masks of the others lie together.
+        ordered = sorted(rows, key=lambda one: one[0] in drafts) if drafts else rows
+        places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
+        bits = self._rows(len(places), max(logits.shape[1], self._vocabulary_size))
+        fill_rows(bits, ordered, drafts)
+        apply_rows(logits, bits, places)
+        _end_where_nothing_is_left(logits, ordered, drafts, bits)
+
+    def _rows(self, count: int, size: int) -> NDArray[np.int32]:
+        if len(self._bits) < count or self._bits.shape[1] != bitmask.words(size):
+            self._bits = bitmask.allocate(count, size)
+        return self._bits[:count]
 
 
-def _fill(bits: NDArray[np.int32], rows: Sequence[Constraint | None], drafts: Mapping[int, Sequence[int]]) -> None:
-    alone = [None if constraint is None or row in drafts else constraint for row, constraint in enumerate(rows)]
-    one_by_one = [(row, constraint) for row, constraint in enumerate(alone) if constraint and not constraint.formatter]
-    try:
-        bitmask.fill_batch([constraint and constraint.formatter for constraint in alone], bits)
-    except Exception:  # noqa: BLE001 - found again, and kept by the constraint that it came from
-        one_by_one = [(row, constraint) for row, constraint in enumerate(alone) if constraint]
-        bits[[row for row, constraint in enumerate(alone) if constraint is None]] = -1
-    for row, constraint in one_by_one:
-        constraint.fill_bitmask(bits[row])
-    for first, ids in drafts.items():
-        constraint_of_drafts = rows[first]
-        if constraint_of_drafts is not None:
-            constraint_of_drafts.fill_drafts(ids, bits[first : first + len(ids) + 1])
+def fill_rows(bits: NDArray[np.int32], rows: Rows, drafts: Drafts) -> None:
+    """Write the masks of all rows, those of drafts included, one after the other; those with drafts come last."""
+    alone = [constraint for row, constraint in rows if row not in drafts]
+    Constraint.fill_together(alone, bits[: len(alone)])
+    done = len(alone)
+    for row, constraint in rows[done:]:
+        count = len(drafts[row]) + 1
+        constraint.fill_drafts(drafts[row], bits[done : done + count])
+        done += count
 
 
-def end_rows(logits: torch.Tensor, rows: Sequence[Constraint | None], drafts: Mapping[int, Sequence[int]]) -> None:
-    """Leave nothing but their ends to all constrained rows, in place; arguments as in `mask_rows`."""
-    for row, constraint in enumerate(rows):
-        if constraint is not None:
-            for offset in range(len(drafts.get(row, ())) + 1):
-                _force_end(logits[row + offset], constraint)
+def apply_rows(logits: torch.Tensor, bits: NDArray[np.int32], places: list[int]) -> None:
+    """Mask the rows of the logits at these places."""
+    torch_bitmask.apply_inplace(logits, bits, None if places == list(range(len(logits))) else places)
 
 
-def _end_where_nothing_is_left(
-    logits: torch.Tensor, rows: Sequence[Constraint | None], bits: NDArray[np.int32]
-) -> None:
+def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
+    """Leave nothing but their ends to all constrained rows, in place."""
+    for row, constraint in rows:
+        for offset in range(len(drafts.get(row, ())) + 1):
+            _force_end(logits[row + offset], constraint)
+
+
+def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts, bits: NDArray[np.int32]) -> None:
     """End the rows of which other rules of the request (`bad_words`, `allowed_token_ids`) have left no token."""
-    for row, constraint in enumerate(rows):
-        if constraint is None or not constraint.has_competing_rules or bool(torch.isfinite(logits[row]).any()):
-            continue
-        if not any(bitmask.get(bits[row], token_id) for token_id in constraint.end_ids):
-            constraint.fail(AllowedTokensForbidden(constraint.text))
-        _force_end(logits[row], constraint)
+    place = 0
+    for row, constraint in rows:
+        if constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
+            if not any(bitmask.get(bits[place], token_id) for token_id in constraint.end_ids):
+                constraint.fail(AllowedTokensForbidden(constraint.text))
+            _force_end(logits[row], constraint)
+        place += len(drafts[row]) + 1 if row in drafts else 1
 
 
 def _force_end(row: torch.Tensor, constraint: Constraint) -> None:

@@ -44,17 +44,17 @@ class RequestSlots:
         self._slots[slot] = _Slot(constraint, prompt_length, prefill_length, [])
         return True
 
-    def follow(self, context: Any, count: int) -> tuple[list[Constraint | None], dict[int, list[int]]]:
-        """The constraint of each of `count` logits rows, in step with the output, and drafts by their first row.
+    def follow(self, context: Any, count: int) -> tuple[list[tuple[int, Constraint]], dict[int, list[int]]]:
+        """The constrained rows among `count`, in step with the output, and drafts by the first row of their request.
 
         Args:
             context: vLLM's `LogitsContext`.
 
         Rows of a prompt that is not read to its end have none: what is sampled there is thrown away.
         """
-        rows: list[Constraint | None] = [None] * count
+        rows: list[tuple[int, Constraint]] = []
         drafts: dict[int, list[int]] = {}
-        if not any(slot in self._slots for slot in context.idx_mapping_np.tolist()):
+        if self._slots.keys().isdisjoint(context.idx_mapping_np.tolist()):
             return rows, drafts
         columns = (context.expanded_idx_mapping, context.expanded_local_pos, context.input_ids, context.pos)
         # One copy from the device, which waits for the forward pass.
@@ -65,7 +65,7 @@ class RequestSlots:
                 continue
             if offset == 0:
                 self._follow(slot_id, slot, token_id, position)
-                rows[row] = slot.constraint
+                rows.append((row, slot.constraint))
             else:
                 drafts.setdefault(row - offset, []).append(token_id)
         return rows, drafts

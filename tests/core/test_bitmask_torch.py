@@ -79,6 +79,22 @@ def test_one_row(allowed: list[int], device: str) -> None:
         assert torch.isfinite(shared).nonzero().flatten().tolist() == allowed
 
 
+@pytest.mark.parametrize("places", [[], [2], [0, 1, 2, 5], [5, 1, 2, 0], [0, 1, 2, 3, 4, 5]])
+def test_some_of_the_rows(places: list[int], device: str) -> None:
+    logits = torch.randn(6, 80, device=device)
+    rows = some_rows(70)[: len(places)]
+    wanted = logits.clone().cpu()
+    wanted[places] = expected(wanted[places], rows)
+    torch_bitmask.apply_inplace(logits, rows, places)
+    assert torch.equal(logits.cpu(), wanted)
+
+
+@pytest.mark.parametrize(("shape", "places"), [((6, 80), [0]), ((6, 80), [5, 6]), ((80,), [0, 0])])
+def test_places_that_do_not_fit(shape: tuple[int, ...], places: list[int]) -> None:
+    with pytest.raises((InvalidBitmask, IndexError)):
+        torch_bitmask.apply_inplace(torch.zeros(shape), some_rows(70)[:2], places)
+
+
 def test_strided_logits_in_place(device: str) -> None:
     row = bitmask.allocate(1, 100)[0]
     bitmask.set_ids(row, [7])

@@ -131,3 +131,27 @@ def test_a_step_is_one_token_and_the_next_mask(cursor: Cursor) -> None:
     cursor.follow([A, B])
     assert cursor.error is None
     assert cursor.formatter.text == "ab"
+
+
+NEW = st.sampled_from([A, B, C, ord("x"), -1, END, TOKENS.index(b"ab"), None])
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.tuples(NEW, NEW, NEW), max_size=6))
+def test_cursors_that_go_on_together_end_like_each_alone(steps: list[tuple[int | None, ...]]) -> None:
+    compiled = Compiler(Vocabulary(TOKENS, [END])).compile(formats.regex("a?[bc]{0,4}"))
+    together, alone = ([Cursor(compiled.formatter()) for _ in range(3)] for _ in range(2))
+    for tokens in steps:
+        rows, expected = (bitmask.allocate(3, len(TOKENS) + 40, fill="all") for _ in range(2))
+        assert not Cursor.step_together(together, tokens, rows)
+        for cursor, token, row in zip(alone, tokens, expected, strict=True):
+            if token is not None:
+                cursor.append([token])
+            cursor.fill_bitmask(row)
+        assert (rows == expected).all()
+    for one, other in zip(together, alone, strict=True):
+        assert str(one.error) == str(other.error)
+        assert one.formatter.tokens == other.formatter.tokens
+        one.follow([A, B])
+        assert one.error is None
+        assert one.formatter.text == "ab"

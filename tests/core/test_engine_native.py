@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler
-from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, fill_batch
+from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, step_batch
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON, TAKEN
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
@@ -402,15 +402,45 @@ def test_a_row_that_does_not_fit_is_refused() -> None:
 
 def test_masks_of_several_sequences_in_one_call() -> None:
     grammar = compiled(Repeat(Choice((A, Reference("b")))), b=Sequence((B, A)))
-    states = [grammar.start() for _ in range(3)]
+    states = [grammar.start() for _ in range(5)]
     assert states[1].accept_bytes(b"b")
-    rows = np.full((3, BYTES.words), -1, dtype=np.int32)
-    told = fill_batch(states, list(rows))
-    for state, row, of_it in zip(states, rows, told, strict=True):
-        expected = np.zeros(BYTES.words, dtype=np.int32)
-        assert state.fill_bitmask(expected) == of_it
-        assert (row == expected).all()
-    assert len(fill_batch([], [])) == 0
+    tokens, places = [None, None, ord("a"), ord("a"), 10**9], [0, 5, 2, 3, 1]
+    assert states[3].accept_bytes(b"b")
+    others = [state.fork() for state in states]
+    rows = np.full((6, BYTES.words + 2), -1, dtype=np.int32)
+    told = step_batch(states, tokens, rows[:, : BYTES.words], places)
+    for state, other, token, place, of_it in zip(states, others, tokens, places, told, strict=True):
+        expected = np.full(BYTES.words, -1, dtype=np.int32)
+        assert (other.fill_bitmask(expected) if token is None else other.step(token, expected)) == of_it
+        assert (rows[place, : BYTES.words] == expected).all()
+        assert allowed(state) == allowed(other)
+    assert told[4] == 0
+    assert (rows[4] == -1).all()
+    assert (rows[:, BYTES.words :] == -1).all()
+    assert step_batch([], [], rows, []) == ()
+
+
+def test_a_limit_in_one_of_several_sequences_leaves_the_others_alone() -> None:
+    ambiguous = {"x": Choice((Sequence((Reference("x"), Reference("x"))), A))}
+    grammar = compiled(Reference("x"), limits=Limits(work=20_000), **ambiguous)
+    starved, steps = grammar.start(), 0
+    rows = np.zeros((2, BYTES.words), dtype=np.int32)
+    told: object = TAKEN
+    while isinstance(told, int) and steps < 5000:
+        told, of_the_other = step_batch([starved, grammar.start()], [ord("a"), ord("a")], rows, [0, 1])
+        assert isinstance(of_the_other, int)
+        assert of_the_other & TAKEN
+        steps += 1
+    assert isinstance(told, LimitExceeded)
+    starved.rollback(steps - 1)
+    assert allowed_bytes(starved) == b"a"
+
+
+@pytest.mark.parametrize(("words", "places"), [(-1, [0]), (1, [0]), (0, [2]), (0, [-1])])
+def test_rows_of_several_sequences_that_do_not_fit_are_refused(words, places) -> None:
+    rows = np.zeros((2, BYTES.words + words), dtype=np.int32)
+    with pytest.raises(ValueError, match="place"):
+        step_batch([compiled(A).start()], [None], rows, places)
 
 
 def test_threads_share_a_grammar() -> None:

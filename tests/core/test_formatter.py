@@ -12,6 +12,7 @@ from formatter_core.errors import (
     BitmaskTooNarrow,
     ConcurrentUse,
     DeadEnd,
+    FormatterError,
     IncompleteResult,
     InvalidBitmask,
     InvalidFormat,
@@ -102,6 +103,90 @@ class TestMasks:
         bitmask.fill_batch([formatter, None], rows)
         assert bitmask.allowed_ids(rows[0]) == formatter.allowed_tokens()
         assert set(range(len(vocabulary))) <= set(bitmask.allowed_ids(rows[1]))
+
+
+class TestTogether:
+    """`step_together` leaves every formatter as `step` or `fill_bitmask` leaves it, and tells what they raise."""
+
+    def both(self, formatters: list[Formatter], tokens: list[int | None], width: int) -> dict[int, Exception]:
+        alone = [formatter.fork() for formatter in formatters]
+        expected, raised = np.zeros((len(alone), width), dtype=np.int32), {}
+        for number, (formatter, token) in enumerate(zip(alone, tokens, strict=True)):
+            try:
+                if token is None:
+                    formatter.fill_bitmask(expected[number])
+                else:
+                    formatter.step(token, expected[number])
+            except FormatterError as error:
+                raised[number] = error
+                expected[number] = 0
+        rows = np.full((len(formatters) + 2, width), -1, dtype=np.int32)
+        places = list(range(len(formatters), 0, -1))
+        faults = Formatter.step_together(formatters, tokens, rows, places)
+        assert (rows[places] == expected).all()
+        assert (rows[[0, -1]] == -1).all()
+        assert {number: str(error) for number, error in faults.items()} == {n: str(e) for n, e in raised.items()}
+        assert [formatter.tokens for formatter in formatters] == [formatter.tokens for formatter in alone]
+        return faults
+
+    @pytest.mark.parametrize("extra", [0, 3, -2])
+    def test_whatever_each_of_them_does(self, compiler: Compiler, vocabulary: Vocabulary, extra: int) -> None:
+        """Goes on, only asks, ends, has ended, is refused, ends by ids of its own; rows that fit, wide and narrow."""
+        word, list_ = formats.regex("[a-c]{2,5}"), formats.regex("a(, a)*")
+        ended = formatter_of(compiler, word, b"ab")
+        ended.accept_token(END)
+        cases: list[tuple[Formatter, int | None]] = [
+            (formatter_of(compiler, word), ord("a")),
+            (formatter_of(compiler, list_, b"a"), None),
+            (formatter_of(compiler, word, b"abc"), END),
+            (ended.fork(), None),
+            (ended.fork(), END),
+            (ended, ord("a")),
+            (formatter_of(compiler, word), ord("x")),
+            (formatter_of(compiler, word), -1),
+            (formatter_of(compiler, word), len(vocabulary)),
+            (formatter_of(compiler, word, b"a"), END),
+            (formatter_of(compiler, word, b"ab", end_ids=[ord("c")]), ord("c")),
+            (formatter_of(compiler, word, b"ab", end_ids=[ord("c"), END]), ord("a")),
+            (formatter_of(compiler, word, b"abca"), ord("a")),
+        ]
+        faults = self.both([one for one, _ in cases], [token for _, token in cases], vocabulary.words + extra)
+        assert set(faults) >= {5, 6, 7, 8, 9}
+
+    def test_different_vocabularies(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        other = Compiler(Vocabulary([b"b", b"a", None], [2]))
+        formatters = [formatter_of(one, formats.regex("ab")) for one in (compiler, other, compiler)]
+        assert not self.both(formatters, [None, 1, ord("a")], vocabulary.words)
+
+    def test_a_dead_end_is_that_of_one(self) -> None:
+        compiler = Compiler(Vocabulary([b"a", b"c", None], [2]))
+        formatters = [formatter_of(compiler, formats.regex(pattern)) for pattern in ("ab", "a", "a*")]
+        faults = self.both(formatters, [0, 0, 0], 1)
+        assert {number: type(fault) for number, fault in faults.items()} == {0: DeadEnd}
+
+    def test_no_formatter_stands_in_two_places(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        rows = bitmask.allocate(2, len(vocabulary), fill="all")
+        faults = Formatter.step_together([formatter, formatter], [ord("a"), ord("a")], rows)
+        assert isinstance(faults[1], ConcurrentUse)
+        assert formatter.text == "a"
+        assert not rows[1].any()
+        formatter.accept_token(ord("a"))  # it is free again
+
+    def test_rows_that_do_not_lie_together(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatters = [formatter_of(compiler, formats.regex("a*")) for _ in range(2)]
+        rows = bitmask.allocate(4, len(vocabulary))[::2]
+        assert not Formatter.step_together(formatters, [ord("a"), None], rows)
+        assert [bitmask.allowed_ids(row) for row in rows] == [one.allowed_tokens() for one in formatters]
+
+    def test_rows_that_cannot_be_written_change_nothing(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        rows = bitmask.allocate(1, len(vocabulary))
+        rows.flags.writeable = False
+        for bad in (rows, bitmask.allocate(0, len(vocabulary)), rows[0]):
+            with pytest.raises(InvalidBitmask):
+                Formatter.step_together([formatter], [ord("a")], bad)
+        assert formatter.text == ""
 
 
 class TestDeadEnd:

@@ -159,7 +159,7 @@ def the_cause_is_forgotten(patch: Patch) -> None:
     def forget(_: None, cursor: Cursor, row: np.ndarray) -> None:
         cursor.error = None
 
-    after(patch, Cursor, "fill_bitmask", forget)
+    after(patch, Cursor, "_fill_end_only", forget)
 
 
 @breaks(3, "tests/core/test_bitmask.py::test_fill_batch_fails_closed")

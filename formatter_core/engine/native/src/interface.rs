@@ -12,7 +12,7 @@ use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 2;
+const INTERFACE_VERSION: i32 = 3;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -22,6 +22,8 @@ const MAY_GO_ON: i32 = 1;
 const MAY_END: i32 = 2;
 /// A step's token was taken.
 const TAKEN: i32 = 4;
+/// Stands for no token at all: no vocabulary has so many.
+const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
 const PANIC: i32 = -3;
@@ -79,6 +81,21 @@ unsafe fn fill(sequence: &Sequence, row: *mut u32) -> Outcome<i32> {
     }
     let any = sequence.fill(slice::from_raw_parts_mut(row, sequence.words()))?;
     Ok(if any { MAY_GO_ON } else { 0 } | if sequence.can_stop() { MAY_END } else { 0 })
+}
+
+/// # Safety
+/// As for `fill`.
+unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
+    if !sequence.accept_token(token)? {
+        return Ok(NO);
+    }
+    match fill(sequence, row) {
+        Ok(told) => Ok(TAKEN | told),
+        Err(fault) => {
+            sequence.rollback(1);
+            Err(fault)
+        }
+    }
 }
 
 #[no_mangle]
@@ -213,25 +230,6 @@ pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u3
     guarded(|| fill(&*sequence, row))
 }
 
-/// Write the masks of `count` sequences to as many rows, and what is told of each to `told`. Ends at the first fault.
-///
-/// # Safety
-/// As for `fcn_sequence_fill`, for each sequence and row; the three arrays hold `count` values each.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_fill_many(
-    sequences: *const *mut Sequence,
-    rows: *const *mut u32,
-    told: *mut u8,
-    count: usize,
-) -> i32 {
-    guarded(|| {
-        for (index, (sequence, row)) in view(sequences, count).iter().zip(view(rows, count)).enumerate() {
-            *told.add(index) = fill(&**sequence, *row)? as u8;
-        }
-        Ok(DONE)
-    })
-}
-
 /// Append a token: 1, or 0 with nothing changed where it is not allowed.
 ///
 /// # Safety
@@ -248,18 +246,39 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
 /// As for `fcn_sequence_fill`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
-    guarded(|| {
-        if !(*sequence).accept_token(token)? {
-            return Ok(NO);
-        }
-        match fill(&*sequence, row) {
-            Ok(told) => Ok(TAKEN | told),
-            Err(fault) => {
-                (*sequence).rollback(1);
-                Err(fault)
+    guarded(|| step(&mut *sequence, token, row))
+}
+
+/// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
+/// `told`. The row of a sequence begins at `rows`, plus `stride` bytes times its place.
+///
+/// # Safety
+/// As for `fcn_sequence_fill`, for each sequence and row; no two of them are the same; the other arrays hold `count`
+/// values each.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_step_many(
+    sequences: *const *mut Sequence,
+    tokens: *const u32,
+    rows: *mut u32,
+    stride: isize,
+    places: *const u32,
+    told: *mut i32,
+    count: usize,
+) -> i32 {
+    let given = view(sequences, count)
+        .iter()
+        .zip(view(tokens, count))
+        .zip(view(places, count));
+    for (index, ((sequence, token), place)) in given.enumerate() {
+        *told.add(index) = guarded(|| {
+            let row = rows.byte_offset(*place as isize * stride);
+            match *token {
+                NO_TOKEN => fill(&**sequence, row),
+                token => step(&mut **sequence, token, row),
             }
-        }
-    })
+        });
+    }
+    DONE
 }
 
 /// Append bytes as one step: 1, or 0 with nothing changed where they are not allowed.

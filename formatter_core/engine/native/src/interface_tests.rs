@@ -197,20 +197,34 @@ unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, coun
         }
         let token = random.below(count + 2) as u32;
         let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
-        let (rows, mut told) = ([row.as_mut_ptr(); 2], [0xff; 2]);
-        let many = fcn_fill_many(
-            [sequence; 2].as_ptr(),
-            rows.as_ptr(),
-            told.as_mut_ptr(),
-            random.below(3),
-        );
-        assert!(many == 0 || filled < 0 && is_sound(many));
         let answer = match random.below(2) {
             0 => fcn_sequence_accept_token(sequence, token),
             _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
         };
         assert!(is_sound(answer));
         assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
+        // Two at once answer what each of them answers alone.
+        let mut forks = [ptr::null_mut(), ptr::null_mut()];
+        for made in &mut forks {
+            assert_eq!(fcn_sequence_fork(sequence, made), 0);
+        }
+        let mut rows = vec![0; 3 * words];
+        let mut told = [-99; 2];
+        let both = [u32::MAX, random.below(count + 2) as u32];
+        let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), told.as_mut_ptr());
+        let (rows_start, stride) = (rows.as_mut_ptr(), 4 * words as isize);
+        let asked = random.below(3);
+        assert_eq!(
+            fcn_step_many(forks.as_ptr(), given, rows_start, stride, places, out, asked),
+            0
+        );
+        let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
+        assert!(asked < 1 || told[0].min(filled) < 0 || told[0] == filled && row[..] == rows[2 * words..]);
+        let allowed = row
+            .get(both[1] as usize / 32)
+            .map_or(0, |word| word >> (both[1] % 32) & 1);
+        assert!(asked < 2 || filled < 0 || told[1] < 0 || (told[1] > 0) == (allowed == 1));
+        forks.into_iter().for_each(|fork| fcn_sequence_free(fork));
         let data = match random.below(4) {
             0 => arbitrary(random, 20),
             1 => vec![random.byte(); random.below(4)],
