@@ -28,7 +28,7 @@ class TextStream:
     """The text of one output; what may yet turn out to be a stop string is held back.
 
     Args:
-        stops: the output ends before the first of these.
+        stops: the output ends before the one that is complete first, of several the longest.
     """
 
     def __init__(self, stops: tuple[bytes, ...] = ()) -> None:
@@ -57,12 +57,16 @@ class TextStream:
             return self._decoder.decode(data)
         longest = max(map(len, self._stops))
         # A stop string that ends in the new bytes begins at most so far before them.
-        places = [self.bytes.find(stop, max(0, before - longest + 1)) for stop in self._stops]
-        found = [place for place in places if place >= 0]
-        if found:
-            self.bytes = self.bytes[: min(found)]
+        start = max(0, before - longest + 1)
+        # The one that is complete first, however the text came in parts.
+        found = min(
+            ((place + len(stop), place) for stop in self._stops if (place := self.bytes.find(stop, start)) >= 0),
+            default=None,
+        )
+        if found is not None:
+            self.bytes = self.bytes[: found[1]]
             self.is_stopped = True
-        certain = len(self.bytes) if found else len(self.bytes) - self._held_back(longest)
+        certain = len(self.bytes) if found is not None else len(self.bytes) - self._held_back(longest)
         return self._tell(certain)
 
     def finish(self) -> str:

@@ -25,6 +25,9 @@ _SPARE = 64
 _SLACK = 1.5
 
 
+_NONE = torch.empty((0, 0, 0))
+
+
 class LayerBuffer:
     """Keys and values of one layer, each (rows, heads, capacity, size), of which `length` columns are written."""
 
@@ -166,14 +169,17 @@ class KeyValues:
     def segment(self, row: int, start: int, stop: int) -> Segment:
         """A copy of the keys and values of a row's tokens from `start` to before `stop`."""
         own = np.flatnonzero(self.used[row])[start:stop]
+        at: slice | torch.Tensor
         if len(own) and own[-1] - own[0] + 1 == len(own):
-            span = slice(int(own[0]), int(own[-1]) + 1)
-            return [
-                (keys[row, :, span].clone(), values[row, :, span].clone())
-                for keys, values in (layer.views() for layer in self.layers)
-            ]
-        at = torch.from_numpy(own).to(self._device)
-        return [(keys[row, :, at], values[row, :, at]) for keys, values in (layer.views() for layer in self.layers)]
+            at = slice(int(own[0]), int(own[-1]) + 1)
+        else:
+            at = torch.from_numpy(own).to(self._device)
+        segment: Segment = []
+        for layer in self.layers:
+            keys, values = layer.views()
+            # A layer that uses the keys of another one writes none; nothing stands for them.
+            segment.append((keys[row, :, at].clone(), values[row, :, at].clone()) if len(keys) else (_NONE, _NONE))
+        return segment
 
     def begin(self, beginnings: Sequence[Sequence[Segment]]) -> None:
         """Write what the rows of an empty batch begin with, segment after segment, right-aligned."""
@@ -183,6 +189,8 @@ class KeyValues:
             return
         some = next(segments[0] for segments in beginnings if segments)
         for index, layer in enumerate(self.layers):
+            if not len(some[index][0]):
+                continue
             keys, values = (like.new_zeros((self.rows, len(like), longest, like.shape[2])) for like in some[index])
             for row, segments in enumerate(beginnings):
                 at = longest - lengths[row]
@@ -198,7 +206,8 @@ class KeyValues:
         """An independent copy."""
         copy = KeyValues(self.rows, len(self.layers), self._device)
         for layer, other in zip(copy.layers, self.layers, strict=True):
-            layer.append(*other.views())
+            if other.length:
+                layer.append(*other.views())
         copy.used = self.used.copy()
         return copy
 

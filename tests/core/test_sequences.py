@@ -1,0 +1,494 @@
+"""Sequences on models made up here: prompts in, outputs out, shaped like the prompts; ends, draws, forced text, errors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formatter_core import FormatterBuilder, HoleOpened, ValueCompleted, formats
+from formatter_core.errors import FormatterError, IncompleteResult, InvalidFormat, PromptTooLong
+from formatter_core.generation import (
+    Finished,
+    FormatEvent,
+    Generated,
+    LogitsModel,
+    SamplingRows,
+    ScoreSettings,
+    TextDelta,
+    TextRequest,
+    completion,
+    continuation,
+    log_softmax,
+    multinomial,
+)
+from formatter_core.generation.draws import sequence_key, uniforms
+from formatter_core.generation.stopping import TextStream
+from tests.core.tiny_logits_model import END, STOP, WIDTH, TinyModel, by_tokens, writes
+
+WARM = multinomial(temperature=1.0)
+ALL_LOGPROBS = ScoreSettings(logprob=True)
+
+
+def card() -> FormatterBuilder:
+    b = FormatterBuilder()
+    b.append(
+        '{"name": "', b.regex("[a-z]{1,6}", name="name"), '", "age": ', b.integer(name="age", minimum=0, maximum=99)
+    )
+    return b.append("}")
+
+
+# --- shapes ------------------------------------------------------------------------------------------------------
+
+
+def test_outputs_are_shaped_like_the_prompts() -> None:
+    write = continuation(TinyModel(by_tokens()), max_tokens=3)
+    assert isinstance(write("a"), Generated)
+    assert isinstance(write([1, 2]), Generated)
+    assert isinstance(write(np.array([1, 2])), Generated)
+    assert [type(one) for one in write("a", samples=2)] == [Generated] * 2
+    assert [type(one) for one in write(["a", [1], write("b")])] == [Generated] * 3
+    assert [[type(one) for one in row] for row in write(["a", "b"], samples=3)] == [[Generated] * 3] * 2
+    assert write([]) == []
+
+
+@pytest.mark.parametrize("wrong", [3, b"bytes", None, {"a": 1}, ["a", 3.5], "", [WIDTH], [-1]])
+def test_what_is_no_prompt_is_refused(wrong) -> None:
+    with pytest.raises(InvalidFormat):
+        continuation(TinyModel(by_tokens()))(wrong)
+
+
+def test_an_output_has_text_tokens_logprobs_captures_and_a_value() -> None:
+    logits = by_tokens(1)
+    output = completion(TinyModel(logits), card(), scores=ALL_LOGPROBS, forced_text="off")("Hi")
+    assert output.text == bytes(output.bytes).decode()
+    assert output.stopped == "end"
+    assert output.tokens[-1] == END
+    assert output.prompt == tuple(b"Hi")
+    assert output.value == {"name": output.captures["name"][0], "age": output.captures["age"][0]}
+    whole = (*output.prompt, *output.tokens)
+    expected = [float(log_softmax(logits(whole[: 2 + i]))[token]) for i, token in enumerate(output.tokens)]
+    assert output.unmasked_logprobs == pytest.approx(expected, abs=1e-5)
+    assert all(masked >= free - 1e-6 for masked, free in zip(output.logprobs, expected, strict=True))
+
+
+def test_without_scores_nothing_is_told() -> None:
+    output = completion(TinyModel(by_tokens()), card(), scores=ScoreSettings())("a")
+    assert output.chosen == ()
+    assert output.result.is_complete
+
+
+# --- ends --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "stopped"),
+    [
+        ({}, "one, two; three", "end"),
+        ({"max_tokens": 5}, "one, ", "length"),
+        ({"stop_strings": ", "}, "one", "stop_string"),
+        ({"stop_strings": ["three", "two"]}, "one, ", "stop_string"),
+        ({"stop_strings": ["e", "one"]}, "", "stop_string"),
+        ({"stop_strings": ["one, two; three!"]}, "one, two; three", "end"),
+        ({"stop_strings": [", x"], "max_tokens": 5}, "one, ", "length"),
+        ({"stop_tokens": [ord(";")]}, "one, two", "stop_token"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_where_a_continuation_ends(options, text, stopped, streams) -> None:
+    write = continuation(TinyModel(writes(b"one, two; three", prompt=1)), **options)
+    if streams:
+        *before, last = write.stream("x")
+        assert "".join(event.text for event in before) == text
+        assert sum((event.tokens for event in before), ()) == last.output.tokens
+        output = last.output
+    else:
+        output = write("x")
+    assert (output.text, output.stopped) == (text, stopped)
+
+
+def test_ends_can_be_suppressed() -> None:
+    output = continuation(TinyModel(writes(b"ab", prompt=1)), max_tokens=6, suppress_ends=True)("x")
+    assert output.stopped == "length"
+    assert len(output.tokens) == 6
+    assert END not in output.tokens
+
+
+def test_a_completion_without_a_format_ends_with_the_model() -> None:
+    output = completion(TinyModel(writes(b"that is it", prompt=1)))("x")
+    assert (output.text, output.stopped, output.value) == ("that is it", "end", "that is it")
+
+
+def test_a_cut_output_tells_what_is_missing() -> None:
+    output = completion(TinyModel(by_tokens()), card(), max_tokens=4)("x")
+    assert output.stopped == "length"
+    with pytest.raises(IncompleteResult):
+        output.value  # noqa: B018
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"ab", b"\xc3", b"\xa9", b"aab"]), max_size=12))
+@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize("stops", [(b"ab",), (b"aab", b"b"), ("é".encode(),), (b"aa", b"aaab")])
+def test_no_part_of_a_stop_string_is_ever_told(stops, parts) -> None:
+    stream = TextStream(stops)
+    told = ""
+    whole = b"".join(parts)
+    ends = [(whole.find(stop) + len(stop), whole.find(stop)) for stop in stops if stop in whole]
+    end = min(ends, default=(0, len(whole)))[1]
+    for part in parts:
+        told += stream.add(part)
+        assert whole[:end].decode("utf-8", "replace").startswith(told.rstrip("\ufffd"))
+    assert stream.bytes == whole[:end]
+    assert told + stream.finish() == whole[:end].decode("utf-8", "replace")
+
+
+# --- draws -------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_gives_the_same_samples_whatever_the_batch() -> None:
+    model = TinyModel(by_tokens())
+    for format in (None, card()):
+        alone = completion(model, format, sampler=WARM, max_tokens=12)("b", samples=4, seed=7)
+        assert len({output.tokens for output in alone}) == 4
+        together = completion(model, format, sampler=WARM, max_tokens=12)(["a", "b", "c"], samples=4, seed=7)
+        assert [output.tokens for output in together[1]] == [output.tokens for output in alone]
+        in_parts = completion(model, format, sampler=WARM, max_tokens=12, batch=3)(["a", "b"], samples=4, seed=7)
+        assert [output.tokens for output in in_parts[1]] == [output.tokens for output in alone]
+        repeated = completion(model, format, sampler=WARM, max_tokens=12)(["b", "b", "b", "b"], seed=7)
+        assert [output.tokens for output in repeated] == [output.tokens for output in alone]
+        other = completion(model, format, sampler=WARM, max_tokens=12)("b", samples=4, seed=8)
+        assert [output.tokens for output in other] != [output.tokens for output in alone]
+
+
+def test_without_a_seed_draws_are_new_and_a_sampling_may_bring_one() -> None:
+    model = TinyModel(by_tokens())
+    write = continuation(model, sampler=WARM, max_tokens=20)
+    assert write("a").tokens != write("a").tokens
+    seeded = continuation(model, sampler=type(WARM)(temperature=1.0, seed=3), max_tokens=20)
+    assert seeded("a").tokens == seeded("a").tokens == write("a", seed=3).tokens
+
+
+def test_draws_are_spread_evenly_and_differ_between_sequences_and_places() -> None:
+    keys = [sequence_key(0, (1, 2), sample) for sample in range(200)]
+    numbers = np.array([uniforms(keys, [place] * 200) for place in range(50)])
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    assert len(np.unique(numbers)) == numbers.size
+    counts = np.histogram(numbers, bins=20, range=(0, 1))[0]
+    assert abs(counts - 500).max() < 110
+    assert abs(np.corrcoef(numbers[:-1].ravel(), numbers[1:].ravel())[0, 1]) < 0.04
+
+
+def test_samples_follow_the_distribution() -> None:
+    row = np.full(WIDTH, -np.inf, dtype=np.single)
+    row[[65, 66, 67]] = np.log([0.5, 0.3, 0.2])
+    outputs = continuation(TinyModel(lambda tokens: row), sampler=WARM, max_tokens=1)("x", samples=3000, seed=1)
+    shares = [sum(output.text == letter for output in outputs) / 3000 for letter in "ABC"]
+    assert shares == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
+
+
+def test_a_sampler_of_ones_own() -> None:
+    seen = []
+
+    def second_best(logits: np.ndarray, rows: SamplingRows) -> np.ndarray:
+        seen.append((list(rows.prompts), list(rows.samples), [len(tokens) for tokens in rows.tokens]))
+        assert rows.uniforms.shape == (len(logits),)
+        return np.argsort(-logits, axis=1, kind="stable")[:, 1]
+
+    outputs = continuation(TinyModel(writes(b"\x00" * 9, prompt=1)), sampler=second_best, max_tokens=2)(
+        ["a", "b"], samples=2
+    )
+    assert [output.bytes for row in outputs for output in row] == [b"\x01\x01"] * 4
+    assert seen == [([0, 0, 1, 1], [0, 1, 0, 1], [0] * 4), ([0, 0, 1, 1], [0, 1, 0, 1], [1] * 4)]
+
+
+# --- one prefill -------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_computed_once_for_all_its_samples() -> None:
+    model = TinyModel(by_tokens())
+    continuation(model, sampler=WARM, max_tokens=5)(["abc", "abc", "xyz"], samples=8, seed=1)
+    assert model.computed.count(tuple(b"abc")) == model.computed.count(tuple(b"xyz")) == 1
+    assert model.computed.count(tuple(b"ab")) == 1
+    assert model.passes == 1 + 4  # the last token of an output is never computed
+
+
+def test_finished_sequences_are_not_computed_on() -> None:
+    model = TinyModel(by_tokens())
+    outputs = completion(model, formats.regex("[ab]{1,9}"), sampler=WARM, forced_text="off")("x", samples=16, seed=2)
+    longest = max(len(output.tokens) for output in outputs)
+    assert model.passes == longest  # one prefill, none after the last token
+    assert len(model.computed) == 1 + sum(len(output.tokens) - 1 for output in outputs)
+    assert sorted(model.remembered) == sorted((120, *output.tokens[:-1]) for output in outputs)
+
+
+# --- outputs as prompts ------------------------------------------------------------------------------------------
+
+
+def test_an_output_is_a_prompt_again() -> None:
+    model = TinyModel(by_tokens())
+    write = continuation(model, max_tokens=6, suppress_ends=True)
+    whole = continuation(model, max_tokens=12, suppress_ends=True)("start")
+    first = write("start")
+    second = write(first)
+    assert first.tokens + second.tokens == whole.tokens
+    assert second.prompt == first.prompt + first.tokens
+    third = write(first + " and" + " more")
+    assert third.prompt == (*first.prompt, *first.tokens, *model.encode_continuation(b" and more"))
+
+
+def test_an_unfinished_output_goes_on_within_its_format() -> None:
+    model = TinyModel(by_tokens(3))
+    write = completion(model, card())
+    whole = write("x")
+    for cut in range(1, len(whole.tokens)):
+        part = completion(model, card(), max_tokens=cut, forced_text="off")("x")
+        assert part.stopped == "length"
+        rest = write(part)
+        assert rest.tokens == whole.tokens
+        assert rest.value == whole.value
+        assert rest.prompt == whole.prompt
+        assert rest.logprobs == pytest.approx(whole.logprobs)
+        assert part.stopped == "length"  # what was a prompt is left as it is
+        assert len(part.tokens) == cut
+    again = write(whole)  # a complete one is a prompt like any other
+    assert again.prompt == whole.prompt + whole.tokens[:-1]
+
+
+def test_what_a_stop_string_cut_is_no_part_of_the_next_prompt() -> None:
+    model = TinyModel(writes(b"hello world", prompt=1))
+    first = continuation(model, stop_strings="lo w")("x")
+    assert first.text == "hel"
+    assert continuation(model, max_tokens=1)(first).prompt == tuple(b"xhel")
+    first = continuation(model, stop_tokens=[ord("o")])("x")
+    assert continuation(model, max_tokens=1)(first).prompt == tuple(b"xhell")
+
+
+def test_a_stop_inside_a_token_leaves_the_text_before_it() -> None:
+    model = TinyModel(lambda tokens: one_hot([ord("t"), 257, END][len(tokens) - 1]))
+    first = continuation(model, stop_strings="at")("x")
+    assert first.text == "tc"
+    assert continuation(model, max_tokens=1)(first).prompt == tuple(b"xtc")
+
+
+def one_hot(token: int) -> np.ndarray:
+    row = np.zeros(WIDTH, dtype=np.single)
+    row[token] = 50
+    return row
+
+
+# --- forced text -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scores", [ScoreSettings(), ALL_LOGPROBS])
+def test_forced_text_is_exact_and_saves_passes(seed, scores) -> None:
+    outputs, passes = {}, {}
+    format = formats.regex('(yes|no) "[ab]{1,3}" -----------(0|1)+-----------')
+    for mode in ("off", "exact"):
+        model = TinyModel(by_tokens(seed))
+        outputs[mode] = completion(model, format, forced_text=mode, sampler=WARM, scores=scores)(
+            "x", samples=3, seed=seed
+        )
+        passes[mode] = model.passes
+    for off, exact in zip(outputs["off"], outputs["exact"], strict=True):
+        assert off.tokens == exact.tokens
+        assert off.logprobs == pytest.approx(exact.logprobs, abs=1e-5)
+        assert off.unmasked_logprobs == pytest.approx(exact.unmasked_logprobs, abs=1e-4)
+        assert off.passes_saved == 0
+        assert exact.passes_saved > 20
+    assert passes["exact"] < passes["off"] - 20
+
+
+def test_passes_saved_are_those_that_were_not_made() -> None:
+    model = TinyModel(by_tokens())
+    output = completion(model, formats.regex("-{30}(a|b)={30}"))("x")
+    assert model.passes == 2  # the prompt, and what comes before the choice
+    assert len(output.tokens) == 62
+    assert output.passes_saved == 60
+
+
+def test_canonical_text_takes_the_tokenizer_s_tokens() -> None:
+    model = TinyModel(by_tokens(1))
+    format = formats.regex('the cat: "name": [0-9]{2}')
+    output = completion(model, format, forced_text="canonical", scores=ALL_LOGPROBS)("x")
+    prefix = model.encode_continuation(b'the cat: "name": ')
+    assert list(output.tokens[: len(prefix)]) == prefix
+    assert len(output.unmasked_logprobs) == len(output.tokens)
+    assert output.result.is_complete
+    assert output.passes_saved >= len(prefix) - 2
+
+
+def test_canonical_text_keeps_back_what_may_merge() -> None:
+    """`na` is certain, but `name` may be what follows: the tokenizer would then have written another token."""
+    model = TinyModel(by_tokens(1))
+    before: list[tuple[int, ...]] = []
+
+    def watch(logits: np.ndarray, rows: SamplingRows) -> np.ndarray:
+        before.append(tuple(rows.tokens[0]))
+        return logits.argmax(axis=1)
+
+    completion(model, formats.regex("the na(me|il)"), forced_text="canonical", sampler=watch)("x")
+    assert before[0] == (258,)
+
+
+def test_lists_of_best_tokens_need_every_place() -> None:
+    model = TinyModel(by_tokens())
+    assert completion(model, formats.regex("-{30}(a|b)"), scores=ScoreSettings(top=2))("x").passes_saved == 0
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+def test_events_tell_text_captures_and_the_whole_output() -> None:
+    write = completion(TinyModel(by_tokens(1)), card(), sampler=WARM)
+    events = list(write.stream(["a", "b"], samples=2, seed=5))
+    outputs = write(["a", "b"], samples=2, seed=5)
+    for prompt, sample in itertools.product(range(2), range(2)):
+        own = [event for event in events if (event.prompt, event.sample) == (prompt, sample)]
+        assert isinstance(own[-1], Finished)
+        output = own[-1].output
+        assert output.tokens == outputs[prompt][sample].tokens
+        assert "".join(event.text for event in own if isinstance(event, TextDelta)) == output.text
+        told = [event.event for event in own if isinstance(event, FormatEvent)]
+        assert [event.name for event in told if isinstance(event, HoleOpened)] == ["name", "age"]
+        assert {e.name: e.value for e in told if isinstance(e, ValueCompleted)} == output.value
+    # The sequences are written side by side.
+    first = next(i for i, event in enumerate(events) if isinstance(event, Finished))
+    assert {(event.prompt, event.sample) for event in events[:first]} == set(itertools.product(range(2), range(2)))
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+def test_logits_that_are_not_numbers_end_that_sequence_alone() -> None:
+    healthy = by_tokens()
+
+    def logits(tokens: tuple[int, ...]) -> np.ndarray:
+        row = healthy(tokens)
+        if tokens[0] == ord("b") and len(tokens) == 4:
+            row[:] = np.nan
+        return row
+
+    good, bad, last = completion(TinyModel(logits), card(), forced_text="off")(["a", "b", "c"])
+    assert bad.stopped == "error"
+    assert len(bad.tokens) == 3
+    with pytest.raises(FormatterError, match="not numbers"):
+        bad.value  # noqa: B018
+    with pytest.raises(FormatterError, match="not numbers"):
+        bad.raise_error()
+    expected = completion(TinyModel(healthy), card())(["a", "c"])
+    assert [good.tokens, last.tokens] == [output.tokens for output in expected]
+
+
+def test_a_prompt_that_is_too_long_ends_that_sequence_alone() -> None:
+    good, bad = continuation(TinyModel(by_tokens(), max_length=10), suppress_ends=True)(["abc", "a" * 10])
+    assert good.stopped == "length"
+    assert len(good.tokens) == 7
+    with pytest.raises(PromptTooLong):
+        bad.raise_error()
+
+
+def test_a_format_that_the_vocabulary_cannot_spell_ends_with_the_cause(monkeypatch) -> None:
+    model = TinyModel(by_tokens())
+    broken = model.compiler.compile(card())
+    real = type(broken.formatter()).fill_bitmask
+
+    def fails(self, row):
+        if len(self.tokens) == 5 and self.tokens[0] % 2:
+            raise FormatterError("made up")
+        real(self, row)
+
+    monkeypatch.setattr("formatter_core.formatter.Formatter.fill_bitmask", fails)
+    monkeypatch.setattr("formatter_core.formatter.Formatter.fill_together", staticmethod(together))
+    outputs = completion(model, broken, sampler=WARM, forced_text="off")("x", samples=3, seed=1)
+    assert all(output.stopped == "error" and "made up" in str(output.error) for output in outputs)
+
+
+def together(formatters, rows) -> None:
+    for formatter, row in zip(formatters, rows, strict=True):
+        formatter.fill_bitmask(row)
+
+
+def test_a_sampler_that_leaves_the_format_is_stopped() -> None:
+    output = completion(TinyModel(by_tokens()), card(), sampler=lambda logits, rows: np.full(len(logits), STOP))("x")
+    assert output.stopped == "error"
+    assert "sampler" in str(output.error)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (completion, {"max_tokens": 0}),
+        (completion, {"batch": 0}),
+        (completion, {"forced_text": "always"}),
+        (continuation, {"stop_strings": [""]}),
+        (continuation, {"stop_strings": [3]}),
+    ],
+)
+def test_faulty_settings_are_refused(make, options) -> None:
+    with pytest.raises(InvalidFormat):
+        make(TinyModel(by_tokens()), **options)
+
+
+def test_what_is_no_model_and_what_is_no_number_of_samples() -> None:
+    with pytest.raises(InvalidFormat, match="no model"):
+        completion("gpt2")
+    with pytest.raises(InvalidFormat, match="samples"):
+        continuation(TinyModel(by_tokens()))("a", samples=0)
+    with pytest.raises(InvalidFormat, match="another vocabulary"):
+        completion(TinyModel(by_tokens()), TinyModel(by_tokens()).compiler.compile(card()))
+    assert isinstance(TinyModel(by_tokens()), LogitsModel)
+
+
+# --- models behind an API ----------------------------------------------------------------------------------------
+
+
+class Echo:
+    """An `ApiModel` that answers with what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[TextRequest] = []
+
+    def complete(self, prompts, request):
+        self.requests.append(request)
+        return [
+            [Generated((), f"{prompt}{sample}".encode(), "end", prompt=prompt) for sample in range(request.samples)]
+            for prompt in prompts
+        ]
+
+    def stream_complete(self, prompts, request):
+        for prompt, outputs in enumerate(self.complete(prompts, request)):
+            for sample, output in enumerate(outputs):
+                yield TextDelta(prompt, sample, output.text, ())
+                yield Finished(prompt, sample, output)
+
+
+def test_a_model_behind_an_api_is_asked_for_text() -> None:
+    model = Echo()
+    write = completion(model, card(), max_tokens=9, sampler=WARM)
+    assert write("a").text == "a0"
+    assert [[output.text for output in row] for row in write(["a", "b"], samples=2, seed=4)] == [
+        ["a0", "a1"],
+        ["b0", "b1"],
+    ]
+    request = model.requests[-1]
+    assert (request.max_tokens, request.sampling, request.samples, request.seed) == (9, WARM, 2, 4)
+    go_on = continuation(model, stop_strings=["."])
+    assert go_on(write("a") + "!").text == "aa0!0"
+    assert model.requests[-1].stop_strings == (".",)
+    assert [event.output.text for event in go_on.stream("q") if isinstance(event, Finished)] == ["q0"]
+
+
+def test_what_an_api_cannot_do_is_refused() -> None:
+    with pytest.raises(InvalidFormat, match="token ids"):
+        continuation(Echo(), stop_tokens=[1])
+    with pytest.raises(InvalidFormat, match="draws by itself"):
+        completion(Echo(), sampler=lambda logits, rows: logits.argmax(1))
+    with pytest.raises(InvalidFormat, match="takes text"):
+        continuation(Echo())([1, 2])
+    with pytest.raises(InvalidFormat, match="behind an API"):
+        continuation(TinyModel(by_tokens()))(continuation(Echo())("a"))
