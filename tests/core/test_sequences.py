@@ -1,4 +1,4 @@
-"""Sequences on models made up here: prompts in, outputs out, shaped like the prompts; ends, draws, forced text, errors."""
+"""Sequences on models made up here: outputs shaped like the prompts, ends, draws, forced text, errors."""
 
 from __future__ import annotations
 
