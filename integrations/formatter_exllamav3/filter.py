@@ -137,7 +137,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
             raise self.error
         if not self._is_used:
             raise NotUsed(self.trigger_token)
-        return self.formatter.result(ended)
+        return self.formatter.result("end" if self.formatter.must_stop else ended)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
 
@@ -196,9 +196,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
                 self._leave_room(buffer)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self._fail(error)
-        if self.error is not None:
-            self._leave_only_the_end(buffer)
-        return buffer.tensor()
+        return buffer.tensor() if self.error is None else self._only_the_end(buffer.width)
 
     def accept_token(self, token: int) -> None:
         """Take a token that was sampled."""
@@ -260,13 +258,15 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if not left.any():  # the format must end here, however short the output is
             _compat.lift_minimum(self.job)
 
-    def _leave_only_the_end(self, buffer: MaskBuffer) -> None:
-        buffer.row[:] = 0
-        inside = [end for end in self.formatter.end_ids if end < buffer.width]
+    def _only_the_end(self, width: int) -> torch.Tensor:
+        # Memory of its own, for two jobs may ask at a time where they have the same filter.
+        buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
+        inside = [end for end in self.formatter.end_ids if end < width]
         # With the tokens of another model there may be none. The job ends after any other token as well.
         bitmask.set_ids(buffer.row, inside or [0])
         if self.job is not None:
             _compat.lift_minimum(self.job)
+        return buffer.tensor()
 
     def _fail(self, error: Exception) -> None:
         self.error = error

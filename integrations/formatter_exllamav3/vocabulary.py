@@ -34,15 +34,15 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    """The compiler of a tokenizer with these end ids; kept as long as the tokenizer lives."""
     ends = _compat.end_ids(tokenizer) if end_ids is None else tuple(end_ids)
-    width = _compat.logits_width(tokenizer, model)
-    return _compilers.get(tokenizer, (ends, width), lambda: _read(tokenizer, ends, width))
+    size = _compat.size(tokenizer, model)
+    return _compilers.get(tokenizer, (ends, size), lambda: _read(tokenizer, ends, size))
 
 
-def _read(tokenizer: Any, ends: tuple[int, ...], width: int | None) -> Vocabulary:
+def _read(tokenizer: Any, ends: tuple[int, ...], size: int) -> Vocabulary:
     tokens = list(huggingface.read(tokenizer.tokenizer).tokens)
     for token_id, content, is_special in _compat.declared_tokens(tokenizer):
         tokens.extend([None] * (token_id + 1 - len(tokens)))
         tokens[token_id] = None if is_special else content.encode("utf-8")
-    return Vocabulary.from_table(TokenTable(tokens, ends), size=width)
+    return Vocabulary.from_table(TokenTable(tokens, ends), size=size)

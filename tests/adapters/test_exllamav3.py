@@ -79,6 +79,7 @@ class Tokenizer:
         self.tokenizer = inner
         self.eos_token_id = next(iter(eos), 2)
         self.tokenizer_config_dict: Any = {} if declared is None else {"added_tokens_decoder": declared}
+        self.actual_vocab_size = max(len(pieces), *(1 + int(token_id) for token_id in declared or (0,)))
         self.config = types.SimpleNamespace(eos_token_id_list=list(eos), vocab_size=vocab_size)
 
     def get_id_to_piece_list(self, *arguments: Any) -> list[str]:
@@ -97,18 +98,23 @@ def test_tokens_are_raw_pieces_and_special_tokens_are_none(generation: str) -> N
     vocabulary = create_vocabulary(tokenizer)
     assert vocabulary.tokens[:5] == (None, None, b" ", b"\n", None)
     assert vocabulary.tokens[5:11] == (b"a", b"b", b"c", b"ab", b"\xc3", b"\xa9")
-    assert vocabulary.tokens[11:16] == (None, b"<tool>", None, "Ġx".encode(), None)
-    assert (len(vocabulary), vocabulary.end_ids) == (40, (4, 11))
+    assert vocabulary.tokens[11:] == (None, b"<tool>", None, "Ġx".encode())
+    assert vocabulary.end_ids == (4, 11)
     assert create_vocabulary(tokenizer) is vocabulary
     assert create_vocabulary(tokenizer, end_ids=[4]).end_ids == (4,)
-    assert len(create_vocabulary(tokenizer, model=types.SimpleNamespace(config=Tokenizer(vocab_size=64).config))) == 64
+    narrow = types.SimpleNamespace(config=types.SimpleNamespace(vocab_size=12))
+    assert len(create_vocabulary(tokenizer, model=narrow)) == 12
 
 
-def test_ids_without_logits_are_no_tokens(generation: str) -> None:
+def test_ids_without_logits_or_without_a_piece_are_no_tokens(generation: str) -> None:
     from formatter_exllamav3 import create_vocabulary
 
     assert len(create_vocabulary(Tokenizer(vocab_size=8))) == 8
     assert len(create_vocabulary(Tokenizer(vocab_size=None))) == 13
+    assert len(create_vocabulary(Tokenizer(vocab_size=40))) == 13
+    assert create_vocabulary(Tokenizer(eos=(4, 20))).end_ids == (4,)
+    with pytest.raises(InvalidVocabulary, match="20"):
+        create_vocabulary(Tokenizer(), end_ids=[20])
 
 
 def test_an_end_id_that_no_file_names_is_not_made_up(generation: str) -> None:
