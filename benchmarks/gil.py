@@ -1,0 +1,339 @@
+"""How long other threads are held up: a counting thread while schemas compile, and two threads with cold masks.
+
+    python -m benchmarks.gil --output gil            # writes gil.json
+
+Stalls: one thread does nothing but count, another one compiles real schemas; a stall is the time between two counts. A
+stall within a call into the native library is told apart, since ctypes frees the GIL there and no such call may hold
+anyone up; so is one within a run of Python's garbage collector, which holds the GIL. Two controls stand beside it:
+counting alone, and beside a C loop called through ctypes, which is what the machine and the interpreter cost by
+themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5 ms; with 0.5 ms
+only what really cannot be interrupted remains.
+
+Threads: masks in states never seen before, in one thread and then in two threads at once that do the same each, beside
+a C loop of about the same length; once all in one call into the library, once in a call for each mask, beside as many
+calls of a shorter C loop. Speed-up is twice the time of one thread over that of two at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import gc
+import json
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.grammars import GRAMMARS
+from benchmarks.json_schema import read_cases
+from benchmarks.masks import llama3, shared
+from formatter_core import Compiler, Vocabulary, bitmask
+from formatter_core.engine import native
+from formatter_core.errors import FormatterError
+
+LONGEST_NATIVE_MS = 5.0
+SCALING = 0.15
+NOTED = 1e-3
+LOOP = """
+unsigned long long spin(unsigned long long turns) {
+    unsigned long long x = 1;
+    while (turns--) x = x * 6364136223846793005ull + 1;
+    return x;
+}
+"""
+#: Cold masks of about 0.1 s together: cases, and how often each is compiled anew.
+COLD_CASES, COPIES = ("JSON", "SQL subset", "200 optional properties"), 3
+
+
+class Counter(threading.Thread):
+    """A thread that only counts; `stalls` are the spans of time longer than a millisecond between two counts."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stalls: list[tuple[float, float]] = []
+        self.count = 0
+        self.stopped = False
+
+    def run(self) -> None:
+        clock = time.perf_counter
+        last = clock()
+        while not self.stopped:
+            self.count += 1
+            now = clock()
+            if now - last > NOTED:
+                self.stalls.append((last, now))
+            last = now
+
+
+@contextmanager
+def calls_noted(calls: list[tuple[float, float]]) -> Iterator[None]:
+    """Note when each call into the native library begins and ends."""
+    library = native._load()
+    functions = {name: getattr(library, name) for name in native._PROTOTYPES}
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            before = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                calls.append((before, time.perf_counter()))
+
+        return call
+
+    for name, function in functions.items():
+        setattr(library, name, noted(function))
+    try:
+        yield
+    finally:
+        for name, function in functions.items():
+            setattr(library, name, function)
+
+
+def stalls(work: Callable[[], Any]) -> dict[str, Any]:
+    """What a counting thread notices of `work`, in milliseconds."""
+    calls: list[tuple[float, float]] = []
+    collections: list[tuple[float, float]] = []
+    begun = 0.0
+
+    def note_collection(phase: str, _info: dict[str, int]) -> None:
+        nonlocal begun
+        if phase == "stop":
+            collections.append((begun, time.perf_counter()))
+        begun = time.perf_counter()
+
+    counter = Counter()
+    counter.start()
+    before = time.perf_counter()
+    gc.callbacks.append(note_collection)
+    with calls_noted(calls):
+        result = work()
+    gc.callbacks.remove(note_collection)
+    seconds = time.perf_counter() - before
+    counter.stopped = True
+    counter.join()
+    outside = [stall for stall in counter.stalls if not overlaps([stall], collections)]
+    return {
+        "seconds": round(seconds, 2),
+        "longest stall": longest(counter.stalls),
+        "longest without garbage collection": longest(outside),
+        "stalls over 10 ms": sum(end - start > 10e-3 for start, end in counter.stalls),
+        "native calls": len(calls),
+        "longest native call": longest(calls),
+        "longest stall within a native call": longest(overlaps(counter.stalls, calls)),
+        "counts a second": round(counter.count / seconds),
+        "result": result,
+    }
+
+
+def overlaps(some: list[tuple[float, float]], others: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The spans of time that are in one of `some` and in one of `others`."""
+    return [
+        (max(start, from_), min(end, to))
+        for start, end in some for from_, to in others
+        if start < to and end > from_
+    ]  # fmt: skip
+
+
+def longest(spans: list[tuple[float, float]]) -> float:
+    """In milliseconds."""
+    return round(max((end - start for start, end in spans), default=0.0) * 1e3, 2)
+
+
+def compile_all(compiler: Compiler, schemas: list[Any]) -> dict[str, int]:
+    """Compile schemas, with the first mask of each; how many were compiled and refused."""
+    refused = 0
+    row = bitmask.allocate(1, len(compiler.vocabulary))[0]
+    for schema in schemas:
+        try:
+            compiler.compile(schema).formatter().fill_bitmask(row)
+        except FormatterError:
+            refused += 1
+    return {"compiled": len(schemas) - refused, "refused": refused}
+
+
+def c_loop() -> Callable[[int], int] | None:
+    """A loop in C, called through ctypes; None where there is no C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "spin.c"
+        source.write_text(LOOP)
+        library = Path(folder) / "spin.so"
+        subprocess.run([compiler, "-O1", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+        spin = ctypes.CDLL(str(library)).spin
+    spin.argtypes = (ctypes.c_ulonglong,)
+    spin.restype = ctypes.c_ulonglong
+    found: Callable[[int], int] = spin
+    return found
+
+
+def spin_for(spin: Callable[[int], int], seconds: float) -> Callable[[], Any]:
+    """A call of about that length."""
+    before = time.perf_counter()
+    spin(20_000_000)
+    turns = int(20_000_000 * seconds / (time.perf_counter() - before))
+    return lambda: spin(turns)
+
+
+def seconds_of(works: list[Callable[[], Any]]) -> float:
+    """All works at once, one thread each."""
+    barrier = threading.Barrier(len(works) + 1)
+
+    def go(work: Callable[[], Any]) -> None:
+        barrier.wait()
+        work()
+
+    threads = [threading.Thread(target=go, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    before = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - before
+
+
+class ColdMasks:
+    """Masks of states that no formatter has seen, of formats compiled for each call."""
+
+    def __init__(self, vocabulary: Vocabulary, encode: Callable[[str], list[int]], batch: bool) -> None:
+        self.compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
+        cases = [case for case in GRAMMARS if case.name in COLD_CASES]
+        self.texts = [(case.format(), [encode(text) for text in case.texts]) for case in cases] * COPIES
+        self.width = len(vocabulary)
+        self.batch = batch
+
+    def prepare(self) -> Callable[[], Any]:
+        """One call's work: a formatter for each prefix of each text, and a row for each."""
+        formatters = []
+        for form, texts in self.texts:
+            compiled = self.compiler.compile(form)
+            for tokens in texts:
+                formatter = compiled.formatter()
+                for token_id in tokens:
+                    formatters.append(formatter.fork())
+                    formatter.accept_token(token_id)
+        rows = bitmask.allocate(len(formatters), self.width)
+        if self.batch:
+            return lambda: bitmask.fill_batch(formatters, rows)
+
+        def one_by_one() -> None:
+            for formatter, row in zip(formatters, rows, strict=True):
+                formatter.fill_bitmask(row)
+
+        return one_by_one
+
+
+def speed_ups(kinds: dict[str, Callable[[], Callable[[], Any]]], rounds: int) -> dict[str, dict[str, float]]:
+    """For each kind of work, its seconds in one thread and the speed-up of two; medians, the kinds taking turns."""
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    for _ in range(rounds):
+        for kind, prepare in kinds.items():
+            one = seconds_of([prepare()])
+            found[kind].append((one, seconds_of([prepare(), prepare()])))
+    return {
+        kind: {
+            "seconds": round(statistics.median(one for one, _ in times), 4),
+            "speed-up": round(statistics.median(2 * one / two for one, two in times), 3),
+        }
+        for kind, times in found.items()
+    }
+
+
+def kinds_of_work(
+    spin: Callable[[int], int], vocabulary: Vocabulary, encode: Callable[[str], list[int]]
+) -> dict[str, Callable[[], Callable[[], Any]]]:
+    """Masks and C loops, in one call and in many; each prepares one thread's work."""
+    masks, singly = (ColdMasks(vocabulary, encode, batch=batch) for batch in (True, False))
+    masks.prepare()()  # what is kept for the vocabulary
+    loop = spin_for(spin, seconds_of([masks.prepare()]))
+    count = sum(len(tokens) for _, texts in masks.texts for tokens in texts)
+    short = spin_for(spin, seconds_of([masks.prepare()]) / count)
+
+    def many_loops() -> None:
+        for _ in range(count):
+            short()
+
+    return {
+        "a C loop": lambda: loop,
+        "masks, one call for all": masks.prepare,
+        "a C loop, many calls": lambda: many_loops,
+        "masks, one call each": singly.prepare,
+    }
+
+
+def main() -> None:
+    """Read the command line, measure, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("gil"), help="without ending; .json is added")
+    parser.add_argument("--schemas", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--engines", nargs="+", choices=("native", "kbnf"), default=["native", "kbnf"])
+    options = parser.parse_args()
+    vocabulary, encode = llama3()
+    schemas = [case["schema"] for case in read_cases(shared())]
+    random.Random(options.seed).shuffle(schemas)
+    del schemas[options.schemas :]
+    spin = c_loop()
+    results: dict[str, Any] = {"schemas": len(schemas), "seed": options.seed, "stalls in ms": {}, "threads": {}}
+    held = results["stalls in ms"]
+
+    held["nothing else"] = stalls(lambda: time.sleep(2))
+    if spin is not None:
+        held["a C loop"] = stalls(spin_for(spin, 2.0))
+    for engine in options.engines:
+        compiler = Compiler(vocabulary, engine=engine, cache_bytes=0)
+        compile_all(compiler, [{"type": "object"}])  # the tables of the vocabulary
+        gc.collect()
+        gc.freeze()  # what this benchmark itself keeps is not to be gone through again and again
+        for interval in (5e-3, 5e-4) if engine == "native" else (5e-3,):
+            sys.setswitchinterval(interval)
+            name = f"{engine}, switch interval {interval * 1e3:g} ms"
+            held[name] = stalls(functools.partial(compile_all, compiler, schemas))
+        sys.setswitchinterval(5e-3)
+
+    if spin is not None:
+        results["threads"] = speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds)
+
+    options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+    for group in (held, results["threads"]):
+        for name, figures in group.items():
+            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items()))
+    for verdict in verdicts(results):
+        print(verdict)
+
+
+def verdicts(results: dict[str, Any]) -> list[str]:
+    """The figures beside what this project holds itself to."""
+    most = LONGEST_NATIVE_MS
+    lines = [
+        f"{name}: longest stall within a native call {figures['longest stall within a native call']} ms (≤ {most:g}"
+        f"{'' if figures['longest stall within a native call'] <= most else ', MISSED'})"
+        for name, figures in results["stalls in ms"].items() if figures["native calls"]
+    ]  # fmt: skip
+    threads = results["threads"]
+    for masks, loop in (("masks, one call for all", "a C loop"), ("masks, one call each", "a C loop, many calls")):
+        if masks in threads:
+            share = threads[masks]["speed-up"] / threads[loop]["speed-up"]
+            lines.append(
+                f"{masks}: speed-up {threads[masks]['speed-up']}, {share:.2f} of that of {loop}"
+                f" (≥ {1 - SCALING:.2f}{'' if share >= 1 - SCALING else ', MISSED'})"
+            )
+    return lines
+
+
+if __name__ == "__main__":
+    main()
