@@ -207,23 +207,13 @@ class _Together:
 
     def _fill(self, rows: Sequence[tuple[int, Row]]) -> None:
         """Write the masks of these sequences."""
-        if len(rows) > 1 and self._fill_together(rows):
-            return
-        for index, row in rows:
-            try:
-                if row.formatter is not None:
-                    row.formatter.fill_bitmask(self._bits[index])
-            except Exception as error:  # noqa: BLE001 - as above
-                row.fail(error)
-
-    def _fill_together(self, rows: Sequence[tuple[int, Row]]) -> bool:
-        """Write all masks in one call; False where one of them has a cause to end: which one shows alone."""
-        pairs = [(row.formatter, self._bits[index]) for index, row in rows if row.formatter is not None]
-        try:
-            Formatter.fill_together([formatter for formatter, _ in pairs], [bits for _, bits in pairs])
-        except FormatterError:
-            return False
-        return True
+        pairs = [(index, row, row.formatter) for index, row in rows if row.formatter is not None]
+        if pairs:
+            formatters = [formatter for _, _, formatter in pairs]
+            places = [index for index, _, _ in pairs]
+            faults = Formatter.step_together(formatters, [None] * len(pairs), self._bits, places)
+            for number, error in faults.items():
+                pairs[number][1].fail(error)
 
     def _drop(self) -> None:
         left = [index for index, row in enumerate(self._rows) if row is not None]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import FormatterBuilder, HoleOpened, ValueCompleted, formats
-from formatter_core.errors import FormatterError, IncompleteResult, InvalidFormat, PromptTooLong
+from formatter_core.errors import DeadEnd, FormatterError, IncompleteResult, InvalidFormat, PromptTooLong
 from formatter_core.generation import (
     Finished,
     FormatEvent,
@@ -392,25 +392,13 @@ def test_a_prompt_that_is_too_long_ends_that_sequence_alone() -> None:
         bad.raise_error()
 
 
-def test_a_format_that_the_vocabulary_cannot_spell_ends_with_the_cause(monkeypatch) -> None:
-    model = TinyModel(by_tokens())
-    broken = model.compiler.compile(card())
-    real = type(broken.formatter()).fill_bitmask
-
-    def fails(self, row):
-        if len(self.tokens) == 5 and self.tokens[0] % 2:
-            raise FormatterError("made up")
-        real(self, row)
-
-    monkeypatch.setattr("formatter_core.formatter.Formatter.fill_bitmask", fails)
-    monkeypatch.setattr("formatter_core.formatter.Formatter.fill_together", staticmethod(together))
-    outputs = completion(model, broken, sampler=WARM, forced_text="off")("x", samples=3, seed=1)
-    assert all(output.stopped == "error" and "made up" in str(output.error) for output in outputs)
-
-
-def together(formatters, rows) -> None:
-    for formatter, row in zip(formatters, rows, strict=True):
-        formatter.fill_bitmask(row)
+def test_a_text_that_the_vocabulary_cannot_spell_ends_that_sequence_alone() -> None:
+    model = TinyModel(by_tokens(), holes=[ord("Z")])
+    for mode in ("off", "exact", "canonical"):
+        write = completion(model, formats.regex("(a|bZ)c"), sampler=WARM, forced_text=mode)
+        outputs = write("x", samples=12, seed=1)
+        assert {(output.bytes, output.stopped) for output in outputs} == {(b"ac", "end"), (b"b", "error")}
+        assert {type(output.error) for output in outputs} == {type(None), DeadEnd}
 
 
 def test_a_sampler_that_leaves_the_format_is_stopped() -> None:

@@ -43,9 +43,10 @@ def writes(text: bytes, prompt: int, end: int = END) -> Logits:
 class TinyModel:
     """A `LogitsModel` of a function, with every byte and a few words as tokens; it counts what it is asked to do."""
 
-    def __init__(self, logits: Logits, max_length: int = 10_000) -> None:
+    def __init__(self, logits: Logits, max_length: int = 10_000, holes: Sequence[int] = ()) -> None:
         self.function = logits
-        self.vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), *WORDS, None, None], [END])
+        letters = [None if byte in holes else bytes([byte]) for byte in range(256)]
+        self.vocabulary = Vocabulary([*letters, *WORDS, None, None], [END])
         self.compiler = Compiler(self.vocabulary)
         self.max_length = max_length
         self.passes = 0
