@@ -15,9 +15,11 @@ impl ByteSet {
     }
 
     pub fn insert_range(&mut self, low: u8, high: u8) {
-        for byte in low..=high {
-            self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
-        }
+        (low..=high).for_each(|byte| self.insert(byte));
+    }
+
+    pub fn insert(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
     pub fn contains(&self, byte: u8) -> bool {
@@ -37,7 +39,13 @@ impl ByteSet {
 
     /// The members, ascending.
     pub fn iter(self) -> impl Iterator<Item = u8> {
-        (0..=255u8).filter(move |byte| self.contains(*byte))
+        let mut words = self.0;
+        std::iter::from_fn(move || {
+            let index = words.iter().position(|word| *word != 0)?;
+            let bit = words[index].trailing_zeros();
+            words[index] &= words[index] - 1;
+            Some((index as u32 * 64 + bit) as u8)
+        })
     }
 
     /// The maximal runs of members, ascending, both ends included.

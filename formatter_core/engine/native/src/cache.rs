@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::freeze::Frozen;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
-use crate::stack::{Edge, Group, Key, State, Thread, TokenThread, ROOT};
+use crate::stack::{Edge, Group, Key, State, ROOT};
 
 /// How many times the cache's bytes the states and frames of all sequences together may take.
 const LIVE_TO_CACHE: usize = 8;
@@ -61,32 +62,14 @@ impl Cache {
         Ok(group)
     }
 
-    /// The state with these threads, which are sorted.
-    pub fn state(&mut self, threads: Vec<Thread>, tokens: Vec<TokenThread>, can_stop: bool) -> Outcome<Arc<State>> {
-        let mut key = Vec::with_capacity(3 * (threads.len() + tokens.len()) + 1);
-        key.push((threads.len() as u64) << 1 | u64::from(can_stop));
-        for thread in &threads {
-            let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.state) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
-        }
-        for thread in &tokens {
-            let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.token) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
-        }
-        let key = Key(key.into());
+    /// The state of these parts.
+    pub fn state(&mut self, parts: Frozen) -> Outcome<Arc<State>> {
+        let key = parts.key();
         if let Some(state) = self.states.get(&key) {
             return Ok(state.clone());
         }
         self.check_live_bytes()?;
-        let state = State::new(self.next_state, threads, tokens, can_stop, &self.live_bytes);
+        let state = State::new(self.next_state, parts, &self.live_bytes);
         self.next_state += 1;
         self.bytes += state.bytes() + 8 * key.0.len() + 48;
         self.states.insert(key, state.clone());

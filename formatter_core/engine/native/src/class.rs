@@ -10,7 +10,7 @@ use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::term::Term;
-use crate::trie::{Trie, Vocabulary};
+use crate::trie::Trie;
 use crate::walk::{Like, Walk};
 
 /// A set of token ids.
@@ -39,12 +39,65 @@ pub struct End {
     pub byte: u8,
 }
 
-/// The rests of the tokens that cross the terminal's end, of those that begin with certain bytes.
-#[derive(Default)]
+/// The rest of tokens that cross the terminal's end: of all those below a node of the vocabulary's trie, from byte
+/// `depth` on. `node_depth` bytes lead to the node, so that they begin with what leads there from `depth` on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rest {
+    first: u8,
+    pub node: u32,
+    pub depth: u32,
+    pub node_depth: u32,
+}
+
+/// All rests, by their first bytes.
 pub struct Rests {
-    /// About how many nodes their trie has, counted as if none were shared.
-    pub weight: usize,
-    trie: OnceLock<Trie>,
+    all: Box<[Rest]>,
+    /// For each first byte: where its rests end, and how many nodes lie below all of them.
+    runs: Box<[(u8, u32, u32)]>,
+}
+
+impl Rests {
+    fn new(mut all: Vec<Rest>, trie: &Trie) -> Self {
+        all.sort_unstable();
+        all.dedup();
+        let mut runs: Vec<(u8, u32, u32)> = Vec::new();
+        for (index, rest) in all.iter().enumerate() {
+            let weight = rest.node_depth - rest.depth + trie.nodes()[rest.node as usize].end - rest.node;
+            match runs.last_mut().filter(|run| run.0 == rest.first) {
+                Some(run) => {
+                    run.1 = index as u32 + 1;
+                    run.2 = run.2.saturating_add(weight);
+                }
+                None => runs.push((rest.first, index as u32 + 1, weight)),
+            }
+        }
+        Rests {
+            all: all.into(),
+            runs: runs.into(),
+        }
+    }
+
+    /// Those that begin with one of `firsts`.
+    pub fn beginning<'r>(&'r self, firsts: &'r ByteSet) -> impl Iterator<Item = &'r Rest> {
+        let start = |index: usize| index.checked_sub(1).map_or(0, |before| self.runs[before].1);
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| firsts.contains(run.0));
+        runs.flat_map(move |(index, run)| &self.all[start(index) as usize..run.1 as usize])
+    }
+
+    /// How many nodes of the trie lie on the way of those that begin with one of `firsts`.
+    pub fn weight(&self, firsts: &ByteSet) -> usize {
+        let runs = self.runs.iter().filter(|run| firsts.contains(run.0));
+        runs.map(|run| run.2 as usize).sum()
+    }
+
+    /// How many nodes of the trie lie on the way of all.
+    pub fn weight_of_all(&self) -> usize {
+        self.runs.iter().map(|run| run.2 as usize).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        std::mem::size_of::<Rest>() * self.all.len() + 12 * self.runs.len()
+    }
 }
 
 pub struct Class {
@@ -53,7 +106,7 @@ pub struct Class {
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
     slack: OnceLock<u32>,
-    rests: Mutex<FastMap<ByteSet, Arc<Rests>>>,
+    rests: OnceLock<Rests>,
     followed: Mutex<FastMap<Term, Arc<Class>>>,
 }
 
@@ -101,14 +154,10 @@ impl Class {
         }
         let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
         let mut walk = Walk::new(lexicon, state, None, meter)?;
-        let mut places: Vec<(u32, u32, u32)> = Vec::new();
-        self.for_each_rest(&lexicon.vocabulary.trie, &firsts, |cut, depth| {
-            places.push((cut.node, depth, cut.depth))
-        });
-        places.sort_unstable();
-        places.dedup();
-        for (node, depth, node_depth) in places {
-            walk.rest(node, depth, node_depth, meter)?;
+        let mut rests: Vec<&Rest> = self.rests(lexicon, meter)?.beginning(&firsts).collect();
+        rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
+        for rest in rests {
+            walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
         }
         let class = Arc::new(walk.finish(meter)?);
         lexicon.count_class_bytes(class.bytes() + 64);
@@ -121,42 +170,32 @@ impl Class {
         !self.cuts.is_empty()
     }
 
-    /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
-    pub fn rests(&self, lexicon: &Lexicon, firsts: ByteSet, meter: &mut Meter) -> Outcome<Arc<Rests>> {
-        if let Some(rests) = lock(&self.rests).get(&firsts) {
-            return Ok(rests.clone());
+    /// What is left, after the terminal's end, of the tokens that cross it.
+    pub fn rests(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<&Rests> {
+        if let Some(rests) = self.rests.get() {
+            return Ok(rests);
         }
-        let vocabulary = &lexicon.vocabulary;
-        let nodes = vocabulary.trie.nodes();
-        let mut weight = 0;
-        self.for_each_rest(&vocabulary.trie, &firsts, |cut, depth| {
-            weight += (cut.depth - depth + nodes[cut.node as usize].end - cut.node) as usize;
-        });
-        meter.work(self.ends.len() / 16 + 1)?;
-        let rests = Arc::new(Rests {
-            weight,
-            trie: OnceLock::new(),
-        });
-        lexicon.count_class_bytes(96);
-        lock(&self.rests).insert(firsts, rests.clone());
-        Ok(rests)
-    }
-
-    /// The trie of rests that begin with one of `firsts`.
-    pub fn trie<'r>(
-        &self,
-        rests: &'r Rests,
-        lexicon: &Lexicon,
-        firsts: &ByteSet,
-        meter: &mut Meter,
-    ) -> Outcome<&'r Trie> {
-        if let Some(trie) = rests.trie.get() {
-            return Ok(trie);
+        let nodes = lexicon.vocabulary.trie.nodes();
+        let mut all = Vec::new();
+        for &cut in self.cuts.iter() {
+            for end in &self.ends[cut.first_end as usize..cut.last_end as usize] {
+                let at_cut = end.depth + 1 == cut.depth;
+                all.push(Rest {
+                    first: if at_cut {
+                        nodes[cut.node as usize].byte
+                    } else {
+                        end.byte
+                    },
+                    node: cut.node,
+                    depth: end.depth,
+                    node_depth: cut.depth,
+                });
+            }
         }
-        meter.work(rests.weight / 4)?;
-        let trie = self.build_trie(&lexicon.vocabulary, firsts);
-        lexicon.count_class_bytes(trie.bytes());
-        Ok(rests.trie.get_or_init(|| trie))
+        meter.work(all.len() / 16 + 1)?;
+        let rests = Rests::new(all, &lexicon.vocabulary.trie);
+        lexicon.count_class_bytes(rests.bytes());
+        Ok(self.rests.get_or_init(|| rests))
     }
 
     /// From what a walk has found.
@@ -166,7 +205,7 @@ impl Class {
             cuts: cuts.into(),
             ends: ends.into(),
             slack: OnceLock::new(),
-            rests: Mutex::default(),
+            rests: OnceLock::new(),
             followed: Mutex::default(),
         }
     }
@@ -176,36 +215,6 @@ impl Class {
         let from = self.cuts.partition_point(|cut| cut.node < first);
         let cuts = self.cuts[from..].iter().take_while(move |cut| cut.node < end);
         cuts.map(|cut| (cut, &self.ends[cut.first_end as usize..cut.last_end as usize]))
-    }
-
-    fn build_trie(&self, vocabulary: &Vocabulary, firsts: &ByteSet) -> Trie {
-        let mut entries: Vec<(&[u8], u32)> = Vec::new();
-        self.for_each_rest(&vocabulary.trie, firsts, |cut, depth| {
-            for ids in vocabulary.trie.ids_below(cut.node as usize) {
-                let rest = &vocabulary.token(ids[0])[depth as usize..];
-                entries.extend(ids.iter().map(|id| (rest, *id)));
-            }
-        });
-        entries.sort_unstable();
-        entries.dedup();
-        Trie::new(&entries)
-    }
-
-    /// Every cut with every depth on the way to it where the terminal could have ended and one of `firsts` follows.
-    fn for_each_rest(&self, trie: &Trie, firsts: &ByteSet, mut visit: impl FnMut(Cut, u32)) {
-        for &cut in self.cuts.iter() {
-            for end in &self.ends[cut.first_end as usize..cut.last_end as usize] {
-                let at_cut = end.depth + 1 == cut.depth;
-                let byte = if at_cut {
-                    trie.nodes()[cut.node as usize].byte
-                } else {
-                    end.byte
-                };
-                if firsts.contains(byte) {
-                    visit(cut, end.depth);
-                }
-            }
-        }
     }
 
     pub fn bytes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::automaton::{Automaton, Source, DEAD};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::decode::decode;
@@ -38,6 +39,10 @@ impl Engine {
     }
 }
 
+/// One part in so many of a grammar's memory is for automata, at most so many of them.
+const AUTOMATA_SHARE: usize = 2;
+const MOST_AUTOMATA: usize = 4;
+
 pub struct Grammar {
     network: Network,
     lexicon: Arc<Lexicon>,
@@ -46,6 +51,8 @@ pub struct Grammar {
     usage: Usage,
     maximum_states: u64,
     cache: Mutex<Cache>,
+    /// Automata that nobody works with.
+    automata: Mutex<Vec<Automaton>>,
     /// The situation before any text.
     pub start: Arc<State>,
 }
@@ -62,11 +69,13 @@ impl Grammar {
             Network::new(source, &mut derivatives, &limits, &mut meter)?
         };
         let maximum_states = limits.states.saturating_mul(network.terminals().max(1) as u64);
-        let mut cache = Cache::new(usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX));
+        let bytes = usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX);
+        let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE);
         let root: Arc<Group> = cache.root();
         let mut chart = Chart::new(&network, &lexicon);
         chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), &mut meter)?;
         let start = freeze(&chart, &mut cache, &mut meter)?;
+        let start = cache.state(start)?;
         Ok(Grammar {
             start,
             network,
@@ -75,6 +84,7 @@ impl Grammar {
             usage,
             maximum_states,
             cache: Mutex::new(cache),
+            automata: Mutex::default(),
         })
     }
 
@@ -84,11 +94,12 @@ impl Grammar {
 
     /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
     pub fn bytes(&self) -> usize {
-        self.network.bytes() + self.cache().bytes()
+        let automata = lock(&self.automata).iter().map(Automaton::bytes).sum::<usize>();
+        self.network.bytes() + self.cache().bytes() + automata
     }
 
     /// The state after one more token; None if the token is not allowed.
-    pub fn after_token(&self, state: &State, token: u32) -> Outcome<Option<Arc<State>>> {
+    pub fn after_token(&self, state: &Arc<State>, token: u32) -> Outcome<Option<Arc<State>>> {
         if token as usize >= self.vocabulary().len() {
             return Ok(None);
         }
@@ -96,25 +107,60 @@ impl Grammar {
             return Ok(Some(next));
         }
         let mut meter = self.meter();
+        let next = match state.tokens.iter().any(|thread| thread.token == token) {
+            true => self.after_named_token(state, token, &mut meter)?,
+            false => {
+                self.with_automaton(|automaton, source| self.after_text(state, token, automaton, source, &mut meter))?
+            }
+        };
+        if let Some(next) = &next {
+            self.cache().keep_move(state, token, next);
+        }
+        Ok(next)
+    }
+
+    fn after_text(
+        &self,
+        state: &Arc<State>,
+        token: u32,
+        automaton: &mut Automaton,
+        source: &Source,
+        meter: &mut Meter,
+    ) -> Outcome<Option<Arc<State>>> {
+        let text = self.vocabulary().token(token);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        automaton.held.clear();
+        automaton.make_room(source, meter)?;
+        let mut number = automaton.situation(state, source, meter)?;
+        for &byte in text {
+            if number == DEAD {
+                return Ok(None);
+            }
+            number = automaton.step(number, byte, source, meter)?;
+        }
+        if number == DEAD {
+            return Ok(None);
+        }
+        automaton.state(number, source).map(Some)
+    }
+
+    /// The state after a token that may come by its id, and perhaps as text too.
+    fn after_named_token(&self, state: &State, token: u32, meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
         let mut chart = Chart::new(&self.network, &self.lexicon);
         chart.push_state(state);
         let text = self.vocabulary().token(token);
-        let is_text = !text.is_empty() && push_bytes(&mut chart, text, &mut meter)?;
+        let is_text = !text.is_empty() && push_bytes(&mut chart, text, meter)?;
         let by_id = state.tokens.iter().filter(|thread| thread.token == token);
-        let places: Vec<_> = by_id.map(|thread| (thread.next, thread.frame.as_ref())).collect();
-        match (is_text, places.is_empty()) {
-            (false, true) => return Ok(None),
-            (true, true) => {}
-            (true, false) => chart.extend_places(places.into_iter(), &mut meter)?,
-            (false, false) => {
-                chart.truncate(1);
-                chart.push_places(places.into_iter(), &mut meter)?;
-            }
+        let places = by_id.map(|thread| (thread.next, thread.frame.as_ref()));
+        if is_text {
+            chart.extend_places(places, meter)?;
+        } else {
+            chart.truncate(1);
+            chart.push_places(places, meter)?;
         }
-        let mut cache = self.cache();
-        let next = freeze(&chart, &mut cache, &mut meter)?;
-        cache.keep_move(state, token, &next);
-        Ok(Some(next))
+        self.state_of(&chart, meter).map(Some)
     }
 
     /// The state after some bytes; None if they are not allowed.
@@ -128,7 +174,7 @@ impl Grammar {
             if !push_bytes(&mut chart, piece, &mut meter)? {
                 return Ok(None);
             }
-            let next = freeze(&chart, &mut self.cache(), &mut meter)?;
+            let next = self.state_of(&chart, &mut meter)?;
             drop(chart);
             current = next;
         }
@@ -136,11 +182,13 @@ impl Grammar {
     }
 
     /// The mask of a state.
-    pub fn mask(&self, state: &State) -> Outcome<Arc<Mask>> {
+    pub fn mask(&self, state: &Arc<State>) -> Outcome<Arc<Mask>> {
         if let Some(mask) = self.cache().mask(state) {
             return Ok(mask);
         }
-        let mask = Arc::new(Mask::new(state, &self.network, &self.lexicon, &mut self.meter())?);
+        let mut meter = self.meter();
+        let mask = self.with_automaton(|automaton, source| Mask::new(state, automaton, *source, &mut meter))?;
+        let mask = Arc::new(mask);
         self.cache().keep_mask(state, &mask);
         Ok(mask)
     }
@@ -166,13 +214,41 @@ impl Grammar {
         Ok(forced)
     }
 
+    /// Work with an automaton that nobody else works with.
+    fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> T) -> T {
+        let free = lock(&self.automata).pop();
+        let maximum = usize::try_from(self.limits.cache_bytes).unwrap_or(usize::MAX) / AUTOMATA_SHARE / MOST_AUTOMATA;
+        let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
+        let source = Source {
+            network: &self.network,
+            lexicon: &self.lexicon,
+            cache: &self.cache,
+        };
+        let result = work(&mut automaton, &source);
+        let mut automata = lock(&self.automata);
+        if automata.len() < MOST_AUTOMATA {
+            automata.push(automaton);
+        }
+        result
+    }
+
+    fn state_of(&self, chart: &Chart, meter: &mut Meter) -> Outcome<Arc<State>> {
+        let mut cache = self.cache();
+        let parts = freeze(chart, &mut cache, meter)?;
+        cache.state(parts)
+    }
+
     fn meter(&self) -> Meter<'_> {
         Meter::new(self.limits.work, &self.usage, self.maximum_states)
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cache)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn push_bytes(chart: &mut Chart, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {

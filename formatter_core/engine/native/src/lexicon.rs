@@ -39,6 +39,8 @@ pub struct Row {
     index: Option<Box<[u8; 256]>>,
     stays: Kinds,
     live: ByteSet,
+    /// The live state that most bytes lead to, if they are many.
+    main: Option<Term>,
 }
 
 /// Up to how many entries are searched one by one.
@@ -58,6 +60,7 @@ impl Row {
             index,
             stays: Kinds::default(),
             live: ByteSet::default(),
+            main: None,
         };
         let (mut own, mut live) = (ByteSet::default(), ByteSet::default());
         for (low, high, step) in row.live() {
@@ -68,6 +71,7 @@ impl Row {
         }
         row.stays = Kinds::within(&own);
         row.live = live;
+        row.main = row.find_main();
         row
     }
 
@@ -92,6 +96,24 @@ impl Row {
 
     /// The live state that most bytes lead to, if they are many.
     pub fn main_target(&self) -> Option<Term> {
+        self.main
+    }
+
+    /// The bytes that do not lead to nothing.
+    pub fn live_bytes(&self) -> &ByteSet {
+        &self.live
+    }
+
+    /// The bytes that begin a run that leads elsewhere than the one before.
+    pub fn cuts(&self) -> ByteSet {
+        let mut cuts = ByteSet::default();
+        for entry in self.entries.iter() {
+            cuts.insert((entry >> 32) as u8);
+        }
+        cuts
+    }
+
+    fn find_main(&self) -> Option<Term> {
         let mut widths: Vec<(Term, u32)> = Vec::new();
         for (low, high, step) in self.live() {
             let width = u32::from(high - low) + 1;

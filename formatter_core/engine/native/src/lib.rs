@@ -3,9 +3,10 @@
 //! `interface` is the C interface; the other modules, from the bottom up: `limits`, `hash`, `byteset`, `utf8`,
 //! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`,
 //! `walk`) and automata (`lexicon`); grammars
-//! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`); and what is served (`mask`, `cache`, `grammar`,
-//! `sequence`).
+//! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`, and its moves kept: `automaton`); and what is served
+//! (`mask`, `cache`, `grammar`, `sequence`).
 
+mod automaton;
 mod byteset;
 mod cache;
 mod chart;

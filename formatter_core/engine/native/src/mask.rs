@@ -1,18 +1,14 @@
 //! The mask of a state: which tokens may come next.
 //!
 //! Tokens that stay inside a terminal under way are known from the class of its automaton's state; what crosses a
-//! terminal's end is parsed from there on.
+//! terminal's end is followed from there on through the grammar's situations.
 
 use std::sync::Arc;
 
-use crate::byteset::ByteSet;
-use crate::chart::{Chart, FrameRef};
-use crate::class::{Class, TokenSet};
-use crate::lexicon::Lexicon;
+use crate::automaton::{Automaton, Source, DEAD};
+use crate::class::{Class, Rest, TokenSet};
 use crate::limits::{Meter, Outcome};
-use crate::network::Network;
-use crate::stack::{State, Thread};
-use crate::trie::Trie;
+use crate::stack::{Frame, State, Thread};
 
 /// A set of tokens: some shared bit sets, none of them empty, and single ids.
 pub struct Mask {
@@ -22,24 +18,16 @@ pub struct Mask {
 
 impl Mask {
     /// Work out the mask of `state`.
-    pub fn new<'a>(state: &'a State, network: &'a Network, lexicon: &'a Lexicon, meter: &mut Meter) -> Outcome<Self> {
+    pub fn new(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Self> {
         let mut mask = Builder {
-            lexicon,
+            source,
+            automaton,
             shared: Vec::new(),
             ids: Vec::new(),
+            row: Vec::new(),
         };
-        let mut chart = Chart::new(network, lexicon);
-        let (wide, narrow) = mask.split_by_width(&state.threads, meter)?;
-        let together = narrow.len() >= MANY_THREADS && mask.add_together(&narrow, &mut chart, meter)?;
-        let one_by_one: &[&Thread] = if together { &[] } else { &narrow };
-        for threads in [&wide[..], one_by_one] {
-            for same in runs(threads, |thread| thread.state) {
-                let class = lexicon.class(same[0].state, meter)?;
-                let places = same.iter().map(|thread| (thread.next, thread.frame.as_ref())).collect();
-                mask.add_class(&class, places, &mut chart, meter)?;
-            }
-        }
-        mask.ids.extend(state.tokens.iter().map(|thread| thread.token));
+        mask.automaton.held.clear();
+        mask.add_state(state, meter)?;
         Ok(mask.finish())
     }
 
@@ -49,14 +37,10 @@ impl Mask {
             None => row.fill(0),
             Some((first, rest)) => {
                 row.copy_from_slice(first);
-                for words in rest {
-                    row.iter_mut().zip(words.iter()).for_each(|(word, more)| *word |= more);
-                }
+                rest.iter().for_each(|words| join(row, words));
             }
         }
-        for id in self.ids.iter() {
-            row[*id as usize / 32] |= 1 << (id % 32);
-        }
+        set(row, &self.ids);
     }
 
     /// Whether no token may come.
@@ -71,158 +55,217 @@ impl Mask {
 }
 
 struct Builder<'a> {
-    lexicon: &'a Lexicon,
+    source: Source<'a>,
+    automaton: &'a mut Automaton,
     shared: Vec<Arc<[u32]>>,
     ids: Vec<u32>,
+    /// The bits of ids that were too many for a list.
+    row: Vec<u32>,
 }
 
-/// Rests of tokens are parsed byte by byte where their trie is small, or where too many terminals are under way; else
-/// the class of the terminals in a row is asked for.
-const FEW: usize = 256;
-const STATES_BY_CLASS: usize = 8;
+/// Rests of tokens with so many nodes are not followed through a terminal that many of them fit: the class of the two
+/// terminals in a row is asked for, up to so many terminals.
+const HEAVY: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// So many threads of terminals that few tokens fit are followed through the vocabulary together, within a budget of so
-/// many steps for each, rather than looked at by their classes.
-const MANY_THREADS: usize = 8;
-const STEPS_TOGETHER: usize = 64;
+/// So many terminals that few tokens fit are followed together; of still more no classes are asked for at all.
+const SEVERAL: usize = 8;
+const MANY_TERMINALS: usize = 64;
 
-type Place<'a> = (u32, FrameRef<'a>);
+/// So many ids are listed in a mask; more are a bit set.
+const FEW_IDS: usize = 256;
 
-impl<'a> Builder<'a> {
-    /// Add the tokens of `class`, whose terminal goes on at `places`: the chart's last column is where it began.
-    fn add_class(
-        &mut self,
-        class: &Class,
-        places: Vec<Place<'a>>,
-        chart: &mut Chart<'a>,
-        meter: &mut Meter,
-    ) -> Outcome<()> {
+impl Builder<'_> {
+    fn add_state(&mut self, state: &Arc<State>, meter: &mut Meter) -> Outcome<()> {
+        let lexicon = self.source.lexicon;
+        let count = lexicon.vocabulary.len() as u32;
+        let named = state.tokens.iter().map(|thread| thread.token);
+        self.ids.extend(named.filter(|token| *token < count));
+        let mut light: Vec<&[Thread]> = Vec::new();
+        let terminals = runs(&state.threads).count();
+        for same in runs(&state.threads) {
+            let is_wide = lexicon.row(same[0].state, meter)?.main_target().is_some();
+            if !is_wide && terminals > MANY_TERMINALS {
+                light.push(same);
+                continue;
+            }
+            let class = lexicon.class(same[0].state, meter)?;
+            if is_wide || terminals < SEVERAL || class.rests(lexicon, meter)?.weight_of_all() > HEAVY {
+                self.add_class(&class, same, 1, meter)?;
+            } else {
+                light.push(same);
+            }
+        }
+        if light.is_empty() {
+            return Ok(());
+        }
+        let number = if light.len() == terminals {
+            self.automaton.situation(state, &self.source, meter)?
+        } else {
+            self.automaton.of_threads(light.concat(), &self.source, meter)?
+        };
+        self.automaton.held.push(number);
+        self.walk(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens of `class`, the class of so many terminals, of which the last one is that of `threads`.
+    fn add_class(&mut self, class: &Class, threads: &[Thread], terminals: usize, meter: &mut Meter) -> Outcome<()> {
         match &class.inside {
-            TokenSet::Sparse(ids) => self.ids.extend_from_slice(ids),
+            TokenSet::Sparse(ids) => self.add_ids(ids),
             TokenSet::Dense(words) if self.shared.iter().any(|other| Arc::ptr_eq(other, words)) => {}
             TokenSet::Dense(words) => self.shared.push(words.clone()),
         }
         if !class.has_rests() {
             return Ok(());
         }
-        let columns = chart.columns();
-        chart.push_places(places.into_iter(), meter)?;
-        let firsts = self.firsts(chart, meter)?;
-        let rests = class.rests(self.lexicon, firsts, meter)?;
-        let mut actives = chart.actives().to_vec();
-        actives.sort_unstable_by_key(|active| active.state);
-        let states = runs(&actives, |active| active.state).count();
-        if columns < TERMINALS_BY_CLASS && states <= STATES_BY_CLASS && rests.weight > FEW * states * states {
-            for same in runs(&actives, |active| active.state) {
-                let class = class.then(self.lexicon, same[0].state, meter)?;
-                let places = same.iter().map(|active| (active.next, active.frame)).collect();
-                self.add_class(&class, places, chart, meter)?;
-            }
-        } else {
-            let trie = class.trie(&rests, self.lexicon, &firsts, meter)?;
-            self.add_keys(trie, chart, usize::MAX, meter)?;
+        let (source, lexicon) = (self.source, self.source.lexicon);
+        let places: Vec<(u32, Frame)> = threads
+            .iter()
+            .map(|thread| (thread.next, thread.frame.clone()))
+            .collect();
+        let mut number = self.automaton.at_places(&places, &source, meter)?;
+        if number == DEAD {
+            return Ok(());
         }
-        chart.truncate(columns);
+        let rests = class.rests(lexicon, meter)?;
+        if terminals < TERMINALS_BY_CLASS && rests.weight(self.automaton.live(number)) > HEAVY {
+            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+            for thread in self.automaton.threads(number) {
+                match lexicon.row(thread.state, meter)?.main_target() {
+                    Some(_) => wide.push(thread.clone()),
+                    None => narrow.push(thread.clone()),
+                }
+            }
+            for same in runs(&wide) {
+                let both = class.then(lexicon, same[0].state, meter)?;
+                self.add_class(&both, same, terminals + 1, meter)?;
+            }
+            number = self.automaton.of_threads(narrow, &source, meter)?;
+            if number == DEAD {
+                return Ok(());
+            }
+        }
+        self.automaton.held.push(number);
+        let live = *self.automaton.live(number);
+        for rest in rests.beginning(&live) {
+            self.add_rest(rest, meter)?;
+        }
+        self.automaton.held.pop();
         Ok(())
     }
 
-    /// The threads in whose terminals most bytes lead on in the same way, and the others.
-    fn split_by_width(&self, threads: &'a [Thread], meter: &mut Meter) -> Outcome<(Vec<&'a Thread>, Vec<&'a Thread>)> {
-        let (mut wide, mut narrow) = (Vec::new(), Vec::new());
-        for thread in threads {
-            match self.lexicon.row(thread.state, meter)?.main_target() {
-                Some(_) => wide.push(thread),
-                None => narrow.push(thread),
+    /// Add the tokens of a rest that go on from the situation that is held last.
+    fn add_rest(&mut self, rest: &Rest, meter: &mut Meter) -> Outcome<()> {
+        let vocabulary = &self.source.lexicon.vocabulary;
+        let Some(ids) = vocabulary.trie.ids_below(rest.node as usize).next() else {
+            return Ok(());
+        };
+        let Some(mut number) = self.automaton.held.last().copied() else {
+            return Ok(());
+        };
+        for &byte in &vocabulary.token(ids[0])[rest.depth as usize..rest.node_depth as usize - 1] {
+            number = self.automaton.step(number, byte, &self.source, meter)?;
+            if number == DEAD {
+                return Ok(());
             }
         }
-        Ok((wide, narrow))
+        self.automaton.held.push(number);
+        let end = vocabulary.trie.nodes()[rest.node as usize].end;
+        self.walk(rest.node as usize, end as usize, meter)?;
+        self.automaton.held.pop();
+        Ok(())
     }
 
-    /// Add what may come while any of these threads is under way; false, with nothing added, if that takes too long.
-    fn add_together(&mut self, threads: &[&'a Thread], chart: &mut Chart<'a>, meter: &mut Meter) -> Outcome<bool> {
-        let before = self.ids.len();
-        chart.push_threads(threads.iter().copied());
-        let budget = STEPS_TOGETHER * threads.len();
-        let done = self.add_keys(&self.lexicon.vocabulary.trie, chart, budget, meter)?;
-        if !done {
-            self.ids.truncate(before);
-        }
-        chart.truncate(0);
-        Ok(done)
-    }
-
-    /// Add the keys of `trie` that the chart can go on with. False if that takes more than `budget` steps.
-    fn add_keys(&mut self, trie: &Trie, chart: &mut Chart<'a>, budget: usize, meter: &mut Meter) -> Outcome<bool> {
-        let columns = chart.columns();
+    /// Add the tokens at and below the nodes from `index` up to `end`, which stand side by side, that go on from the
+    /// situation that is held last.
+    fn walk(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
+        let source = self.source;
+        let trie = &source.lexicon.vocabulary.trie;
         let nodes = trie.nodes();
-        let mut open: Vec<(u32, ByteSet)> = Vec::new();
-        let mut firsts = self.firsts(chart, meter)?;
-        let mut index = 0;
-        let mut steps = 0;
-        while let Some(node) = nodes.get(index) {
-            while open.last().is_some_and(|(end, _)| *end as usize <= index) {
-                if let Some((_, outer)) = open.pop() {
-                    firsts = outer;
-                }
+        let mut open: Vec<usize> = Vec::new();
+        let mut visited = 0;
+        while index < end {
+            while open.last().is_some_and(|last| *last <= index) {
+                open.pop();
+                self.automaton.held.pop();
             }
-            if !firsts.contains(node.byte) {
-                index = node.end as usize;
-                continue;
-            }
-            chart.truncate(columns + open.len());
-            steps += chart.actives().len();
-            if steps > budget {
-                chart.truncate(columns);
-                return Ok(false);
-            }
-            chart.push_byte(node.byte, meter)?;
-            self.ids.extend_from_slice(trie.ids(index));
-            index += 1;
-            if node.end as usize > index {
-                open.push((node.end, firsts));
-                firsts = self.firsts(chart, meter)?;
+            self.automaton.make_room(&source, meter)?;
+            visited += 1;
+            let node = &nodes[index];
+            let below = node.end as usize;
+            let from = self.automaton.held.last().copied().unwrap_or(DEAD);
+            let to = self.automaton.step(from, node.byte, &source, meter)?;
+            if to == DEAD {
+                index = below;
+            } else if index + 1 == below {
+                self.add_ids(trie.ids(index));
+                index = below;
+            } else if node.below.is_within(self.automaton.stays(to, &source, meter)?) {
+                self.add_ids(trie.all_ids_below(index));
+                index = below;
+            } else {
+                self.add_ids(trie.ids(index));
+                open.push(below);
+                self.automaton.held.push(to);
+                index += 1;
             }
         }
-        chart.truncate(columns);
-        Ok(true)
+        let held = self.automaton.held.len() - open.len();
+        self.automaton.held.truncate(held);
+        meter.work(visited / 16 + 1)
     }
 
-    /// The bytes that may follow the chart's last column.
-    fn firsts(&self, chart: &Chart<'a>, meter: &mut Meter) -> Outcome<ByteSet> {
-        meter.work(1)?;
-        let states = chart.actives().iter().map(|active| active.state);
-        self.lexicon.first_bytes(states, meter)
+    fn add_ids(&mut self, ids: &[u32]) {
+        self.ids.extend_from_slice(ids);
+        if self.ids.len() > 4 * FEW_IDS {
+            self.list_as_bits();
+        }
+    }
+
+    fn list_as_bits(&mut self) {
+        self.row.resize(self.source.lexicon.vocabulary.words(), 0);
+        set(&mut self.row, &self.ids);
+        self.ids.clear();
     }
 
     fn finish(mut self) -> Mask {
-        let count = self.lexicon.vocabulary.len() as u32;
-        let words = self.lexicon.vocabulary.words();
-        self.ids.retain(|id| *id < count);
-        self.ids.sort_unstable();
-        self.ids.dedup();
-        let mask = Mask {
-            shared: self.shared,
-            ids: self.ids.into(),
-        };
-        if mask.ids.len() <= words / 2 && mask.shared.len() <= 2 {
-            return mask;
+        if self.row.is_empty() && self.ids.len() > FEW_IDS {
+            self.ids.sort_unstable();
+            self.ids.dedup();
         }
-        let mut row = vec![0; words];
-        mask.write(&mut row);
+        if self.row.is_empty() && self.ids.len() <= FEW_IDS && self.shared.len() <= 2 {
+            return Mask {
+                shared: self.shared,
+                ids: self.ids.into(),
+            };
+        }
+        self.list_as_bits();
+        self.shared.iter().for_each(|words| join(&mut self.row, words));
         Mask {
-            shared: vec![row.into()],
+            shared: vec![self.row.into()],
             ids: Box::default(),
         }
     }
 }
 
-/// The longest runs of neighbours with the same key.
-fn runs<T, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> impl Iterator<Item = &[T]> {
-    let mut rest = items;
+fn set(row: &mut [u32], ids: &[u32]) {
+    for id in ids {
+        row[*id as usize / 32] |= 1 << (id % 32);
+    }
+}
+
+fn join(row: &mut [u32], words: &[u32]) {
+    row.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
+}
+
+/// Threads whose terminals are in the same state, together; they stand side by side.
+fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
+    let mut rest = threads;
     std::iter::from_fn(move || {
-        let first = key(rest.first()?);
-        let same = rest.iter().take_while(|item| key(item) == first).count();
+        let first = rest.first()?.state;
+        let same = rest.iter().take_while(|thread| thread.state == first).count();
         let (run, others) = rest.split_at(same);
         rest = others;
         Some(run)

@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::freeze::Frozen;
 use crate::term::Term;
 
 /// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
@@ -87,6 +88,7 @@ impl Frame {
 }
 
 /// A terminal under way: the state of its automaton, and where parsing goes on after it.
+#[derive(Clone)]
 pub struct Thread {
     pub state: Term,
     pub next: u32,
@@ -94,6 +96,7 @@ pub struct Thread {
 }
 
 /// A token that may come next by its id, and where parsing goes on after it.
+#[derive(Clone)]
 pub struct TokenThread {
     pub token: u32,
     pub next: u32,
@@ -112,21 +115,14 @@ pub struct State {
 
 impl State {
     /// `live_bytes` counts the bytes of all states and groups that exist.
-    pub fn new(
-        id: u64,
-        threads: Vec<Thread>,
-        tokens: Vec<TokenThread>,
-        can_stop: bool,
-        live_bytes: &Arc<AtomicUsize>,
-    ) -> Arc<Self> {
-        let (thread, token) = (std::mem::size_of::<Thread>(), std::mem::size_of::<TokenThread>());
-        let bytes = 112 + thread * threads.len() + token * tokens.len();
+    pub fn new(id: u64, parts: Frozen, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
+        let bytes = 112 + parts.bytes();
         live_bytes.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(State {
             id,
-            threads: threads.into(),
-            tokens: tokens.into(),
-            can_stop,
+            threads: parts.threads.into(),
+            tokens: parts.tokens.into(),
+            can_stop: parts.can_stop,
             bytes,
             live_bytes: live_bytes.clone(),
         })
