@@ -103,31 +103,18 @@ class Cursor:
             nothing: like everything that goes wrong here, faults are kept by the cursors.
         """
         rows_of = range(len(cursors)) if places is None else places
-        going, new = list(range(len(cursors))), list(token_ids)
-        for number, (cursor, token_id) in enumerate(zip(cursors, new, strict=True)):
-            if token_id is None:
-                continue
-            if cursor.error is not None or token_id < 0:
-                cursor.append([token_id])
-                new[number] = None
-            else:
+        for cursor, token_id in zip(cursors, token_ids, strict=True):
+            if token_id is not None:
                 cursor._kept.append(token_id)
-        if any(cursor.error is not None for cursor in cursors):
-            going = [number for number in going if cursors[number].error is None]
-        faults: dict[int, Exception] = {}
+        going = [number for number, cursor in enumerate(cursors) if cursor.error is None]
         if going:
-            faults = Formatter.step_together(
-                [cursors[number].formatter for number in going],
-                [new[number] for number in going],
-                rows,
-                [rows_of[number] for number in going],
-            )
-        for position, error in faults.items():
-            cursors[going[position]].error = error
-        if faults or len(going) < len(cursors):
-            for cursor, place in zip(cursors, rows_of, strict=True):
-                if cursor.error is not None:
-                    cursor._fill_end_only(rows[place])
+            formatters = [cursors[number].formatter for number in going]
+            new, places = [token_ids[number] for number in going], [rows_of[number] for number in going]
+            for position, error in Formatter.step_together(formatters, new, rows, places).items():
+                cursors[going[position]].error = error
+        for cursor, place in zip(cursors, rows_of, strict=True):
+            if cursor.error is not None:
+                cursor._fill_end_only(rows[place])
         return {}
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
@@ -171,8 +158,7 @@ class Cursor:
             return
         rejected = token_ids[taken]
         position = len(self.formatter.tokens)
-        reason = "its id is not known yet" if rejected < 0 else self.formatter.explain(rejected)
-        self.error = TokenRejected(rejected, position=position, reason=reason)
+        self.error = TokenRejected(rejected, position=position, reason=self.formatter.explain(rejected))
 
     def _fill_end_only(self, row: NDArray[np.int32]) -> None:
         bitmask.check_row(row)

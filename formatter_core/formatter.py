@@ -17,20 +17,18 @@ from formatter_core.errors import (
     BitmaskTooNarrow,
     ConcurrentUse,
     DeadEnd,
-    FormatterError,
     InvalidFormat,
     LimitExceeded,
     TokenRejected,
 )
 from formatter_core.result import Ended, Event, Result
+from formatter_core.together import ONE_THREAD, step_together
 from formatter_core.transcript import Transcript
 
 if TYPE_CHECKING:
     from formatter_core.compiled import CompiledFormat
 
 __all__ = ["Formatter"]
-
-_ONE_THREAD = "a formatter is one thread's at a time; give each thread a fork of its own"
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -44,7 +42,7 @@ def _exclusive(
     @functools.wraps(method)
     def guarded(self: Formatter, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         if not self._busy.acquire(False):
-            raise ConcurrentUse(_ONE_THREAD)
+            raise ConcurrentUse(ONE_THREAD)
         try:
             return method(self, *args, **kwargs)
         finally:
@@ -91,7 +89,7 @@ class Formatter:
             InvalidBitmask: the row is of another kind.
         """
         if not self._busy.acquire(False):
-            raise ConcurrentUse(_ONE_THREAD)
+            raise ConcurrentUse(ONE_THREAD)
         try:
             self._fill(row)
         finally:
@@ -100,7 +98,7 @@ class Formatter:
     def step(self, token_id: int, row: NDArray[np.int32]) -> None:
         """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken."""
         if not self._busy.acquire(False):
-            raise ConcurrentUse(_ONE_THREAD)
+            raise ConcurrentUse(ONE_THREAD)
         try:
             bitmask.check_row(row)
             token_id = index(token_id)
@@ -139,21 +137,7 @@ class Formatter:
         Raises:
             InvalidBitmask: rows of another kind; nothing was changed.
         """
-        bitmask.check_rows(rows, len(formatters))
-        rows_of = range(len(formatters)) if places is None else places
-        token_ids = [None if token_id is None else index(token_id) for token_id in token_ids]
-        faults: dict[int, Exception] = {}
-        held: list[Formatter] = []
-        try:
-            together = _hold(formatters, token_ids, rows, rows_of, held, faults)
-            if together:
-                _step_all(formatters, token_ids, rows, rows_of, together, faults)
-        finally:
-            for formatter in held:
-                formatter._busy.release()
-        for number in faults:
-            rows[rows_of[number]] = 0
-        return faults
+        return step_together(formatters, token_ids, rows, places)
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
@@ -171,7 +155,7 @@ class Formatter:
             TokenRejected: it is not allowed here; nothing was changed.
         """
         if not self._busy.acquire(False):
-            raise ConcurrentUse(_ONE_THREAD)
+            raise ConcurrentUse(ONE_THREAD)
         try:
             self._accept(index(token_id))
         finally:
@@ -414,7 +398,9 @@ class Formatter:
             if self._state.can_stop():
                 return f"allowed: {transcript.so_far()} the format may end"
             return f"not allowed: {transcript.so_far()} the format may not end; expected {transcript.expected()}"
-        if not 0 <= token_id < self._size:
+        if token_id < 0:
+            return "not allowed: its id is not known yet"
+        if token_id >= self._size:
             return f"not allowed: the vocabulary has no token {token_id}, only 0 to {self._size - 1}"
         try:
             return transcript.explain(token_id)
@@ -423,74 +409,3 @@ class Formatter:
             self._rollback(verdict == "allowed")
             so_far = transcript.so_far()
             return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"
-
-
-def _hold(
-    formatters: Sequence[Formatter],
-    token_ids: Sequence[int | None],
-    rows: NDArray[np.int32],
-    places: Sequence[int],
-    held: list[Formatter],
-    faults: dict[int, Exception],
-) -> list[int]:
-    """Hold the formatters; which of them the engine may step together. The others are stepped here, one by one."""
-    first = formatters[0]
-    vocabulary, kind, size = first.compiled.vocabulary, type(first._state), first._size
-    fits = rows.shape[1] >= first._words
-    together = []
-    for number, (formatter, token_id) in enumerate(zip(formatters, token_ids, strict=True)):
-        if not formatter._busy.acquire(False):
-            faults[number] = ConcurrentUse(_ONE_THREAD)
-            continue
-        held.append(formatter)
-        if (
-            fits
-            and not formatter._transcript.ends
-            and (token_id is None or (0 <= token_id < size and token_id not in formatter.end_ids))
-            and formatter.compiled.vocabulary is vocabulary
-            and type(formatter._state) is kind
-        ):
-            together.append(number)
-            continue
-        try:
-            if token_id is not None:
-                formatter._accept(token_id)
-            formatter._fill(rows[places[number]])
-        except Exception as error:  # noqa: BLE001 - it belongs to one formatter, and the others go on
-            faults[number] = error
-    return together
-
-
-def _step_all(
-    formatters: Sequence[Formatter],
-    token_ids: Sequence[int | None],
-    rows: NDArray[np.int32],
-    places: Sequence[int],
-    together: Sequence[int],
-    faults: dict[int, Exception],
-) -> None:
-    """Step these of the formatters, which share a vocabulary and an engine, and which the caller holds."""
-    if len(together) < len(formatters):
-        places = [places[number] for number in together]
-        token_ids = [token_ids[number] for number in together]
-    states = [formatters[number]._state for number in together]
-    grammar, words = formatters[together[0]].compiled.engine_grammar, formatters[together[0]]._words
-    if rows.shape[1] > words:
-        rows[list(places), words:] = 0
-        rows = rows[:, :words]
-    answers = grammar.step_batch(states, token_ids, rows, places)
-    for number, token_id, place, told in zip(together, token_ids, places, answers, strict=True):
-        formatter = formatters[number]
-        if isinstance(told, Exception):
-            faults[number] = told
-            continue
-        if token_id is not None:
-            if not told:
-                faults[number] = formatter._rejected(token_id)
-                continue
-            formatter._transcript.steps.append(token_id)
-        if told & MAY_END or formatter._own_ends or not told & MAY_GO_ON:
-            try:
-                formatter._add_ends(rows[place], told)
-            except FormatterError as error:
-                faults[number] = error

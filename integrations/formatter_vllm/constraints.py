@@ -19,9 +19,6 @@ __all__ = ["Constraint", "Constraints"]
 
 logger = logging.getLogger("formatter_vllm")
 
-#: How many ids at the end of the known output are compared.
-_LATEST = 16
-
 
 class Constraint:
     """The format of one request and how far its output has come.
@@ -37,7 +34,7 @@ class Constraint:
         self.is_reported = False
         self._cursor = cursor
         self._known = 0
-        self._latest: list[int] = []
+        self._latest = -1
         self._next: int | None = None  # the latest token, where the cursor does not have it yet
 
     @property
@@ -53,20 +50,20 @@ class Constraint:
     def follow(self, token_ids: list[int]) -> None:
         """Take in the whole output so far; a mask has to be asked for next.
 
-        An output grows at its end, or shrinks, or begins anew; that the known part is the same is seen by its length
-        and its latest ids, so that a step costs no more late in a long output than early. In the usual case of one
-        more token it is left for the call that makes the mask.
+        An output grows by one token, which is left for the call that makes the mask; or else it is compared with what
+        is known: it has not grown, because a prompt is read in parts, or it has shrunk, begun anew, grown by several.
         """
         known, cursor = self._known, self._cursor
+        length = len(token_ids)
         self._next = None
         if cursor is not None:
-            if token_ids[max(known - _LATEST, 0) : known] != self._latest:
-                cursor.follow(token_ids)
-            elif len(token_ids) == known + 1:
+            if length == known + 1 and (not known or token_ids[known - 1] == self._latest):
                 self._next = token_ids[known]
             else:
-                cursor.append(token_ids[known:])
-        self._known, self._latest = len(token_ids), token_ids[-_LATEST:]
+                cursor.follow(token_ids)
+        if length:
+            self._latest = token_ids[-1]
+        self._known = length
 
     @staticmethod
     def fill_together(constraints: Sequence[Constraint], rows: NDArray[np.int32]) -> None:

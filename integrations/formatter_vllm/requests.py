@@ -38,16 +38,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _SPECIAL_TOKENS = 300_000
 
 
-def create_extra_args(format: Any) -> dict[str, Any]:
+def create_extra_args(format: Any) -> dict[str, str]:
     """The request's arguments for offline use: `SamplingParams(extra_args=create_extra_args(format))`.
 
     Args:
         format: whatever `Compiler.compile` takes. Captures go along; of a Python type its JSON Schema does.
 
+    Returns:
+        the format as text: vLLM copies the arguments of every request, and the objects of a schema one by one.
+
     Raises:
         InvalidFormat: it is no format.
     """
-    return {KEY: {"format": formats.as_format(format).to_json()}}
+    return {KEY: json.dumps({"format": formats.as_format(format).to_json()})}
 
 
 def create_vllm_xargs(format: Any) -> dict[str, str]:
@@ -59,7 +62,7 @@ def create_vllm_xargs(format: Any) -> dict[str, str]:
     Raises:
         InvalidFormat: it is no format.
     """
-    return {KEY: json.dumps(create_extra_args(format)[KEY])}
+    return create_extra_args(format)
 
 
 def read_format(arguments: Any) -> Format | None:
