@@ -173,7 +173,7 @@ class Formatter:
         if transcript.ends or not self._state.accept_bytes(part):
             reason = "the sequence has ended" if transcript.ends else f"the bytes {part!r} do not continue it"
             raise TokenRejected(-1, position=len(transcript.steps), reason=reason)
-        transcript.steps.append(part)
+        transcript.append_bytes(part)
 
     @_exclusive
     def accept_tokens(self, token_ids: Iterable[int]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+from array import array
 from typing import TYPE_CHECKING, TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -23,42 +25,54 @@ Part: TypeAlias = bytes | int
 class Transcript:
     """The steps of one sequence, read by the plain parser: text, captures, events, the outcome, explanations.
 
-    Whoever holds it appends to `steps` and counts `ends`; the rest is read from them.
+    Whoever holds it appends token ids to `steps` and counts `ends`; the rest is read from them.
 
     Attributes:
-        steps: what was accepted: bytes, and token ids.
+        steps: what was accepted, 8 bytes a step: token ids, and numbers below 0 for byte strings.
         ends: how many of the last steps are end ids.
     """
 
-    __slots__ = ("_compiled", "_events", "ends", "steps")
+    __slots__ = ("_byte_strings", "_compiled", "_events", "ends", "steps")
 
     def __init__(self, compiled: CompiledFormat) -> None:
-        self.steps: list[Part] = []
+        self.steps = array("q")
         self.ends = 0
+        self._byte_strings: list[builtins.bytes] = []  # the step -1 stands for the first of them
         self._compiled = compiled
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
 
     def copy(self) -> Transcript:
         """An independent transcript of the same steps, whose events have not been told yet."""
         other = Transcript(self._compiled)
-        other.steps = self.steps.copy()
+        other.steps = self.steps[:]
         other.ends = self.ends
+        other._byte_strings = self._byte_strings.copy()
         return other
 
     def clear(self) -> None:
         """Begin again; events that were told are taken back by the next ones."""
-        self.steps.clear()
+        del self.steps[:]
         self.ends = 0
+        self._byte_strings.clear()
 
     def undo(self, steps: int) -> None:
         """Take back the last `steps` steps; end ids are the last of all."""
         self.ends -= min(steps, self.ends)
-        del self.steps[len(self.steps) - steps :]
+        left = len(self.steps) - steps
+        if self._byte_strings:
+            undone = sum(step < 0 for step in self.steps[left:])
+            del self._byte_strings[len(self._byte_strings) - undone :]
+        del self.steps[left:]
+
+    def append_bytes(self, data: builtins.bytes) -> None:
+        """Append a byte string as one step."""
+        self._byte_strings.append(data)
+        self.steps.append(-len(self._byte_strings))
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The token ids, end ids included."""
-        return tuple(step for step in self.steps if isinstance(step, int))
+        return tuple(step for step in self.steps if step >= 0)
 
     @property
     def bytes(self) -> bytes:
@@ -126,11 +140,11 @@ class Transcript:
         vocabulary = self._compiled.vocabulary
         parts: list[Part] = []
         for step in self.steps[: len(self.steps) - self.ends]:
-            if isinstance(step, int):
+            if step >= 0:
                 text = vocabulary.text_token(step)
                 parts.append(step if text is None else text)
             else:
-                parts.append(step)
+                parts.append(self._byte_strings[-1 - step])
         return parts
 
     def _parse(self) -> Match | None:
