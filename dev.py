@@ -66,10 +66,17 @@ FINISHING = {
     "llama_cpp": ROOT / "scripts" / "build_llama_cpp.py",
 }
 
+TRANSFORMERS = [
+    "test_transformers.py",
+    "test_transformers_choosing.py",
+    "test_transformers_generation.py",
+    "test_transformers_trained.py",
+]
+
 #: The real inference engines: in which environment which tests run.
 REAL = [
-    ("dev", ["test_transformers.py", "test_transformers_choosing.py", "test_transformers_trained.py"]),
-    ("transformers-4.46", ["test_transformers.py", "test_transformers_choosing.py", "test_transformers_trained.py"]),
+    ("dev", TRANSFORMERS),
+    ("transformers-4.46", TRANSFORMERS),
     ("exllamav3", ["test_exllamav3.py"]),
     ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py"]),
     ("vllm", ["test_vllm.py", "test_vllm_server.py"]),

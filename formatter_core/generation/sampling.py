@@ -109,7 +109,7 @@ class Sampling:
             # Sorting all of a large vocabulary costs more than the decode of a small model.
             least = float(np.partition(logits, len(logits) - self.top_k)[len(logits) - self.top_k])
         ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
-        if self.top_k or self.top_p < 1:
+        if least > -np.inf or self.top_p < 1:
             ids = ids[np.argsort(-logits[ids], kind="stable")[: self.top_k or None]]
         return ids
 

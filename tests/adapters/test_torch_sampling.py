@@ -1,0 +1,98 @@
+"""Draws on torch logits: the same tokens as numpy draws, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers.generation", reason="needs transformers")
+
+from formatter_core.errors import InvalidFormat  # noqa: E402
+from formatter_core.generation import Sampling, SamplingRows, multinomial  # noqa: E402
+from formatter_transformers.torch_sampling import draw  # noqa: E402
+
+SETTINGS = [
+    Sampling(),
+    multinomial(),
+    multinomial(0.3),
+    multinomial(1.5, top_k=7),
+    multinomial(top_k=1),
+    multinomial(top_k=5000),
+    multinomial(top_p=0.6),
+    multinomial(top_k=20, top_p=0.5),
+    multinomial(min_p=0.1),
+    multinomial(0.7, top_k=30, top_p=0.9, min_p=0.02),
+    multinomial(typical_p=0.5),
+    multinomial(typical_p=0.01),
+    multinomial(top_k=50, typical_p=0.8),
+    multinomial(top_p=1e-6),
+]
+
+
+def batch(rows: int, width: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    logits = (random.standard_normal((rows, width)) * 3).astype(np.single)
+    logits[random.random((rows, width)) < 0.3] = -np.inf  # as a mask leaves them
+    logits[:, random.integers(width)] = 1.0
+    return logits, random.random(rows)
+
+
+def rows_of(uniforms: np.ndarray) -> SamplingRows:
+    return SamplingRows(uniforms, [0] * len(uniforms), range(len(uniforms)), [()] * len(uniforms))
+
+
+@pytest.mark.parametrize("how", SETTINGS, ids=str)
+def test_torch_and_numpy_draw_the_same_tokens(how: Sampling) -> None:
+    logits, uniforms = batch(400, 100, 3)
+    ours = draw(how, torch.from_numpy(logits.copy()), uniforms).numpy()
+    theirs = how(logits, rows_of(uniforms))
+    # float32 here and float64 there may put a token that is exactly on a border on the other side of it.
+    assert np.mean(ours == theirs) > 0.99
+    assert np.isfinite(logits[np.arange(400), ours]).all()
+
+
+@pytest.mark.parametrize("how", SETTINGS, ids=str)
+def test_a_row_does_not_depend_on_its_batch(how: Sampling) -> None:
+    logits, uniforms = batch(40, 300, 5)
+    together = draw(how, torch.from_numpy(logits), uniforms)
+    for row in range(40):
+        alone = draw(how, torch.from_numpy(logits[row : row + 1]), uniforms[row : row + 1])
+        assert alone.tolist() == [int(together[row])]
+
+
+@pytest.mark.parametrize("how", [one for one in SETTINGS if one.temperature], ids=str)
+def test_the_outermost_draws_stay_among_the_candidates(how: Sampling) -> None:
+    logits, _ = batch(50, 120, 7)
+    for uniform in (0.0, np.nextafter(1.0, 0.0)):
+        drawn = draw(how, torch.from_numpy(logits), np.full(50, uniform)).numpy()
+        assert np.isfinite(logits[np.arange(50), drawn]).all()
+
+
+def test_one_allowed_token_is_taken_whatever_the_settings() -> None:
+    logits = torch.full((3, 64), -torch.inf)
+    logits[[0, 1, 2], [5, 63, 0]] = torch.tensor([-80.0, 0.0, 900.0])
+    for how in SETTINGS:
+        assert draw(how, logits, np.array([0.0, 0.5, 0.999])).tolist() == [5, 63, 0]
+
+
+def test_typical_tokens_are_those_of_transformers() -> None:
+    from transformers import TypicalLogitsWarper
+
+    logits, _ = batch(30, 200, 11)
+    for mass in (0.2, 0.5, 0.9):
+        kept = torch.isfinite(TypicalLogitsWarper(mass)(None, torch.from_numpy(logits)))
+        for row in range(30):
+            drawn = {
+                int(token)
+                for token in draw(
+                    multinomial(typical_p=mass), torch.from_numpy(logits[row]).expand(500, -1), np.arange(500) / 500
+                )
+            }
+            assert drawn <= set(torch.nonzero(kept[row])[:, 0].tolist())
+
+
+@pytest.mark.parametrize("wrong", [{"typical_p": 0}, {"typical_p": 1.5}, {"top_p": 0}, {"temperature": -1}])
+def test_faulty_settings_are_refused(wrong) -> None:
+    with pytest.raises(InvalidFormat, match="cannot be drawn from"):
+        multinomial(**wrong)

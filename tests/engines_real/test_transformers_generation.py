@@ -1,0 +1,444 @@
+"""completion and continuation on models of transformers: three architectures, made on the spot, beside `generate`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+transformers = pytest.importorskip("transformers", reason="needs transformers")
+
+from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core.errors import FormatterError, InvalidFormat, InvalidVocabulary, UnsupportedEngineVersion  # noqa: E402
+from formatter_core.generation import (  # noqa: E402
+    LogitsModel,
+    SamplingRows,
+    ScoreSettings,
+    completion,
+    continuation,
+    multinomial,
+)
+from formatter_transformers import TransformersModel, transformers_model  # noqa: E402
+from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPTS = ["abc def gab", "hi", "a much longer prompt: abc bed head " * 3]
+LONG = "the cab is bad and the jade is a fade " * 6
+WARM = multinomial(temperature=1.0)
+ALL_LOGPROBS = ScoreSettings(logprob=True)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return trained_tokenizer()
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2", "qwen"])
+def torch_model(request, tokenizer):
+    return random_model(request.param, tokenizer)
+
+
+@pytest.fixture
+def model(torch_model, tokenizer) -> TransformersModel:
+    return transformers_model(torch_model, tokenizer=tokenizer)
+
+
+@pytest.fixture
+def uncached(torch_model, tokenizer) -> TransformersModel:
+    return transformers_model(torch_model, tokenizer=tokenizer, cache_bytes=0)
+
+
+@pytest.fixture
+def shapes(torch_model) -> Iterator[list[tuple[int, int]]]:
+    """(rows, columns) of every forward pass."""
+    seen: list[tuple[int, int]] = []
+    hook = torch_model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    yield seen
+    hook.remove()
+
+
+def card() -> FormatterBuilder:
+    b = FormatterBuilder()
+    b.append(
+        '{"name": "', b.regex("[a-z]{1,12}", name="name"), '", "age": ', b.integer(name="age", minimum=0, maximum=150)
+    )
+    return b.append(', "and some text that is always the same": true}')
+
+
+def generated(torch_model, tokenizer, prompt: str, **options) -> list[int]:
+    inputs = tokenizer(prompt, return_tensors="pt")
+    output = torch_model.generate(**inputs, do_sample=False, **options)
+    return output[0, inputs["input_ids"].shape[1] :].tolist()
+
+
+# --- the same as generate ------------------------------------------------------------------------------------------
+
+
+def test_greedy_outputs_are_those_of_generate_token_for_token(model, torch_model, tokenizer) -> None:
+    outputs = continuation(model, max_tokens=60)(PROMPTS, samples=2)
+    for prompt, samples in zip(PROMPTS, outputs, strict=True):
+        expected = generated(torch_model, tokenizer, prompt, max_new_tokens=60)
+        assert [list(sample.tokens) for sample in samples] == [expected] * 2
+    suppressed = continuation(model, max_tokens=60, suppress_ends=True)(PROMPTS)
+    for prompt, output in zip(PROMPTS, suppressed, strict=True):
+        expected = generated(torch_model, tokenizer, prompt, max_new_tokens=60, min_new_tokens=60)
+        assert list(output.tokens) == expected
+
+
+def test_log_probabilities_are_those_of_the_model(model, torch_model) -> None:
+    output = completion(model, card(), sampler=WARM, scores=ALL_LOGPROBS)(PROMPTS[0], seed=1)
+    ids = torch.tensor([output.prompt + output.tokens])
+    with torch.no_grad():
+        logprobs = torch.log_softmax(torch_model(ids).logits[0].float(), -1)
+    places = range(len(output.prompt) - 1, ids.shape[1] - 1)
+    expected = [float(logprobs[place, token]) for place, token in zip(places, output.tokens, strict=True)]
+    assert output.unmasked_logprobs == pytest.approx(expected, abs=2e-3)
+
+
+def test_it_is_a_model_with_logits(model, torch_model, tokenizer) -> None:
+    assert isinstance(model, LogitsModel)
+    assert model.max_length == 1024
+    assert len(model.vocabulary) == len(tokenizer) + TAIL
+    assert set(model.vocabulary.end_ids) == set(torch_model.generation_config.eos_token_id)
+
+
+# --- one prefill a prompt ------------------------------------------------------------------------------------------
+
+
+def test_samples_fan_out_from_one_prefill(uncached, shapes) -> None:
+    continuation(uncached, max_tokens=5, suppress_ends=True, sampler=WARM)(LONG, samples=8)
+    length = len(uncached.encode(LONG))
+    assert shapes == [(1, length)] + [(8, 1)] * 4
+
+
+def test_what_samples_write_is_what_they_would_write_alone(uncached) -> None:
+    write = completion(uncached, card(), sampler=WARM)
+    together = write(PROMPTS, samples=4, seed=3)
+    for prompt, samples in zip(PROMPTS, together, strict=True):
+        assert [sample.tokens for sample in write(prompt, samples=4, seed=3)] == [sample.tokens for sample in samples]
+        assert all(json.loads(sample.text)["name"] == sample.value["name"] for sample in samples)
+    assert len({sample.text for samples in together for sample in samples}) > 6
+
+
+def test_the_prefix_cache_changes_nothing_but_what_is_computed(model, uncached, shapes) -> None:
+    write, write_uncached = (completion(one, card(), sampler=WARM) for one in (model, uncached))
+    prompts = [LONG + ending for ending in ("one", "two", "three")]
+    expected = [output.tokens for output in write_uncached(prompts, seed=1)]
+    shapes.clear()
+    assert [output.tokens for output in write(prompts, seed=1)] == expected
+    # What all of them begin with was computed once, alone, then the endings.
+    assert shapes[0][0] == 1
+    assert shapes[1][0] == 3
+    assert shapes[1][1] < 10
+    shapes.clear()
+    assert [output.tokens for output in write(prompts, seed=1)] == expected
+    assert shapes[0] == (3, 1)
+
+
+def test_an_output_goes_on_with_its_keys_and_values(model, torch_model, tokenizer, shapes) -> None:
+    write = continuation(model, max_tokens=20, suppress_ends=True)
+    first = write(LONG)
+    shapes.clear()
+    second = write(first)
+    assert shapes[0][0] == 1
+    assert shapes[0][1] <= 2
+    assert list(first.tokens + second.tokens) == generated(
+        torch_model, tokenizer, LONG, max_new_tokens=40, min_new_tokens=40
+    )
+    shapes.clear()
+    third = write(second + " and then ")
+    assert third.prompt[: len(second.prompt + second.tokens)] == second.prompt + second.tokens
+    assert shapes[0][1] < 12
+    assert list(third.tokens) == expected_after(torch_model, third.prompt, 20)
+
+
+def expected_after(torch_model, prompt: tuple[int, ...], count: int) -> list[int]:
+    ids = torch.tensor([prompt])
+    output = torch_model.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, min_new_tokens=count
+    )
+    return output[0, len(prompt) :].tolist()
+
+
+def test_the_prefix_cache_keeps_within_its_bytes(torch_model, tokenizer) -> None:
+    model = transformers_model(torch_model, tokenizer=tokenizer, cache_bytes=400_000)
+    write = continuation(model, max_tokens=30, suppress_ends=True, sampler=WARM)
+    for number in range(12):
+        write(f"{number} {LONG}", samples=3)
+        assert 0 < model.prefix_cache.bytes <= 400_000
+    model.prefix_cache.clear()
+    assert model.prefix_cache.bytes == 0
+    assert model.prefix_cache.covered(model.encode(LONG)) == 0
+
+
+def test_a_prefix_cache_splits_and_forgets_the_oldest(torch_model, tokenizer) -> None:
+    model = transformers_model(torch_model, tokenizer=tokenizer)
+    cache = model.prefix_cache
+    first, second = [*range(10, 60)], [*range(10, 40), 5, 6]
+    model.start([first])
+    one_token = cache.bytes // 50
+    model.start([second])
+    assert cache.bytes == 52 * one_token
+    assert cache.covered([*first, 1]) == 50
+    assert cache.covered(second) == 32
+    assert cache.covered([9]) == 0
+    batch = model.start([first, second])
+    assert [len(tokens) for tokens in batch.tokens] == [50, 32]
+    model.start([second])
+    cache.limit = 40 * one_token
+    model.start([second])
+    assert cache.covered(second) == 32
+    assert cache.covered(first) == 30
+
+
+def test_a_cache_of_ones_own_as_the_start(model, torch_model, shapes) -> None:
+    ids = model.encode(LONG)
+    with torch.no_grad():
+        past = torch_model(input_ids=torch.tensor([ids[:-3]]), use_cache=True).past_key_values
+    model.prefix_cache.add_cache(ids[:-3], past)
+    shapes.clear()
+    batch = model.start([ids])
+    assert shapes == [(1, 3)]
+    with torch.no_grad():
+        expected = torch_model(input_ids=torch.tensor([ids])).logits[0, -1]
+    assert torch.allclose(batch.logits[0], expected, atol=1e-3)
+    with pytest.raises(InvalidFormat, match="tokens"):
+        model.prefix_cache.add_cache(ids, past)
+
+
+# --- batches of one's own ------------------------------------------------------------------------------------------
+
+
+def test_rows_of_any_length_fork_grow_and_shrink(model, torch_model) -> None:
+    def check(batch) -> None:
+        for tokens, logits in zip(batch.tokens, batch.logits, strict=True):
+            with torch.no_grad():
+                expected = torch_model(torch.tensor([tokens])).logits[0, -1]
+            assert torch.allclose(logits, expected, atol=1e-3)
+
+    batch = model.start([[*range(5, 35)], [7, 8], [40, 41, 42, 43, 44]], room=9)
+    check(batch)
+    batch.select([0, 1, 2, 2, 0])
+    batch.forward([[5], [6, 7, 8], [9], [10, 11], []])
+    check(batch)
+    scores = batch.forward_scored([[50, 51], [], [52], [53], [54, 55, 56]])
+    assert scores.shape == (5, 3)
+    check(batch)
+    tokens = [list(row) for row in batch.tokens]
+    batch.crop([len(row) - number % 3 for number, row in enumerate(tokens)])
+    with pytest.raises(InvalidFormat, match="dropped"):
+        batch.logits  # noqa: B018
+    batch.forward([[number] for number in range(5)])
+    check(batch)
+    for _ in range(70):  # so many unused columns that the batch is packed anew
+        batch.forward([[3], [3, 4, 5], [], [6], [7]])
+    check(batch)
+    batch.select([1])
+    for nodes, parents in (([5, 6, 7, 8], [-1, 0, 0, 2]), ([9], [-1])):
+        logits = batch.forward_tree(nodes, parents)
+        for node in range(len(nodes)):
+            path, at = [], node
+            while at >= 0:
+                path.insert(0, nodes[at])
+                at = parents[at]
+            with torch.no_grad():
+                expected = torch_model(torch.tensor([[*batch.tokens[0], *path]])).logits[0, -1]
+            assert torch.allclose(logits[node], expected, atol=1e-3)
+    check(batch)
+
+
+@pytest.mark.parametrize("name", ["Mistral", "Qwen2", "Gemma3Text"])
+def test_a_window_sees_no_unused_columns(name, tokenizer) -> None:
+    config = getattr(transformers, f"{name}Config", None)
+    if config is None:
+        pytest.skip(f"this transformers has no {name}")
+    sizes = {
+        "vocab_size": 564,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 256,
+        "initializer_range": 0.2,
+        "sliding_window": 6,
+    }
+    extra = {"Qwen2": {"use_sliding_window": True, "max_window_layers": 1}, "Gemma3Text": {"head_dim": 16}}
+    torch.manual_seed(0)
+    made = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(
+        config(**sizes, **extra.get(name, {}))
+    ).eval()
+    made.generation_config.eos_token_id = 0
+    model = transformers_model(made, tokenizer=tokenizer)
+    for _ in range(2):  # the second time from the prefix cache
+        batch = model.start([[*range(10, 30)], [7, 8, 9], [*range(10, 20)]])
+        batch.forward([[5], [5, 6, 7], []])
+        batch.select([0, 1, 1, 2])
+        batch.forward([[5], [*range(40, 49)], [5], [3]])
+        for tokens, logits in zip(batch.tokens, batch.logits, strict=True):
+            with torch.no_grad():
+                expected = made(torch.tensor([tokens]), use_cache=False).logits[0, -1]
+            assert torch.allclose(logits, expected, atol=1e-3)
+
+
+def test_models_that_keep_something_else_are_refused(tokenizer) -> None:
+    config = transformers.MambaConfig(vocab_size=564, hidden_size=16, num_hidden_layers=1, state_size=4)
+    with pytest.raises(UnsupportedEngineVersion, match="keys and values"):
+        transformers_model(transformers.MambaForCausalLM(config), tokenizer=tokenizer)
+
+
+def test_a_model_in_bfloat16_keeps_its_format(torch_model, tokenizer) -> None:
+    half = type(torch_model)(torch_model.config).to(torch.bfloat16)
+    half.generation_config = torch_model.generation_config
+    model = transformers_model(half.eval(), tokenizer=tokenizer)
+    for output in completion(model, card(), sampler=WARM)(PROMPTS[0], samples=3, seed=1):
+        assert output.result.is_complete
+
+
+# --- one small copy a step -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host_copies(monkeypatch) -> list[str]:
+    """Every way in which our code brings values of a tensor to the host; what `cpu` gave is there already."""
+    copies: list[str] = []
+    on_host: set[int] = set()
+    kept = []
+
+    def watch(name: str) -> None:
+        real = getattr(torch.Tensor, name)
+
+        def watched(self, *args, **kwargs):
+            caller = sys._getframe(1).f_code.co_filename
+            if ("formatter_transformers" in caller or "formatter_core" in caller) and id(self) not in on_host:
+                copies.append(name)
+            result = real(self, *args, **kwargs)
+            if name == "cpu":
+                kept.append(result)
+                on_host.add(id(result))
+            return result
+
+        monkeypatch.setattr(torch.Tensor, name, watched)
+
+    for name in ("cpu", "numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__iter__"):
+        watch(name)
+    return copies
+
+
+@pytest.mark.parametrize("format", [None, formats.regex("[a-z ]{40,60}")], ids=["free", "format"])
+@pytest.mark.parametrize("sampler", [multinomial(0), WARM, multinomial(top_k=5, top_p=0.9, typical_p=0.9)], ids=str)
+def test_a_step_copies_ids_to_the_host_once(uncached, host_copies, sampler, format) -> None:
+    write = completion(uncached, format, sampler=sampler, max_tokens=12, forced_text="off", scores=ALL_LOGPROBS)
+    outputs = write(PROMPTS, samples=3, seed=1)
+    steps = max(len(output.tokens) for samples in outputs for output in samples)
+    assert host_copies == ["cpu"] * steps
+
+
+# --- forced text ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scores", [ScoreSettings(), ALL_LOGPROBS])
+def test_forced_text_is_exact_and_goes_through_at_once(uncached, scores) -> None:
+    passes, outputs = {}, {}
+    for mode in ("off", "exact", "canonical"):
+        before = uncached.passes
+        write = completion(uncached, card(), sampler=WARM, forced_text=mode, scores=scores)
+        outputs[mode] = write(PROMPTS[0], samples=4, seed=5)
+        passes[mode] = uncached.passes - before
+    for off, exact in zip(outputs["off"], outputs["exact"], strict=True):
+        assert off.tokens == exact.tokens
+        assert off.unmasked_logprobs == pytest.approx(exact.unmasked_logprobs, abs=2e-3)
+        assert exact.passes_saved > 10 > off.passes_saved == 0
+    assert passes["exact"] < passes["off"] - 10
+    assert passes["canonical"] < passes["off"] - 10
+    fixed = ', "and some text that is always the same": true}'
+    for output in outputs["canonical"]:
+        assert output.result.is_complete
+        spelt = uncached.encode_continuation(fixed.encode())
+        assert list(output.tokens[-len(spelt) :][:-1]) == spelt[1:]
+
+
+def test_a_metaspace_tokenizer_spells_continuations() -> None:
+    tokenizer = metaspace_tokenizer()
+    model = transformers_model(random_model("llama", tokenizer), tokenizer=tokenizer)
+    for text in ("cab", " cab", "é", "a bad head", "\n\n x"):
+        tokens = model.encode_continuation(text.encode())
+        assert b"".join(model.vocabulary.text_token(token) or b"" for token in tokens) == text.encode()
+    assert model.encode_continuation(b"\xc3") is None
+    for mode in ("exact", "canonical", "off"):
+        output = completion(model, formats.regex("the cab is (bad|a jade)"), forced_text=mode)("a head")
+        assert output.text in ("the cab is bad", "the cab is a jade")
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+
+def test_logits_that_are_not_numbers_end_that_sequence_alone(uncached, torch_model) -> None:
+    calls = []
+
+    def spoil(module, args, output):
+        calls.append(1)
+        if len(calls) == 4:
+            output = output.clone()
+            output[1] = torch.nan
+        return output
+
+    write = completion(uncached, card(), sampler=WARM, forced_text="off")
+    expected = write(PROMPTS[0], samples=3, seed=1)
+    hook = torch_model.get_output_embeddings().register_forward_hook(spoil)
+    try:
+        outputs = write(PROMPTS[0], samples=3, seed=1)
+    finally:
+        hook.remove()
+    assert [output.stopped for output in outputs] == ["end", "error", "end"]
+    assert outputs[0].tokens == expected[0].tokens
+    assert outputs[2].tokens == expected[2].tokens
+    assert outputs[1].tokens == expected[1].tokens[:3]
+    with pytest.raises(FormatterError, match="not numbers"):
+        outputs[1].value  # noqa: B018
+
+
+def test_a_sampler_of_ones_own_in_torch(uncached) -> None:
+    def worst(logits: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
+        return torch.where(torch.isfinite(logits), logits, torch.inf).argmin(dim=-1)
+
+    outputs = completion(uncached, formats.regex("[ab]{1,4}"), sampler=worst)(PROMPTS)
+    assert all(output.result.is_complete for output in outputs)
+
+
+# --- from a folder -------------------------------------------------------------------------------------------------
+
+
+def test_a_model_by_its_name() -> None:
+    folder = ROOT / "examples" / "tiny_model"
+    model = transformers_model(str(folder), device="cpu", dtype=torch.float64)
+    assert model.model.dtype == torch.float64
+    output = completion(model, formats.choice(["admiral", "pilot"]))("Ann is 7 years old and works as a pilot.\njob: ")
+    assert output.value == "pilot"
+    loaded = transformers_model(model.model)
+    assert loaded.tokenizer is not model.tokenizer
+    assert loaded.encode("a b") == model.encode("a b")
+
+
+def test_a_model_without_a_name_needs_a_tokenizer(tokenizer) -> None:
+    with pytest.raises(InvalidVocabulary, match="tokenizer="):
+        transformers_model(random_model("llama", tokenizer))
+
+
+def test_sequential_monte_carlo_prints_its_shares(monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.setattr(sys, "argv", ["sequential_monte_carlo.py", "--particles", "8"])
+    example = importlib.import_module("sequential_monte_carlo")
+    example.main()
+    lines = capsys.readouterr().out.strip().splitlines()
+    compiled = transformers_model(str(ROOT / "examples" / "tiny_model")).compiler.compile(example.FORMAT)
+    assert lines
+    assert all(compiled.parse(line.split("%  ")[1]).is_complete for line in lines)
+    assert len((ROOT / "examples" / "sequential_monte_carlo.py").read_text().splitlines()) < 80
