@@ -78,8 +78,11 @@ REAL = [
     ("dev", TRANSFORMERS),
     ("transformers-4.46", TRANSFORMERS),
     ("exllamav3", ["test_exllamav3.py"]),
-    ("llama_cpp", ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py"]),
-    ("vllm", ["test_vllm.py", "test_vllm_server.py"]),
+    (
+        "llama_cpp",
+        ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py", "test_openai_llama_cpp.py"],
+    ),
+    ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_openai_vllm.py"]),
 ]
 
 

@@ -23,7 +23,7 @@ from formatter_core.generation.models import (
     TextRequest,
 )
 from formatter_core.generation.ranking import best_of, total_logprob
-from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore
+from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
 from formatter_core.generation.top_n import log_softmax, top_n
@@ -56,6 +56,7 @@ __all__ = [
     "TextDelta",
     "TextRequest",
     "TokenScore",
+    "TokenScores",
     "TopTokens",
     "best_of",
     "checked_counts",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat, LimitExceeded
-from formatter_core.generation.results import ChosenToken, TokenScore
+from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -73,9 +73,9 @@ class TopTokens:
     chosen_rank: int | None = None
 
     @property
-    def scores(self) -> tuple[TokenScore, ...]:
+    def scores(self) -> Sequence[TokenScore]:
         """The same, token by token."""
-        return tuple(map(TokenScore, self.ids, self.logprobs, self.ranks))
+        return TokenScores(self.ids, self.logprobs, self.ranks) if self.ids else ()
 
     def candidates(self, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
         """The tokens with their bytes and text, which the vocabulary knows without a call of the tokenizer."""
@@ -115,13 +115,14 @@ class ScoreSettings:
 
 def chosen_token(masked: TopTokens, unmasked: TopTokens | None) -> ChosenToken:
     """The entry of `Generated.chosen` for one place; `unmasked` is None where it was not asked for."""
-    among_all = unmasked or TopTokens()
+    among_all = TopTokens() if unmasked is None else unmasked
+    scores = masked.scores
     return ChosenToken(
         -1 if masked.chosen is None else masked.chosen,
         masked.chosen_logprob,
         among_all.chosen_logprob,
-        masked.scores,
-        among_all.scores,
+        scores,
+        scores if among_all is masked else among_all.scores,
         masked.chosen_rank,
         among_all.chosen_rank,
     )

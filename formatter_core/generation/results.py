@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 from formatter_core.formatter import Formatter
 from formatter_core.result import Ended, Result
 
-__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore"]
+__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
 
 #: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
 Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenScore:
+class TokenScore(NamedTuple):
     """A token, its log-probability (natural logarithm) and its rank: how many tokens are better, plus one.
 
     Attributes:
@@ -30,6 +29,41 @@ class TokenScore:
     logprob: float
     rank: int
     bytes: bytes | None = None
+
+
+class TokenScores(Sequence[TokenScore]):
+    """The scores of several tokens, each made when it is read: a loop collects thousands that nobody looks at.
+
+    Equal to any sequence of the same scores.
+    """
+
+    __slots__ = ("ids", "logprobs", "ranks")
+
+    def __init__(self, ids: tuple[int, ...], logprobs: tuple[float, ...], ranks: tuple[int, ...]) -> None:
+        self.ids = ids
+        self.logprobs = logprobs
+        self.ranks = ranks
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> TokenScore: ...
+    @overload
+    def __getitem__(self, place: slice) -> TokenScores: ...
+    def __getitem__(self, place: int | slice) -> TokenScore | TokenScores:
+        if isinstance(place, slice):
+            return TokenScores(self.ids[place], self.logprobs[place], self.ranks[place])
+        return TokenScore(self.ids[place], self.logprobs[place], self.ranks[place])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"TokenScores({list(self)!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +83,8 @@ class ChosenToken:
     token_id: int
     logprob: float | None
     unmasked_logprob: float | None
-    top: tuple[TokenScore, ...] = ()
-    unmasked_top: tuple[TokenScore, ...] = ()
+    top: Sequence[TokenScore] = ()
+    unmasked_top: Sequence[TokenScore] = ()
     rank: int | None = None
     unmasked_rank: int | None = None
     bytes: bytes | None = None

@@ -188,9 +188,14 @@ class TransformersModel:
             if is_simple:
                 chosen = _chosen(host[:, 0], numbers, scores)
             else:
-                sound = torch.from_numpy(np.flatnonzero(is_sound)).to(logits.device)
-                found = iter(score_step(logits[sound], masked[sound], ids[sound], scores))
-                chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
+                before = masked if allowed is None else logits  # the same object is measured once
+                if is_sound.all():
+                    chosen = score_step(before, masked, ids, scores)
+                else:
+                    sound = torch.from_numpy(np.flatnonzero(is_sound)).to(logits.device)
+                    left = masked[sound]
+                    found = iter(score_step(left if before is masked else before[sound], left, ids[sound], scores))
+                    chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
         known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
         return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
 

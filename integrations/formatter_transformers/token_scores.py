@@ -132,6 +132,9 @@ class _Measure:
 
     def _part(self, start: int, stop: int) -> torch.Tensor:
         rows, counts = self.logits[start:stop], self.counts[start:stop]
+        has_chosen = isinstance(self.chosen, torch.Tensor)
+        if self.sorted or (has_chosen and (self.logprob or self.rank)):
+            rows = rows.to(self.dtype)  # once: the values stay what they are, and a CPU is slow with half of a float
         nothing = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
         token = value = place = scale = tied = sure = nothing
         if isinstance(self.chosen, torch.Tensor):
@@ -140,8 +143,8 @@ class _Measure:
             value = self._bits(logit[:, 0])
             if self.rank:
                 place = (rows > logit).sum(1)
-        if self.sorted or (self.chosen is not None and self.logprob):
-            scale = self._bits(torch.logsumexp(rows.to(self.dtype), 1))
+        if self.sorted or (has_chosen and self.logprob):
+            scale = self._bits(torch.logsumexp(rows, 1))
         head = [token, value, place, scale]
         if not self.sorted:
             return torch.stack([*head, tied, sure], 1)
@@ -153,9 +156,8 @@ class _Measure:
             wanted = torch.tensor(counts, device=rows.device)[:, None]
             last = values.gather(1, (wanted - 1).clamp(min=0))
             kept = (values >= last) & (values > -torch.inf) & (wanted > 0)
-        return torch.cat(
-            [torch.stack([*head, kept.sum(1), (kept & (values > last)).sum(1)], 1), ids, self._bits(values)], 1
-        )
+        numbers = torch.stack([*head, kept.sum(1), (kept & (values > last)).sum(1)], 1)
+        return torch.cat([numbers, ids, self._bits(values)], 1)
 
     def _bits(self, values: torch.Tensor) -> torch.Tensor:
         values = values.to(self.dtype).contiguous()
@@ -180,22 +182,30 @@ class _Measure:
         ranks = _ranks(values)
         logprobs = values.astype(np.float64) - scale[:, None]
         most = [min(n, self.limits.max_top_n) if self.ties == "none" else self.limits.max_top_n for n in self.counts]
-        results = []
         asked = self.chosen is not None
-        for row, (count, cap) in enumerate(zip(tied.tolist(), most, strict=True)):
-            end = min(count, cap)
-            results.append(
-                TopTokens(
-                    tuple(ids[row, :end].tolist()),
-                    tuple(logprobs[row, :end].tolist()),
-                    tuple(ranks[row, :end].tolist()),
-                    count > end,
-                    int(token[row]) if asked else None,
-                    float(value[row] - scale[row]) if asked and self.logprob else None,
-                    int(place[row]) + 1 if asked and self.rank else None,
-                )
+        columns = zip(
+            tied.tolist(),
+            most,
+            ids.tolist(),
+            logprobs.tolist(),
+            ranks.tolist(),
+            token.tolist(),
+            (value - scale).tolist(),
+            place.tolist(),
+            strict=True,
+        )
+        return [
+            TopTokens(
+                tuple(row_ids[: min(count, cap)]),
+                tuple(row_logprobs[: min(count, cap)]),
+                tuple(row_ranks[: min(count, cap)]),
+                count > cap,
+                chosen if asked else None,
+                chosen_logprob if asked and self.logprob else None,
+                better + 1 if asked and self.rank else None,
             )
-        return results
+            for count, cap, row_ids, row_logprobs, row_ranks, chosen, chosen_logprob, better in columns
+        ]
 
     @staticmethod
     def _in_order(ids: NDArray[np.int64], values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -1,0 +1,138 @@
+"""Our client of OpenAI-compatible servers with the server of llama-cpp-python, on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+for needed in ("llama_cpp", "uvicorn", "openai"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"needs {needed}", allow_module_level=True)
+
+import openai  # noqa: E402
+
+from formatter_core import formats  # noqa: E402
+from formatter_core.errors import UnsupportedFormat  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
+from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
+from formatter_openai import openai_model  # noqa: E402
+from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
+
+TIME_OUT = 120
+WARM = Sampling(temperature=1.0)
+OPTIONS = formats.choice(["a person", 'the "age"', "日本\n"])
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server")
+    model = write_bpe(folder / "model.gguf")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--model_alias", "small"]
+    words += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "1024", "--n_threads", "1", "--logits_all", "true"]
+    log = folder / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
+        try:
+            wait_for(f"http://127.0.0.1:{port}/v1/models", process, log)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + TIME_OUT
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="module")
+def model_of(address):
+    client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+    return lambda **options: openai_model("small", client=client, server="llama_cpp", parallel=1, **options)
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+def test_options_are_kept_as_a_grammar(model_of, endpoint) -> None:
+    request = TextRequest(OPTIONS, max_tokens=60, samples=4, sampling=WARM, seed=3)
+    (samples,) = model_of(endpoint=endpoint).complete(["the name of "], request)
+    assert len(samples) == 4
+    for output in samples:
+        assert output.stopped == "end"
+        assert output.result.value in OPTIONS.options
+    assert len({output.text for output in samples}) > 1  # each sample has a seed of its own
+
+
+def test_a_schema_is_kept_and_what_comes_back_is_checked(model_of) -> None:
+    request = TextRequest(SCHEMA, max_tokens=200, samples=3, sampling=WARM, seed=1)
+    (samples,) = model_of().complete(["the age is"], request)
+    for output in samples:
+        assert output.stopped in ("end", "length", "error")
+        if output.stopped == "end":
+            assert output.result.value in [{"a": a, "b": b} for a in (1, 2) for b in (True, False)]
+        else:  # its grammar for JSON allows blanks that our format does not have
+            assert not output.result.is_complete
+    assert any(output.stopped == "end" for output in samples)
+
+
+def test_a_stream(model_of) -> None:
+    events = list(model_of(endpoint="completions").stream_complete(["the age"], TextRequest(OPTIONS, max_tokens=60)))
+    (finished,) = [event for event in events if isinstance(event, Finished)]
+    assert finished.output.result.value in OPTIONS.options
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+def test_log_probabilities(model_of, endpoint) -> None:
+    request = TextRequest(max_tokens=5, scores=ScoreSettings(top=3, logprob=True))
+    ((output,),) = model_of(endpoint=endpoint).complete(["the age"], request)
+    assert len(output.chosen) > 0
+    for one in output.chosen:
+        assert one.logprob == one.unmasked_logprob
+        assert one.logprob <= 0
+        assert one.token_id == -1
+        assert one.bytes is not None
+        # The completions endpoint lists tokens by their text, so those of the same text are one.
+        assert len(one.top) >= (3 if endpoint == "chat" else 1)
+        assert one.top[0].logprob == max(score.logprob for score in one.top)
+
+
+def test_what_the_server_cannot_keep_is_refused(model_of) -> None:
+    for endpoint, format in (("chat", formats.regex("a")), ("completions", SCHEMA)):
+        with pytest.raises(UnsupportedFormat):
+            model_of(endpoint=endpoint).complete(["x"], TextRequest(format))
+
+
+def test_a_cut_answer_is_not_complete(model_of) -> None:
+    ((output,),) = model_of().complete(["x"], TextRequest(formats.choice(["ab" * 100]), max_tokens=2))
+    assert (output.stopped, output.result.is_complete) == ("length", False)
+
+
+def test_a_prompt_that_is_too_long_is_an_error_of_its_own(model_of) -> None:
+    (short,), (long,) = model_of(endpoint="completions").complete(["x", "the age " * 2000], TextRequest(max_tokens=4))
+    assert short.error is None
+    assert isinstance(long.error, openai.APIStatusError)
