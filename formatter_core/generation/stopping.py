@@ -6,8 +6,9 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formatter import Formatter
 
-__all__ = ["TextStream", "stop_bytes"]
+__all__ = ["TextStream", "cut_back", "stop_bytes"]
 
 _decoder = getincrementaldecoder("utf-8")
 
@@ -20,8 +21,17 @@ def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
     """
     given = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
     if not all(isinstance(stop, str) and stop for stop in given):
-        raise InvalidFormat(f"stop_strings is {given!r}; give strings that are not empty")
+        raise InvalidFormat(f"the stop strings are {given!r}; give strings that are not empty")
     return tuple(stop.encode() for stop in given)
+
+
+def cut_back(formatter: Formatter, text: bytes) -> None:
+    """Take back what was accepted after `text`, which the accepted text begins with, even in the middle of a token."""
+    while len(formatter.bytes) > len(text):
+        formatter.rollback(1)
+    rest = text[len(formatter.bytes) :]
+    if rest:
+        formatter.accept_bytes(rest)
 
 
 class TextStream:
@@ -39,6 +49,11 @@ class TextStream:
         self._stops = stops
         self._told = 0
         self._decoder = _decoder("replace")
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether the last bytes may turn out to be a stop string."""
+        return self._told < len(self.bytes)
 
     def begin(self, data: bytes) -> None:
         """Begin with bytes that were told before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ def generate_parallel(
     formats: Sequence[Any] | None = None,
     max_tokens: int = 128,
     sampling: Sampling = GREEDY,
+    stop: str | Iterable[str] = (),
     top_logprobs: int | None = None,
     places: int = 16,
     cells: int | None = None,
@@ -49,6 +50,7 @@ def generate_parallel(
         formats: one for each prompt, None where it is free, in place of `format`.
         max_tokens: tokens of each output at most.
         sampling: how tokens are chosen; give a temperature where samples should differ.
+        stop: see `Scheduler.submit`.
         top_logprobs: see `Scheduler.submit`.
         places: how many sequences run at a time.
         cells: how many tokens the context holds; by default as many as that of `llama`.
@@ -61,6 +63,7 @@ def generate_parallel(
     wanted = [format] * len(prompts) if formats is None else list(formats)
     if len(wanted) != len(prompts):
         raise InvalidFormat(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
+    stops = [stop] if isinstance(stop, str) else list(stop)
     with Scheduler(llama, places=places, cells=cells) as scheduler:
         requests = [
             scheduler.submit(
@@ -69,6 +72,7 @@ def generate_parallel(
                 format=one,
                 max_tokens=max_tokens,
                 sampling=sampling,
+                stop=stops,
                 top_logprobs=top_logprobs,
             )
             for prompt, one in zip(prompts, wanted, strict=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Formatter
 from formatter_core.errors import PromptTooLong
 from formatter_core.generation import ChosenToken, Generated, Sampler
+from formatter_core.generation.stopping import TextStream
 from formatter_core.result import Event
 from formatter_llama_cpp.masks import Mask
 
@@ -45,12 +44,12 @@ class Sample:
     sampler: Sampler
     formatter: Formatter | None
     mask: Mask | None
+    text: TextStream
     output: Generated | None = None
     tokens: list[int] = field(default_factory=list)
     place: int | None = None  # its number in the context
     pending: list[int] = field(default_factory=list)  # taken, but not decoded
     chosen: list[ChosenToken] = field(default_factory=list)
-    decoder: Any = field(default_factory=lambda: getincrementaldecoder("utf-8")("replace"))
 
     @property
     def unwritten(self) -> int:
@@ -64,8 +63,8 @@ class Update:
 
     Attributes:
         token_id: the token that was taken; None where it was finished without one.
-        text: what is new of its text, in whole characters.
-        events: what is new of its captures, where they were asked for.
+        text: what is new of its text, in whole characters, and never a part of a stop string.
+        events: what is new of its captures, where they were asked for; they wait as the text does.
         output: the whole outcome, once it is finished.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from formatter_core import Vocabulary
 from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
+from formatter_core.generation.stopping import TextStream, cut_back, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.result import Event
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext, common_prefix
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
@@ -74,6 +76,7 @@ class Scheduler:
         format: Any = None,
         max_tokens: int = 128,
         sampling: Sampling = GREEDY,
+        stop: str | Iterable[str] = (),
         top_logprobs: int | None = None,
         events: bool = False,
     ) -> Request:
@@ -85,19 +88,23 @@ class Scheduler:
             format: whatever `Compiler.compile` takes; None leaves the text free.
             max_tokens: tokens of each output at most, the end id included; fewer where the context is too small.
             sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
+            stop: the text ends before the first of these strings, as that of `Llama.create_completion` does; with a
+                format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
             top_logprobs: None keeps no log-probabilities; 0 keeps those of the tokens that were taken, and `n` those of
                 the `n` best at each place as well.
             events: whether updates tell what is new of the captures.
 
         Raises:
             PromptTooLong: there is no room for a token of output.
-            InvalidFormat: a format with a fault, an empty prompt, an id that is no token, a number out of range.
+            InvalidFormat: a format with a fault, an empty prompt or stop string, an id that is no token, a number out
+                of range.
             LimitExceeded: `top_logprobs` is more than `Limits.max_top_n`.
             FormatterError: whatever else `Compiler.compile` raises.
         """
         ids = self._tokenized(prompt)
         if samples < 1 or max_tokens < 1:
             raise InvalidFormat(f"samples is {samples} and max_tokens {max_tokens}; both are at least 1")
+        stops = stop_bytes(stop)
         top_n(np.zeros(1), top_logprobs or 0, DEFAULT_LIMITS)  # refused now, not in the middle of an output
         if len(ids) >= self.context.cells:
             raise PromptTooLong(len(ids), self.context.cells)
@@ -107,7 +114,7 @@ class Scheduler:
         for index in range(samples):
             formatter = None if compiled is None else compiled.formatter()
             mask = None if formatter is None else Mask(formatter)
-            request.samples.append(Sample(request, index, sampling.sampler(index), formatter, mask))
+            request.samples.append(Sample(request, index, sampling.sampler(index), formatter, mask, TextStream(stops)))
         self._waiting.extend(request.samples)
         return request
 
@@ -197,18 +204,26 @@ class Scheduler:
             self._free.append(sample.place or 0)
         elif sample in self._waiting:
             self._waiting.remove(sample)
+        text = sample.text.finish()
+        events: tuple[Event, ...] = ()
+        if error is None:
+            try:
+                events = self._events(sample)
+            except Exception as fault:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+                stopped, error = "error", fault
         sample.output = Generated(
             tuple(sample.tokens),
-            b"".join(self.vocabulary.text_token(token) or b"" for token in sample.tokens),
+            sample.text.bytes,
             stopped,
             error,
             tuple(sample.chosen),
             sample.formatter,
+            sample.request.prompt,
         )
         self._drop_logits(sample.request)
         if error is not None:
             logger.warning("a sequence is ended after %d tokens: %s", len(sample.tokens), error)
-        self._updates.append(Update(sample, None, sample.decoder.decode(b"", True), (), sample.output))
+        self._updates.append(Update(sample, None, text, events, sample.output))
 
     def _drop_logits(self, request: Request) -> None:
         if not any(sample in self._waiting for sample in request.samples):
@@ -271,18 +286,28 @@ class Scheduler:
                 sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))
             if formatter is not None:
                 formatter.accept_token(token)
-            events = tuple(formatter.events()) if formatter is not None and request.tells_events else ()
+            text = sample.text.add(self.vocabulary.text_token(token) or b"")
+            if formatter is not None and sample.text.is_stopped:
+                cut_back(formatter, sample.text.bytes)
+            events = () if sample.text.holds_back else self._events(sample)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
             self._finish(sample, "error", error)
             return
         sample.tokens.append(token)
         sample.pending = [token]
-        text = sample.decoder.decode(self.vocabulary.text_token(token) or b"")
         self._updates.append(Update(sample, token, text, events))
-        if token in self.vocabulary.end_ids:
+        if sample.text.is_stopped:
+            self._finish(sample, "stop_string")
+        elif token in self.vocabulary.end_ids:
             self._finish(sample, "end")
         elif len(sample.tokens) >= request.max_tokens:
             self._finish(sample, "length")
+
+    @staticmethod
+    def _events(sample: Sample) -> tuple[Event, ...]:
+        if sample.formatter is None or not sample.request.tells_events:
+            return ()
+        return tuple(sample.formatter.events())
 
     def _tokenized(self, prompt: str | bytes | Sequence[int]) -> tuple[int, ...]:
         if isinstance(prompt, (str, bytes)):

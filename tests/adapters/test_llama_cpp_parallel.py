@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formatter_core import formats
+from formatter_core import FormatterBuilder, formats
 from formatter_core.errors import InvalidFormat
 from formatter_core.generation import Generated, Sampling, log_softmax
+from formatter_core.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
@@ -114,6 +115,86 @@ def test_any_mixture_equals_its_solo_runs(llama: ContextLlama, places: int, cell
         for index, output in enumerate(outputs_of(request)):
             assert (list(output.tokens), output.stopped) == alone(list(request.prompt), job, index)
             assert output.result is None or output.result.is_complete or output.stopped == "length"
+
+
+def stopped_at(text: bytes, stops: list[str]) -> bytes | None:
+    """The text before the stop string that is complete first, byte by byte."""
+    for end in range(len(text) + 1):
+        found = [stop for stop in stops if text[:end].endswith(stop.encode())]
+        if found:
+            return text[: end - max(len(stop.encode()) for stop in found)]
+    return None
+
+
+STOPS = [["b"], ["ab", "bc"], ["c d", "."], ["é"], ["xyz", "q"], [" a", " b", " c", " d"]]
+
+
+@pytest.mark.parametrize("stops", STOPS, ids=repr)
+@pytest.mark.parametrize("format", [None, WORD], ids=["free", "word"])
+def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[str], format: Any) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    job: dict[str, Any] = {"format": format, "max_tokens": 40, "sampling": Sampling(temperature=1.0, seed=2)}
+    with Scheduler(llama, places=3) as scheduler:
+        without = scheduler.submit("p", samples=12, **job)
+        request = scheduler.submit("p", samples=12, stop=stops, **job)
+        told: dict[Any, str] = {}
+        while not scheduler.is_idle:
+            for update in scheduler.step():
+                told[update.sample] = told.get(update.sample, "") + update.text
+    stopped = 0
+    for sample, free in zip(request.samples, outputs_of(without), strict=True):
+        output, expected = sample.output, stopped_at(free.bytes, stops)
+        assert output.tokens == free.tokens[: len(output.tokens)]
+        assert told[sample] == output.text
+        if expected is None:
+            assert (output.bytes, output.stopped) == (free.bytes, free.stopped)
+            continue
+        stopped += 1
+        assert (output.bytes, output.stopped) == (expected, "stop_string")
+        if format is not None:
+            assert output.result.bytes == expected
+            assert not output.result.is_complete
+    assert stopped or format is None or stops == ["é"]
+
+
+def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    builder = FormatterBuilder()
+    builder.append("a", builder.regex("[a-z ]{4,12}", name="words"), "!")
+    with Scheduler(llama, places=4) as scheduler:
+        options = {"format": builder, "max_tokens": 40, "sampling": Sampling(temperature=1.0, seed=4), "events": True}
+        request = scheduler.submit("p", samples=20, stop=["bc", "e f", "g"], **options)
+        told: dict[Any, list[Any]] = {}
+        texts: dict[Any, str] = {}
+        while not scheduler.is_idle:
+            for update in scheduler.step():
+                told.setdefault(update.sample, []).extend(update.events)
+                texts[update.sample] = texts.get(update.sample, "") + update.text
+                words = "".join(event.text for event in told[update.sample] if isinstance(event, TextAdded))
+                assert ("a" + words).startswith(texts[update.sample].removesuffix("!")) or not words
+                assert ("a" + words) in (texts[update.sample], texts[update.sample].removesuffix("!"), "a")
+    kinds = {sample.output.stopped for sample in request.samples}
+    assert kinds >= {"stop_string"}
+    for sample in request.samples:
+        assert not any(isinstance(event, Retracted) for event in told[sample])
+        if sample.output.stopped == "end":
+            assert [each.value for each in told[sample] if isinstance(each, ValueCompleted)] == [
+                sample.output.text[1:-1]
+            ]
+
+
+def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler, generate_parallel
+
+    with Scheduler(llama, places=1) as scheduler:
+        for wrong in ("", ["a", ""], [b"a"]):
+            with pytest.raises(InvalidFormat, match="strings that are not empty"):
+                scheduler.submit("p", stop=wrong)
+    ((one,), (other,)) = generate_parallel(llama, ["p", "q"], max_tokens=30, stop=iter(["e", "a"]))
+    assert one.text == one.text.split("e")[0].split("a")[0]
+    assert other.text == other.text.split("e")[0].split("a")[0]
 
 
 def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:

@@ -51,8 +51,12 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return write(tmp_path_factory.mktemp("models") / f"{request.param}.gguf")
 
 
+F32 = 0  # of the types of ggml
+
+
 def load(model: Path, **options: Any) -> Any:
-    options = {"n_ctx": 1024, **options}
+    # With cells of 32 bits the logits of different batches differ by 1e-5, with the usual 16 bits by 4e-3.
+    options = {"n_ctx": 1024, "type_k": F32, "type_v": F32, **options}
     return llama_cpp.Llama(str(model), n_threads=1, n_threads_batch=1, verbose=False, seed=1, **options)
 
 
@@ -74,17 +78,6 @@ def greedy(llama: Any, prompt: str, format: Any, max_tokens: int) -> list[int]:
     return ids
 
 
-def assert_same(llama: Any, prompt: str, format: Any, found: tuple[int, ...], expected: list[int]) -> None:
-    """The same tokens, unless two were so close that the rounding of another batch decides."""
-    if list(found) == expected:
-        return
-    place = next(i for i, (a, b) in enumerate(itertools.zip_longest(found, expected)) if a != b)
-    llama.reset()
-    llama.eval([*llama.tokenize(prompt.encode(), special=True), *expected[:place]])
-    logits = np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(llama.ctx, -1), (llama.n_vocab(),))
-    assert abs(logits[found[place]] - logits[expected[place]]) < 1e-3, f"they differ at token {place}"
-
-
 # --- one prompt, many samples ------------------------------------------------------------------------------------
 
 
@@ -95,7 +88,7 @@ def test_greedy_output_is_that_of_generate(llama: Any, format: Any) -> None:
         expected = greedy(llama, prompt, format, 60)
         assert len(outputs) == 5
         for output in outputs:
-            assert_same(llama, prompt, format, output.tokens, expected)
+            assert list(output.tokens) == expected
 
 
 def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
@@ -169,33 +162,77 @@ def jobs(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_hundred_requests_that_arrive_while_others_run_equal_their_solo_runs(llama: Any) -> None:
-    waiting = jobs(100)
-    submitted = []
+class Recording:
+    """A sampler that keeps the masked logits which it was asked about."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler, self.rows = sampler, []
+
+    def __call__(self, logits: np.ndarray) -> int:
+        self.rows.append(logits.copy())
+        return self.sampler(logits)
+
+
+def submit(scheduler: Scheduler, job: dict[str, Any]) -> tuple[Any, Recording]:
+    (sample,) = scheduler.submit(**job).samples
+    sample.sampler = Recording(sample.sampler)
+    return sample, sample.sampler
+
+
+def together_and_alone(llama: Any) -> Iterator[tuple[Any, Recording, Any, Recording]]:
+    """A hundred requests that arrive while others run, each with its solo run."""
+    waiting, submitted = jobs(100), []
     with Scheduler(llama, places=16, cells=2048) as scheduler:
         random = np.random.default_rng(0)
         while waiting or not scheduler.is_idle:
             for _ in range(min(len(waiting), int(random.integers(0, 6)))):
-                job = waiting.pop(0)
-                submitted.append(
-                    (job, scheduler.submit(job["prompt"], **{k: v for k, v in job.items() if k != "prompt"}))
-                )
+                submitted.append(submit(scheduler, waiting.pop(0)))
             scheduler.step()
             assert scheduler.context.used <= scheduler.context.cells
     assert len(submitted) == 100
-    differ = 0
-    with Scheduler(llama, places=1) as alone:
-        for job, request in submitted:
-            solo = alone.submit(job["prompt"], **{k: v for k, v in job.items() if k != "prompt"})
-            for _ in alone.run():
+    with Scheduler(llama, places=1) as scheduler:
+        for job, (sample, rows) in zip(jobs(100), submitted, strict=True):
+            alone, rows_alone = submit(scheduler, job)
+            for _ in scheduler.run():
                 pass
-            output, expected = request.samples[0].output, solo.samples[0].output
-            assert output.error is None
-            assert output.stopped == expected.stopped or output.tokens != expected.tokens
-            if output.result is not None and output.stopped == "end":
-                assert output.result.is_complete
-            differ += output.tokens != expected.tokens
-    assert differ <= 2  # a draw, or two logits, as close as the rounding of another batch
+            yield sample, rows, alone, rows_alone
+
+
+def greatest_difference(first: list[np.ndarray], second: list[np.ndarray], count: int) -> float:
+    """Of the logits at the first places, which have the same mask at each."""
+    found = 0.0
+    for row, other in zip(first[:count], second[:count], strict=True):
+        allowed = np.isfinite(row)
+        assert np.array_equal(allowed, np.isfinite(other))
+        found = max(found, float(np.abs(row[allowed] - other[allowed]).max()))
+    return found
+
+
+def test_a_hundred_requests_that_arrive_while_others_run_equal_their_solo_runs(llama: Any) -> None:
+    for sample, rows, alone, rows_alone in together_and_alone(llama):
+        output, expected = sample.output, alone.output
+        assert output.error is None
+        assert (output.tokens, output.stopped) == (expected.tokens, expected.stopped)
+        assert greatest_difference(rows.rows, rows_alone.rows, len(output.tokens)) < 1e-4
+        if output.result is not None and output.stopped == "end":
+            assert output.result.is_complete
+
+
+@pytest.mark.parametrize(("options", "rounding"), [({}, 0.02), ({"flash_attn": True}, 0.2)], ids=["f16", "flash"])
+def test_with_cells_of_16_bits_nothing_but_rounding_differs(
+    model: Path, options: dict[str, Any], rounding: float
+) -> None:
+    """Up to the first token that a draw, or two close logits, decide otherwise; what follows is another text."""
+    llama = load(model, type_k=None, type_v=None, **options)
+    same = 0
+    for sample, rows, alone, rows_alone in together_and_alone(llama):
+        tokens, expected = sample.output.tokens, alone.output.tokens
+        differs = next((i for i, (a, b) in enumerate(itertools.zip_longest(tokens, expected)) if a != b), None)
+        same += differs is None
+        count = len(tokens) if differs is None else differs + 1
+        assert greatest_difference(rows.rows, rows_alone.rows, count) < rounding
+    assert same >= 80
+    llama.close()
 
 
 def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
@@ -205,6 +242,23 @@ def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
             scheduler.step()
             assert scheduler.context.used <= 256
         assert all(IS_LINE.fullmatch(request.samples[0].output.text) for request in requests)
+
+
+@pytest.mark.parametrize("stop", [["a"], [" e", "or"], ["é", "!"], "th"], ids=repr)
+def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> None:
+    for prompt, format in itertools.product(("the name", "people live in", LONG_PROMPT), (None, LINE)):
+        processor = None if format is None else create_logits_processor(llama, format)
+        options = {"max_tokens": 40, "temperature": 0, "logits_processor": processor}
+        upstream = llama.create_completion(prompt, stop=stop, repeat_penalty=1.0, **options)["choices"][0]
+        with Scheduler(llama, places=2) as scheduler:
+            request = scheduler.submit(prompt, format=format, max_tokens=40, stop=stop)
+            told = "".join(update.text for update in scheduler.run())
+        (output,) = [sample.output for sample in request.samples]
+        assert output.text == told
+        text = output.bytes.decode(errors="ignore")
+        assert upstream["finish_reason"] == ("length" if output.stopped == "length" else "stop")
+        # Behind bytes that are no whole character create_completion counts no tokens.
+        assert upstream["text"].startswith(text) if output.stopped == "length" else upstream["text"] == text
 
 
 def test_updates_tell_the_text_as_it_is_written(llama: Any) -> None:
@@ -248,7 +302,7 @@ def test_cancelled_samples_keep_what_they_have_and_the_others_go_on(llama: Any) 
     assert 1 <= len(first.samples[0].output.tokens) < 30
     assert second.samples[1].output.tokens == ()
     assert not second.samples[1].output.result.is_complete
-    assert_same(llama, "the name", None, first.samples[1].output.tokens, greedy(llama, "the name", None, 30))
+    assert list(first.samples[1].output.tokens) == greedy(llama, "the name", None, 30)
     assert IS_LINE.fullmatch(second.samples[0].output.text)
 
 
@@ -289,7 +343,7 @@ def test_a_decode_that_fails_ends_whose_fault_it_is(llama: Any, monkeypatch: pyt
         assert bad.samples[0].output.stopped == "error"
         assert isinstance(bad.samples[0].output.error, DecodeFailed)
         for request, prompt in zip(good, ("the name", "people"), strict=True):
-            assert_same(llama, prompt, LINE, request.samples[0].output.tokens, greedy(llama, prompt, LINE, 60))
+            assert list(request.samples[0].output.tokens) == greedy(llama, prompt, LINE, 60)
         again = scheduler.submit("the name", format=LINE, max_tokens=60)
         for _ in scheduler.run():
             pass
