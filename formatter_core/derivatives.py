@@ -19,6 +19,7 @@ from formatter_core.grammar import (
     Choice,
     Complement,
     Intersection,
+    JsonText,
     Node,
     Repeat,
     Sequence,
@@ -26,6 +27,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
 )
+from formatter_core.json_text import spelled
 from formatter_core.limits import Limits
 from formatter_core.terms import (
     ALT,
@@ -73,6 +75,8 @@ class Terms(TermTable):
             return self._character(utf8_node(node.ranges))
         if isinstance(node, Substring):
             return self._substring(node.text, 0, b"")
+        if isinstance(node, JsonText):
+            return self.build(spelled(node.text), depth)
         if isinstance(node, Sequence):
             result = EMPTY_STRING
             for item in reversed(node.items):

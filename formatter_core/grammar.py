@@ -12,6 +12,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Complement`     every byte string that the item does not match                         (regular only)
 `Shortest`       the non-empty strings of the item without a non-empty proper prefix in it (regular only)
 `Substring`      any run of whole characters of a text, the empty one included
+`JsonText`       a text in every spelling that JSON strings have for it, without the quotes (regular only)
 `Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture` or `Token`
 `Reference`      what the named rule derives
 `Capture`        the item, whose place in the parse is reported under a name
@@ -19,11 +20,12 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
-outside a `Terminal` count as terminals of their own. `Intersection`, `Complement` and `Shortest` stand only inside one.
+outside a `Terminal` count as terminals of their own. `Intersection`, `Complement`, `Shortest` and `JsonText` stand only
+inside one.
 
 Where several parses exist, the one whose choices, read from the left in a leftmost derivation, come first wins: an
 earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one. `Intersection`,
-`Complement`, `Shortest` and `Substring` have no inner choices; of several ends the longest comes first.
+`Complement`, `Shortest`, `Substring` and `JsonText` have no inner choices; of several ends the longest comes first.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
-from formatter_core.limits import Limits
+from formatter_core.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "ANY_CHAR",
@@ -50,6 +52,7 @@ __all__ = [
     "Complement",
     "Grammar",
     "Intersection",
+    "JsonText",
     "Node",
     "Reference",
     "Repeat",
@@ -59,6 +62,8 @@ __all__ = [
     "Terminal",
     "Token",
     "children",
+    "is_lasting",
+    "lasting",
     "literal",
     "map_children",
     "optional",
@@ -144,6 +149,13 @@ class Substring:
 
 
 @dataclass(frozen=True, slots=True)
+class JsonText:
+    """`text`, which holds no lone surrogates, in every spelling inside of a JSON string (RFC 8259, section 7)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Terminal:
     """A regular node that is compiled into one automaton."""
 
@@ -182,6 +194,7 @@ Node: TypeAlias = (
     | Complement
     | Shortest
     | Substring
+    | JsonText
     | Terminal
     | Reference
     | Capture
@@ -193,8 +206,7 @@ NOTHING = Choice(())
 ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 ANY_TEXT = Repeat(ANY_CHAR)
 
-_REGULAR_ONLY = (Intersection, Complement, Shortest)
-_LEAVES = (Bytes, Chars, Substring)
+_REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
 _NOT_REGULAR = (Terminal, Reference, Capture, Token)
 
 
@@ -246,6 +258,29 @@ def walk(node: Node) -> Iterator[Node]:
         current = stack.pop()
         yield current
         stack.extend(reversed(children(current)))
+
+
+_NodeT = TypeVar("_NodeT", bound="Node")
+
+#: The lasting nodes by identity, each with the size and the height of what it holds.
+_lasting: dict[int, tuple[Node, int, int]] = {}
+
+
+def lasting(node: _NodeT) -> _NodeT:
+    """Mark a regular node, or a `Terminal`, that is made once and never freed: what is worked out about it is kept.
+
+    Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
+    """
+    inner = node.item if isinstance(node, Terminal) else node
+    size, height = _Inspection({}, DEFAULT_LIMITS).measure("", inner, DEFAULT_LIMITS.depth)
+    for each in (node, inner):
+        _lasting[id(each)] = (each, size, height)
+    return node
+
+
+def is_lasting(node: Node) -> bool:
+    """Whether a node was marked as `lasting`."""
+    return id(node) in _lasting
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,38 +390,48 @@ class _Inspection:
         height = self._terminals.get(id(node))
         if height is None:
             # One terminal is one automaton, wherever it stands.
-            size, height = self._measure(rule, node.item, room - 1)
+            size, height = self.measure(rule, node.item, room - 1)
             self._terminals[id(node)] = height
             self._count(1 + size)
         if height >= room:
             raise self._too_deep(rule)
 
-    def _measure(self, rule: str, node: Node, room: int) -> tuple[int, int]:
+    def measure(self, rule: str, node: Node, room: int) -> tuple[int, int]:
         """The size and the height of a node in a terminal, which are those of a tree even where nodes are shared."""
-        if room <= 0:
+        known = self._regular.get(id(node))
+        if known is None:
+            if id(node) in _lasting:
+                known = _lasting[id(node)][1:]
+            elif room <= 0:
+                raise self._too_deep(rule)
+            else:
+                known = self._measured(rule, node, room)
+            self._regular[id(node)] = known
+        if known[1] > room:
             raise self._too_deep(rule)
-        known = self._regular
+        return known
+
+    def _measured(self, rule: str, node: Node, room: int) -> tuple[int, int]:
         size = height = 1
-        if isinstance(node, (Sequence, Choice, Intersection)):
+        if isinstance(node, JsonText):
+            size += len(node.text)
+        elif isinstance(node, (Sequence, Choice, Intersection)):
             for child in node.items:
-                if isinstance(child, _LEAVES):
+                if isinstance(child, (Bytes, Chars)):
                     size, height = size + 1, max(height, 2)
                     continue
-                below = known.get(id(child)) or self._measure(rule, child, room - 1)
+                below = self.measure(rule, child, room - 1)
                 size, height = size + below[0], max(height, below[1] + 1)
         elif isinstance(node, (Repeat, Complement, Shortest)):
             if isinstance(node, Repeat):
                 self._check_repeat(rule, node)
-            below = known.get(id(node.item)) or self._measure(rule, node.item, room - 1)
+            below = self.measure(rule, node.item, room - 1)
             size, height = 1 + below[0], 1 + below[1]
         elif isinstance(node, _NOT_REGULAR):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
-        if height > room:
-            raise self._too_deep(rule)
         # Of shared nodes a tree can be astronomically large: it is not counted on.
-        measured = known[id(node)] = min(size, self._limits.nodes + 1), height
-        return measured
+        return min(size, self._limits.nodes + 1), height
 
     def _count(self, nodes: int) -> None:
         self.nodes += nodes

@@ -1,8 +1,11 @@
 """Grammars as bytes, for the native engine.
 
-The format, version 1: the bytes ``FCG1``, the number of rules, the number of the start rule, and one program for each
+The format, version 2: the bytes ``FCG2``, the number of rules, the number of the start rule, and one program for each
 rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128. What is made
 inside of terminals is numbered from 0 on, and `AGAIN` stands for one of it; so is every terminal that ends.
+
+`KEPT` stands for a node that lasts as long as the process: a length, and the program of that node alone, which counts
+as one thing made. The engine keeps what it makes of it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from formatter_core.grammar import (
     Complement,
     Grammar,
     Intersection,
+    JsonText,
     Node,
     Reference,
     Repeat,
@@ -23,12 +27,13 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
+    is_lasting,
 )
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["encode"]
 
-_MAGIC = b"FCG1"
+_MAGIC = b"FCG2"
 _RULE_END = 0
 _BYTES = 1
 _CHARS = 2
@@ -44,12 +49,18 @@ _TERMINAL_END = 11
 _AGAIN = 12
 _REFERENCE = 13
 _TOKEN = 14
+_JSON_TEXT = 15
+_KEPT = 16
 
 # An id that no vocabulary has: in place of end ids, which are never meant by a grammar, and of unknown ids.
 _NO_TOKEN = 2**32 - 1
 
 _LISTS: dict[type, int] = {Sequence: _SEQUENCE, Choice: _CHOICE, Intersection: _INTERSECTION}
 _WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST}
+
+
+#: The programs of lasting nodes, by identity.
+_kept: dict[int, bytes] = {}
 
 
 def encode(grammar: Grammar, vocabulary: Vocabulary) -> bytes:
@@ -59,14 +70,14 @@ def encode(grammar: Grammar, vocabulary: Vocabulary) -> bytes:
     writer.number(writer.rules[grammar.start])
     for body in grammar.rules.values():
         writer.program(body)
-    return bytes(writer.out)
+    return _MAGIC + writer.out
 
 
 class _Writer:
-    def __init__(self, rules: dict[str, int], vocabulary: Vocabulary) -> None:
+    def __init__(self, rules: dict[str, int], vocabulary: Vocabulary | None) -> None:
         self.rules = rules
         self._vocabulary = vocabulary
-        self.out = bytearray(_MAGIC)
+        self.out = bytearray()
         # Readers of formats use one value in many places: each is written once. The grammar keeps them alive.
         self._made: dict[int, int] = {}
 
@@ -79,46 +90,75 @@ class _Writer:
 
     def program(self, body: Node) -> None:
         """Write a rule's body. `Grammar.check` has bounded its depth."""
-        self._write(body, in_terminal=False)
+        self._write(body)
         self.out.append(_RULE_END)
 
-    def _write(self, node: Node, in_terminal: bool) -> None:
+    def regular(self, node: Node) -> None:
+        """Write a node inside of a terminal."""
         made = self._made
         again = made.get(id(node))
         if again is not None:
             self.out.append(_AGAIN)
             self.number(again)
             return
-        if isinstance(node, (Sequence, Choice, Intersection)):
+        if isinstance(node, JsonText):
+            self._counted(_JSON_TEXT, node.text.encode("utf-8"))
+        elif is_lasting(node) and self._vocabulary is not None:
+            self._counted(_KEPT, _program_of(node))
+        elif isinstance(node, (Sequence, Choice, Intersection)):
             for item in node.items:
-                self._write(item, in_terminal)
+                self.regular(item)
             self.out.append(_LISTS[type(node)])
             self.number(len(node.items))
-        elif isinstance(node, Capture):
-            self._write(node.item, in_terminal)
-            return
         elif isinstance(node, Repeat):
-            self._write(node.item, in_terminal)
-            self.out.append(_REPEAT)
-            self.number(node.minimum)
-            self.number(0 if node.maximum is None else node.maximum + 1)
-        elif isinstance(node, Terminal):
-            self.out.append(_TERMINAL_BEGIN)
-            self._write(node.item, in_terminal=True)
-            self.out.append(_TERMINAL_END)
-            made[id(node)] = len(made)
+            self.regular(node.item)
+            self._repeat(node)
         elif isinstance(node, (Complement, Shortest)):
-            self._write(node.item, in_terminal)
+            self.regular(node.item)
             self.out.append(_WRAPPERS[type(node)])
         else:
             self._leaf(node)
-        if in_terminal:
+        made[id(node)] = len(made)
+
+    def _write(self, node: Node) -> None:
+        if isinstance(node, Terminal):
+            made = self._made
+            again = made.get(id(node))
+            if again is not None:
+                self.out.append(_AGAIN)
+                self.number(again)
+                return
+            self.out.append(_TERMINAL_BEGIN)
+            self.regular(node.item)
+            self.out.append(_TERMINAL_END)
             made[id(node)] = len(made)
+        elif isinstance(node, Reference):
+            self.out.append(_REFERENCE)
+            self.number(self.rules[node.name])
+        elif isinstance(node, (Sequence, Choice)):
+            for item in node.items:
+                self._write(item)
+            self.out.append(_LISTS[type(node)])
+            self.number(len(node.items))
+        elif isinstance(node, Capture):
+            self._write(node.item)
+        elif isinstance(node, Repeat):
+            self._write(node.item)
+            self._repeat(node)
+        elif isinstance(node, Token):
+            self.out.append(_TOKEN)
+            self.number(self._known(node.token_id))
+        else:
+            self._leaf(node)
+
+    def _repeat(self, node: Repeat) -> None:
+        self.out.append(_REPEAT)
+        self.number(node.minimum)
+        self.number(0 if node.maximum is None else node.maximum + 1)
 
     def _leaf(self, node: Node) -> None:
         if isinstance(node, Bytes):
-            self.out.append(_BYTES)
-            self._counted(node.value)
+            self._counted(_BYTES, node.value)
         elif isinstance(node, Chars):
             self.out.append(_CHARS)
             self.number(len(node.ranges))
@@ -126,16 +166,25 @@ class _Writer:
                 self.number(low)
                 self.number(high)
         elif isinstance(node, Substring):
-            self.out.append(_SUBSTRING)
-            self._counted(node.text.encode("utf-8", "surrogatepass"))
-        elif isinstance(node, Reference):
-            self.out.append(_REFERENCE)
-            self.number(self.rules[node.name])
-        elif isinstance(node, Token):
-            self.out.append(_TOKEN)
-            known = node.token_id < len(self._vocabulary) and node.token_id not in self._vocabulary.end_ids
-            self.number(node.token_id if known else _NO_TOKEN)
+            self._counted(_SUBSTRING, node.text.encode("utf-8", "surrogatepass"))
 
-    def _counted(self, data: bytes) -> None:
+    def _counted(self, operation: int, data: bytes) -> None:
+        self.out.append(operation)
         self.number(len(data))
         self.out += data
+
+    def _known(self, token_id: int) -> int:
+        vocabulary = self._vocabulary
+        if vocabulary is None or token_id >= len(vocabulary) or token_id in vocabulary.end_ids:
+            return _NO_TOKEN
+        return token_id
+
+
+def _program_of(node: Node) -> bytes:
+    """The program of a lasting node, all written out."""
+    program = _kept.get(id(node))
+    if program is None:
+        writer = _Writer({}, None)
+        writer.regular(node)
+        program = _kept[id(node)] = bytes(writer.out)
+    return program

@@ -31,6 +31,7 @@ from formatter_core.engine._kbnf_text import regex_text, written
 from formatter_core.engine.protocol import OneByOne, StepInTwoCalls
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import Grammar
+from formatter_core.json_text import without_json_texts
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -66,6 +67,7 @@ class KbnfEngine:
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
         """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
         work = Work(limits)
+        grammar = without_json_texts(grammar)
         refused: frozenset[str] = frozenset()
         memory = 0
         for _ in range(_ROUNDS):

@@ -28,7 +28,7 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
-_INTERFACE_VERSION = 3
+_INTERFACE_VERSION = 4
 _EMPTY_LANGUAGE = -1
 _LONGEST_TEXT = 2**32 - 1
 _NO_TOKEN = 2**32 - 1

@@ -21,6 +21,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
 )
+from formatter_core.json_text import without_json_texts
 from formatter_core.kbnf.pattern import count_mark, to_rust
 from formatter_core.kbnf.reader import without_match
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -49,6 +50,7 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
         LimitExceeded: the grammar is not within `limits`.
     """
     grammar.check(limits)
+    grammar = without_json_texts(grammar)
     names = _rule_names(grammar)
     return "".join(_RuleWriter(name, names).rule(body) for name, body in grammar.rules.items())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidRegex, InvalidSchema, LimitExceeded
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
-from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers, narrowed
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, meet_numbers, narrowed
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import (
     ANY,
@@ -29,18 +29,36 @@ from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 __all__ = ["Assertions"]
 
 _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_NUMBER_KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_STRING_KEYWORDS = ("minLength", "maxLength", "pattern", "format")
-_ARRAY_KEYWORDS = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "uniqueItems")
-_OBJECT_KEYWORDS = (
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "propertyNames",
-    "required",
-    "minProperties",
-    "maxProperties",
+_NUMBER_KEYWORDS = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
+_STRING_KEYWORDS = frozenset(["minLength", "maxLength", "pattern", "format"])
+_ARRAY_KEYWORDS = frozenset(
+    ["items", "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "uniqueItems"]
 )
+_OBJECT_KEYWORDS = frozenset(
+    [
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "propertyNames",
+        "required",
+        "minProperties",
+        "maxProperties",
+    ]
+)
+
+
+_TYPED_KEYWORDS = _NUMBER_KEYWORDS | _STRING_KEYWORDS | _ARRAY_KEYWORDS | _OBJECT_KEYWORDS
+
+#: What `type` alone allows, but for integers of draft 4.
+_PLAIN = {
+    "null": Shape(null=True),
+    "boolean": Shape(booleans=3),
+    "integer": Shape(numbers=(ANY_INTEGER,)),
+    "number": Shape(numbers=(ANY_NUMBER,)),
+    "string": Shape(strings=(ANY_STRING,)),
+    "array": Shape(arrays=(ANY_ARRAY,)),
+    "object": Shape(objects=(ANY_OBJECT,)),
+}
 
 
 class Assertions:
@@ -56,31 +74,36 @@ class Assertions:
 
         A keyword about a type that `type` excludes has no effect, and is not even read.
         """
-        types = self._types(location)
         schema = location.schema
+        types = self._types(location)
+        if _TYPED_KEYWORDS.isdisjoint(schema):
+            if types is None:
+                return ANY
+            if len(types) == 1 and location.resource.draft > 4:
+                return _PLAIN[next(iter(types))]
         numbers: tuple[NumberSet, ...] = ()
         if types is None or "number" in types:
             numbers = (ANY_NUMBER,)
         elif "integer" in types:
-            numbers = (NumberSet(multiple=Fraction(1), bare=location.resource.draft == 4),)
-        if numbers and any(keyword in schema for keyword in _NUMBER_KEYWORDS):
+            numbers = (NumberSet(multiple=Fraction(1), bare=True) if location.resource.draft == 4 else ANY_INTEGER,)
+        if numbers and not _NUMBER_KEYWORDS.isdisjoint(schema):
             bounded = narrowed(self._numbers(location))
             met = None if bounded is None else meet_numbers(numbers[0], bounded)
             numbers = () if met is None else (met,)
         strings: tuple[StringSet, ...] = ()
         if types is None or "string" in types:
             strings = (ANY_STRING,)
-            if any(keyword in schema for keyword in _STRING_KEYWORDS):
+            if not _STRING_KEYWORDS.isdisjoint(schema):
                 strings = self._strings(location)
         arrays: tuple[ArraySet, ...] = ()
         if types is None or "array" in types:
             arrays = (ANY_ARRAY,)
-            if any(keyword in schema for keyword in _ARRAY_KEYWORDS):
+            if not _ARRAY_KEYWORDS.isdisjoint(schema):
                 arrays = self._arrays(location)
         objects: tuple[ObjectSet, ...] = ()
         if types is None or "object" in types:
             objects = (ANY_OBJECT,)
-            if any(keyword in schema for keyword in _OBJECT_KEYWORDS):
+            if not _OBJECT_KEYWORDS.isdisjoint(schema):
                 objects = self._objects(location)
         if types is None:
             plain = numbers == (ANY_NUMBER,) and strings == (ANY_STRING,) and arrays[:1] == (ANY_ARRAY,)

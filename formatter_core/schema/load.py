@@ -23,6 +23,9 @@ TRUE = 1
 FALSE = -1
 
 _LARGEST_EXPONENT = 5000
+#: What gives a schema a URI, or a name inside of one.
+_IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
+_HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
 
 
 @dataclass(eq=False, slots=True)
@@ -47,11 +50,15 @@ class Location:
 
     def get(self, keyword: str) -> Any:
         """The keyword's value; None where it is absent or newer than the location's draft."""
-        return self.schema.get(keyword) if SINCE.get(keyword, 0) <= self.resource.draft else None
+        value = self.schema.get(keyword)
+        return value if value is None or SINCE.get(keyword, 0) <= self.resource.draft else None
 
     def at(self, *path: str | int) -> str:
         """The pointer of a place below."""
-        return self.pointer + "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+        pointer = self.pointer
+        for step in path:
+            pointer += "/" + _escaped(step) if isinstance(step, str) else f"/{step}"
+        return pointer
 
 
 def read_json(text: str) -> Any:
@@ -62,7 +69,7 @@ def read_json(text: str) -> Any:
         LimitExceeded: nested too deeply.
     """
     try:
-        return json.loads(text, parse_float=_exact, parse_constant=_no_constant)
+        return _DECODER.decode(text)
     except RecursionError as error:
         raise LimitExceeded("depth", 100, "the nesting of the schema's JSON text") from error
     except ValueError as error:
@@ -78,6 +85,9 @@ def _exact(text: str) -> Decimal:
 
 def _no_constant(name: str) -> Any:
     raise InvalidSchema(f"{name} is not JSON; use a number")
+
+
+_DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_no_constant)
 
 
 class Loader:
@@ -109,14 +119,14 @@ class Loader:
 
     def number(self, schema: Any, pointer: str, resource: Resource) -> int:
         """The literal of a schema, which is given a number when it is met first."""
-        if schema is True or (schema == {} and isinstance(schema, dict)):
-            return TRUE
-        if schema is False:
-            return FALSE
-        if not isinstance(schema, dict):
-            raise InvalidSchema(f"a schema is an object or a boolean, found {_brief(schema)}", pointer=pointer)
         number = self._numbers.get(id(schema))
         if number is None:
+            if schema is True or (schema == {} and isinstance(schema, dict)):
+                return TRUE
+            if schema is False:
+                return FALSE
+            if not isinstance(schema, dict):
+                raise InvalidSchema(f"a schema is an object or a boolean, found {_brief(schema)}", pointer=pointer)
             if None in schema.values():
                 _check_nulls(schema, pointer)
             if schema is not resource.schema:
@@ -210,6 +220,7 @@ class Loader:
         draft = _draft_of(schema, draft, pointer)
         resource = Resource(schema, uri, pointer, draft)
         self._resources[uri] = resource
+        look_below = _has_identifiers_below(schema)
         stack: list[tuple[Any, str, Resource]] = [(schema, pointer, resource)]
         while stack:
             schema, pointer, resource = stack.pop()
@@ -223,7 +234,8 @@ class Loader:
                     resource = Resource(schema, own, pointer, _draft_of(schema, resource.draft, pointer))
                 self._resources[own] = resource
             _add_anchors(schema, pointer, resource)
-            stack.extend((child, path, resource) for child, path in _subschemas(schema, pointer))
+            if look_below:
+                stack.extend((child, path, resource) for child, path in _subschemas(schema, pointer))
         return self._resources[uri]
 
 
@@ -235,6 +247,24 @@ def _check_nulls(schema: dict[str, Any], pointer: str) -> None:
             )
 
 
+def _has_identifiers_below(schema: Any) -> bool:
+    """Whether any schema inside of this one may have a URI or an anchor: most have none, and this is quick to tell."""
+    stack = [schema]
+    while stack:
+        each = stack.pop()
+        if not isinstance(each, dict):
+            continue
+        if each is not schema and not _IDENTIFIERS.isdisjoint(each):
+            return True
+        for keyword in _HOLDERS.intersection(each):
+            value = each[keyword]
+            if isinstance(value, list):
+                stack.extend(value)
+            elif isinstance(value, dict):
+                stack.extend(value.values() if keyword in OF_OBJECTS else (value,))
+    return False
+
+
 def _own_uri(schema: dict[str, Any], resource: Resource) -> str | None:
     keyword = "id" if resource.draft == 4 else "$id"
     value = schema.get(keyword)
@@ -244,6 +274,8 @@ def _own_uri(schema: dict[str, Any], resource: Resource) -> str | None:
 
 
 def _add_anchors(schema: dict[str, Any], pointer: str, resource: Resource) -> None:
+    if _IDENTIFIERS.isdisjoint(schema):
+        return
     value = schema.get("id" if resource.draft == 4 else "$id")
     if resource.draft <= 7 and isinstance(value, str) and "#" in value and "$ref" not in schema:
         anchor = urldefrag(value)[1]
@@ -278,12 +310,16 @@ def _subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str
         if isinstance(value, dict):
             if keyword in OF_OBJECTS:
                 for name, child in value.items():
-                    yield child, f"{pointer}/{keyword}/" + name.replace("~", "~0").replace("/", "~1")
+                    yield child, f"{pointer}/{keyword}/{_escaped(name)}"
             elif keyword in OF_ONE:
                 yield value, f"{pointer}/{keyword}"
         elif isinstance(value, list) and keyword in OF_LISTS:
             for index, child in enumerate(value):
                 yield child, f"{pointer}/{keyword}/{index}"
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
 
 
 def _brief(value: Any) -> str:

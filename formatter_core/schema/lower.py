@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
+from typing import TypeAlias
 
 from formatter_core.errors import UnsatisfiableSchema
-from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal
+from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, lasting
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.multiples import MOST_STATES, lower_multiples
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import NumberSet, hard_steps, has_no_number, number_node
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, hard_steps, has_no_number, number_node
 from formatter_core.schema.objects import ObjectLowering
 from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.strings import StringSet, is_empty, string_node
+from formatter_core.schema.strings import ANY_STRING, StringSet, is_empty, string_node
 from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
@@ -25,6 +26,10 @@ __all__ = ["lower"]
 
 #: Alternatives for strings are looked through for empty ones up to so many.
 _MOST_DECIDED = 8
+_ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
+_ALL_STRINGS = ((), (ANY_STRING,))
+
+_Scalars: TypeAlias = tuple[bool, int, tuple[NumberSet, ...], tuple[StringSet, ...]]
 
 
 def lower(
@@ -53,6 +58,7 @@ class _Lowering:
         self._normalizer = normalizer
         self._refusals = refusals
         self._limits = limits
+        self._known_scalars: dict[_Scalars, Terminal | None] = {}
         self._any_rules = any_rules(whitespace)
         self._rules = Rules(limits, self._title)
         tokens = tokens_of(whitespace)
@@ -92,7 +98,7 @@ class _Lowering:
         shape = self._normalizer.goal(goal)
         if shape is ANY:
             return self._rules.goal(())
-        scalars = _scalars(shape.null, shape.booleans, shape.numbers, shape.strings)
+        scalars = self._scalars(shape)
         options: list[Node] = [] if scalars is None else [scalars]
         options += self._multiples(shape, goal, name)
         several = len(shape.arrays) + len(shape.objects) > 1
@@ -104,6 +110,16 @@ class _Lowering:
             title = f"{name}: object {index}" if several else name
             options += self._option(self._objects.lower(objects, names, title), title, several)
         return any_of(options)
+
+    def _scalars(self, shape: Shape) -> Terminal | None:
+        """The terminal of a shape's scalars: the same object for the same scalars, so that engines make it once."""
+        if shape.numbers in _ALL_NUMBERS and shape.strings in _ALL_STRINGS:
+            number, integer = shape.numbers == (ANY_NUMBER,), shape.numbers == (ANY_INTEGER,)
+            return _node_of_types(shape.null, shape.booleans, number, integer, bool(shape.strings))
+        key = (shape.null, shape.booleans, shape.numbers, shape.strings)
+        if key not in self._known_scalars:
+            self._known_scalars[key] = _node_of_scalars(*key)
+        return self._known_scalars[key]
 
     def _option(self, body: Node | None, title: str, several: bool) -> list[Node]:
         if body is None:
@@ -126,13 +142,20 @@ class _Lowering:
         return found
 
 
-@lru_cache(maxsize=1024)
-def _scalars(
+def _node_of_scalars(
     null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
 ) -> Terminal | None:
-    """One terminal for all scalars of a shape: the same object for the same scalars, so that engines make it once."""
+    """One terminal for all scalars of a shape."""
     found = [string_node(each) for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each)]
     found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
     found += [Bytes(b"null")] if null else []
     return Terminal(any_of(found)) if found else None
+
+
+@cache
+def _node_of_types(null: bool, booleans: int, number: bool, integer: bool, string: bool) -> Terminal | None:
+    """The same where whole types are allowed: made once, as no schema has a say in it."""
+    numbers = (ANY_NUMBER,) * number + (ANY_INTEGER,) * integer
+    node = _node_of_scalars(null, booleans, numbers, (ANY_STRING,) * string)
+    return None if node is None else lasting(node)

@@ -85,7 +85,8 @@ class Normalizer:
         shape = self._goals.get(key)
         if shape is None:
             tracked, self._tracked = self._tracked, False
-            shape = self._goals[key] = self._all(map(self.literal, goal))
+            shape = self.literal(goal[0]) if len(goal) == 1 else self._all(map(self.literal, goal))
+            self._goals[key] = shape
             self._tracked = tracked
         return shape
 
@@ -296,8 +297,11 @@ class Normalizer:
             raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
 
     def _meet(self, a: Shape, b: Shape) -> Shape:
-        if a is not ANY and b is not ANY:
-            self.spend(1 + a.alternatives * b.alternatives)
+        if a is ANY:
+            return b
+        if b is ANY:
+            return a
+        self.spend(1 + a.alternatives * b.alternatives)
         met = meet(a, b)
         if len(met.objects) > max(len(a.objects), len(b.objects)):
             simplified = (self.simplified(item, 2) for item in met.objects)

@@ -15,6 +15,7 @@ from formatter_core.grammar import Bytes, Chars, Choice, Complement, Intersectio
 from formatter_core.limits import Limits
 
 __all__ = [
+    "ANY_INTEGER",
     "ANY_NUMBER",
     "ANY_NUMBER_NODE",
     "NumberSet",
@@ -81,6 +82,7 @@ class NumberSet:
 
 
 ANY_NUMBER = NumberSet()
+ANY_INTEGER = NumberSet(multiple=Fraction(1))
 
 
 def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:

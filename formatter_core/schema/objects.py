@@ -34,6 +34,7 @@ class ObjectLowering:
         self._refusals = refusals
         self._any_order = any_order
         self._keys = Keys(normalizer, tokens, refusals)
+        self._names: dict[str, Node] = {}
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
         """What spells these objects; None where there are none for certain."""
@@ -84,7 +85,14 @@ class ObjectLowering:
                 continue
             values = tuple(self._keys.ways(objects.conditions, name, goal)) if objects.conditions else ((0, goal),)
             absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
-            yield Property(name, self._tokens.name(name), name in required, values, absent)
+            yield Property(name, self._name(name), name in required, values, absent)
+
+    def _name(self, name: str) -> Node:
+        """One terminal for one name, however many objects have it."""
+        node = self._names.get(name)
+        if node is None:
+            node = self._names[name] = self._tokens.name(name)
+        return node
 
     def _countable(self, objects: ObjectSet, required: int, has_extras: bool) -> ObjectSet:
         """The same objects, unless extra keys would have to be told from each other: that is refused."""

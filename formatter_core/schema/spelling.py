@@ -1,14 +1,8 @@
-"""Every JSON spelling (RFC 8259, section 7) of characters, texts and text languages, as regular nodes.
-
-A character has up to three kinds of spelling: itself, a short escape, and `\\u` escapes, two of them (UTF-16
-surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so intersections and differences stay exact.
-"""
+"""JSON spellings of texts and text languages, as regular nodes; see `json_text` for what a spelling is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Sequence as SequenceOf
-from functools import lru_cache
 
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -19,31 +13,22 @@ from formatter_core.grammar import (
     Choice,
     Complement,
     Intersection,
+    JsonText,
     Node,
     Repeat,
     Sequence,
+    lasting,
     map_children,
 )
+from formatter_core.json_text import spell_chars
 
-__all__ = [
-    "FREE_BODY",
-    "FREE_CHAR",
-    "FREE_STRING",
-    "QUOTE",
-    "has_spelling",
-    "not_in",
-    "quoted",
-    "spell",
-    "spell_char",
-    "spell_chars",
-    "words",
-]
-
-Ranges = tuple[tuple[int, int], ...]
+__all__ = ["FREE_BODY", "FREE_CHAR", "FREE_STRING", "QUOTE", "has_spelling", "not_in", "quoted", "spell", "words"]
 
 QUOTE = Bytes(b'"')
-_RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
-_SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t"}
+FREE_CHAR = lasting(spell_chars(ANY_CHAR.ranges))
+FREE_BODY = lasting(Repeat(FREE_CHAR))
+FREE_STRING = lasting(Sequence((QUOTE, FREE_BODY, QUOTE)))
+
 #: Where beginnings are shared, alternatives nest so deep at most.
 _TRIE_DEPTH = 12
 
@@ -53,47 +38,9 @@ def has_spelling(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-@lru_cache(maxsize=4096)
-def spell_chars(ranges: Ranges) -> Node:
-    """Every spelling of one character out of sorted, disjoint, inclusive ranges without surrogates."""
-    options: list[Node] = []
-    raw = _overlap(ranges, _RAW)
-    if raw:
-        options.append(Chars(raw))
-    escapes: list[Node] = []
-    short = [ord(letter) for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
-    if short:
-        escapes.append(Chars.of((code, code) for code in short))
-    hexadecimal: list[Node] = []
-    for low, high in ranges:
-        if low <= 0xFFFF:
-            hexadecimal.extend(_hex(low, min(high, 0xFFFF)))
-        if high > 0xFFFF:
-            hexadecimal.extend(_surrogate_pairs(max(low, 0x10000), high))
-    escapes.append(_sequence((Bytes(b"u"), _choice(hexadecimal))))
-    options.append(_sequence((Bytes(b"\\"), _choice(escapes))))
-    return _choice(options)
-
-
-def spell_char(char: str) -> Node:
-    """Every spelling of one character; the same object for the same character."""
-    return _PLAIN.get(char) or spell_chars(((ord(char), ord(char)),))
-
-
-def _spell_plain(code: int) -> Node:
-    char = chr(code)
-    options = [char] if char not in '"\\' else []
-    options += ["\\" + _SHORT[code]] if code in _SHORT else []
-    options += sorted({f"\\u{code:04x}", f"\\u{code:04X}"})
-    return Choice(tuple(Bytes(option.encode()) for option in options))
-
-
-_PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}
-
-
-def quoted(text: str) -> list[Node]:
+def quoted(text: str) -> tuple[Node, ...]:
     """The nodes of the text in quotes, in every spelling, to be put in a `Sequence`."""
-    return [QUOTE, *map(spell_char, text), QUOTE]
+    return (QUOTE, JsonText(text), QUOTE)
 
 
 def spell(node: Node) -> Node:
@@ -101,7 +48,7 @@ def spell(node: Node) -> Node:
     if isinstance(node, Chars):
         return spell_chars(node.ranges)
     if isinstance(node, Bytes):
-        return _sequence(tuple(map(spell_char, node.value.decode("utf-8"))))
+        return JsonText(node.value.decode("utf-8"))
     if isinstance(node, Complement):
         return Intersection((FREE_BODY, Complement(spell(node.item))))
     if isinstance(node, Capture):
@@ -109,28 +56,23 @@ def spell(node: Node) -> Node:
     return map_children(node, spell)
 
 
-def words(texts: Iterable[SequenceOf[Node]]) -> Node:
-    """The union of texts, each given as its spelled characters; equal beginnings are shared.
-
-    Equal characters must be the same object, as `spell_char` gives them.
-    """
-    return _trie([tuple(text) for text in texts], 0, _TRIE_DEPTH)
+def words(texts: Iterable[str]) -> Node:
+    """The union of texts, without quotes; equal beginnings are shared."""
+    return _trie(list(dict.fromkeys(texts)), _TRIE_DEPTH)
 
 
-def _trie(texts: list[tuple[Node, ...]], start: int, depth: int) -> Node:
-    if len(texts) == 1 or depth == 0:
-        return _choice([_sequence(text[start:]) for text in texts])
-    end = start
-    shortest = min(map(len, texts))
-    while end < shortest and all(text[end] is texts[0][end] for text in texts):
-        end += 1
-    groups: dict[int, list[tuple[Node, ...]]] = {}
+def _trie(texts: list[str], depth: int) -> Node:
+    if len(texts) == 1:
+        return JsonText(texts[0]) if texts[0] else EMPTY
+    if depth == 0:
+        return Choice(tuple(map(JsonText, texts)))
+    least, greatest = min(texts), max(texts)
+    length = next((place for place, char in enumerate(least) if char != greatest[place]), len(least))
+    groups: dict[str, list[str]] = {}
     for text in texts:
-        groups.setdefault(id(text[end]) if len(text) > end else 0, []).append(text)
-    if len(groups) == 1:
-        return _sequence(texts[0][start:])
-    tails = [EMPTY if key == 0 else _trie(group, end, depth - 1) for key, group in groups.items()]
-    return _sequence((*texts[0][start:end], Choice(tuple(tails))))
+        groups.setdefault(text[length : length + 1], []).append(text[length:])
+    tails = Choice(tuple(_trie(group, depth - 1) for group in groups.values()))
+    return Sequence((JsonText(least[:length]), tails)) if length else tails
 
 
 def not_in(texts: Iterable[str]) -> Node:
@@ -138,65 +80,5 @@ def not_in(texts: Iterable[str]) -> Node:
 
     A difference of two automata: written out as a node it would take a class of other characters for each character.
     """
-    listed = [[spell_char(char) for char in text] for text in texts]
+    listed = list(texts)
     return Intersection((FREE_BODY, Complement(words(listed)))) if listed else FREE_BODY
-
-
-def _hex(low: int, high: int) -> list[Node]:
-    return [_sequence(tuple(_nibble(*pair) for pair in pairs)) for pairs in _digit_ranges(low, high, 4)]
-
-
-def _surrogate_pairs(low: int, high: int) -> list[Node]:
-    found: list[Node] = []
-    for pairs in _digit_ranges(low - 0x10000, high - 0x10000, 2, 0x400):
-        (lead_low, lead_high), (trail_low, trail_high) = pairs
-        lead = _choice(_hex(0xD800 + lead_low, 0xD800 + lead_high))
-        trail = _choice(_hex(0xDC00 + trail_low, 0xDC00 + trail_high))
-        found.append(Sequence((lead, Bytes(b"\\u"), trail)))
-    return found
-
-
-def _digit_ranges(low: int, high: int, digits: int, base: int = 16) -> list[tuple[tuple[int, int], ...]]:
-    """The numbers from `low` to `high` as products of ranges of digits, most significant first."""
-    if digits == 1:
-        return [((low, high),)]
-    size = base ** (digits - 1)
-    (first, low_rest), (last, high_rest) = divmod(low, size), divmod(high, size)
-    if first == last:
-        return [((first, first), *rest) for rest in _digit_ranges(low_rest, high_rest, digits - 1, base)]
-    found: list[tuple[tuple[int, int], ...]] = []
-    if low_rest:
-        found += [((first, first), *rest) for rest in _digit_ranges(low_rest, size - 1, digits - 1, base)]
-        first += 1
-    tail: list[tuple[tuple[int, int], ...]] = []
-    if high_rest != size - 1:
-        tail = [((last, last), *rest) for rest in _digit_ranges(0, high_rest, digits - 1, base)]
-        last -= 1
-    if first <= last:
-        found.append(((first, last), *(((0, base - 1),) * (digits - 1))))
-    return found + tail
-
-
-@lru_cache(maxsize=256)
-def _nibble(low: int, high: int) -> Node:
-    ranges = [(0x30 + low, 0x30 + min(high, 9))] if low <= 9 else []
-    if high >= 10:
-        ranges += [(base + max(low, 10) - 10, base + high - 10) for base in (ord("A"), ord("a"))]
-    return Chars.of(ranges)
-
-
-def _overlap(first: Ranges, second: Ranges) -> Ranges:
-    return tuple((max(a, c), min(b, d)) for a, b in first for c, d in second if max(a, c) <= min(b, d))
-
-
-def _sequence(items: tuple[Node, ...]) -> Node:
-    return items[0] if len(items) == 1 else Sequence(items)
-
-
-def _choice(items: list[Node]) -> Node:
-    return items[0] if len(items) == 1 else Choice(tuple(items))
-
-
-FREE_CHAR = spell_chars(ANY_CHAR.ranges)
-FREE_BODY = Repeat(FREE_CHAR)
-FREE_STRING = Sequence((QUOTE, FREE_BODY, QUOTE))

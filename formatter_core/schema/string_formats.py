@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from formatter_core.grammar import ANY_CHAR, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, literal
+from formatter_core.grammar import (
+    ANY_CHAR,
+    Bytes,
+    Chars,
+    Choice,
+    Intersection,
+    Node,
+    Repeat,
+    Sequence,
+    lasting,
+    literal,
+)
 from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import spell
 
@@ -167,10 +178,10 @@ def spelled_format(name: str) -> Node:
     cost a terminal as many states as there are minutes in a day, many times over.
     """
     if name == "time":
-        return Choice((spell(_whole(_TIME)), _common_leap_seconds()))
+        return lasting(Choice((spell(_whole(_TIME)), _common_leap_seconds())))
     if name == "date-time":
-        return Sequence((spell(_whole(_DATE)), spell(_T), spelled_format("time")))
-    return spell(format_node(name))
+        return lasting(Sequence((spell(_whole(_DATE)), spell(_T), spelled_format("time"))))
+    return lasting(spell(format_node(name)))
 
 
 _T = Chars.of([(0x54, 0x54), (0x74, 0x74)])

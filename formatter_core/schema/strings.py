@@ -20,7 +20,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import Limits
 from formatter_core.regex import parse_ecma
-from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, quoted, spell, spell_char, words
+from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format
 
 __all__ = [
@@ -163,7 +163,7 @@ def _is_plain(node: Node) -> bool:
 def string_node(strings: StringSet) -> Node:
     """Every spelling of the texts of a set, in quotes."""
     if strings.values is not None:
-        return words(quoted(text) for text in strings.values)
+        return Sequence((QUOTE, words(strings.values), QUOTE))
     return Sequence((QUOTE, string_body(strings), QUOTE))
 
 
@@ -172,7 +172,7 @@ def string_body(strings: StringSet) -> Node:
     if strings == ANY_STRING:
         return FREE_BODY
     if strings.values is not None:
-        return words([spell_char(char) for char in text] for text in strings.values)
+        return words(strings.values)
     items = [
         spelled_format(test.argument) if test.kind == "format" else _spelled_test(test.kind, test.argument)
         for test in strings.passed

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
-from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal
+from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, lasting
 from formatter_core.schema.numbers import ANY_NUMBER_NODE
 from formatter_core.schema.spelling import FREE_STRING, QUOTE, quoted
-from formatter_core.schema.whitespace import Whitespace
+from formatter_core.schema.whitespace import Whitespace, is_named
 
 __all__ = ["ANY_RULE", "Tokens", "any_rules", "tokens_of"]
+
+_NodeT = TypeVar("_NodeT", bound=Node)
 
 ANY_RULE = "any value"
 _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
@@ -20,18 +23,17 @@ class Tokens:
 
     def __init__(self, whitespace: Whitespace) -> None:
         gap = whitespace.gap
-        self.comma = Terminal(whitespace.around(",", whitespace.comma))
-        self.open_array = Terminal(_joined(Bytes(b"["), gap))
-        self.close_array = Terminal(_joined(gap, Bytes(b"]")))
-        self.empty_array = Terminal(_joined(Bytes(b"["), gap, Bytes(b"]")))
-        self.open_object = Terminal(_joined(Bytes(b"{"), gap))
-        self.close_object = Terminal(_joined(gap, Bytes(b"}")))
-        self.empty_object = Terminal(_joined(Bytes(b"{"), gap, Bytes(b"}")))
-        self.any_name = Terminal(Sequence((FREE_STRING, whitespace.around(":", whitespace.colon))))
-        self._colon = whitespace.around(":", whitespace.colon)
-        self.name = lru_cache(maxsize=2048)(self._name)
+        self.comma = _terminal(whitespace, whitespace.around(",", whitespace.comma))
+        self.open_array = _terminal(whitespace, Bytes(b"["), gap)
+        self.close_array = _terminal(whitespace, gap, Bytes(b"]"))
+        self.empty_array = _terminal(whitespace, Bytes(b"["), gap, Bytes(b"]"))
+        self.open_object = _terminal(whitespace, Bytes(b"{"), gap)
+        self.close_object = _terminal(whitespace, gap, Bytes(b"}"))
+        self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
+        self._colon = _lasting(whitespace, whitespace.around(":", whitespace.colon))
+        self.any_name = _terminal(whitespace, FREE_STRING, self._colon)
 
-    def _name(self, name: str) -> Node:
+    def name(self, name: str) -> Node:
         """A property's name and the colon, in one terminal."""
         return Terminal(Sequence((*quoted(name), self._colon)))
 
@@ -52,7 +54,7 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
     tokens = tokens_of(whitespace)
     value = Reference(ANY_RULE)
     entries, items = Reference("any entries"), Reference("any items")
-    scalar = Terminal(Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
+    scalar = _terminal(whitespace, Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
     return {
         ANY_RULE: Choice((scalar, Reference("any object"), Reference("any array"))),
         "any object": Choice((tokens.empty_object, Sequence((tokens.open_object, entries, tokens.close_object)))),
@@ -64,6 +66,11 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
     }
 
 
-def _joined(*items: Node) -> Node:
+def _terminal(whitespace: Whitespace, *items: Node) -> Terminal:
     kept = tuple(item for item in items if item != Sequence(()))
-    return kept[0] if len(kept) == 1 else Sequence(kept)
+    return _lasting(whitespace, Terminal(kept[0] if len(kept) == 1 else Sequence(kept)))
+
+
+def _lasting(whitespace: Whitespace, node: _NodeT) -> _NodeT:
+    """A user's own whitespace is a part of the format, and none that lasts."""
+    return lasting(node) if is_named(whitespace) else node

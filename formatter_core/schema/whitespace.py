@@ -8,7 +8,7 @@ from functools import cached_property
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
 
-__all__ = ["Whitespace", "as_whitespace"]
+__all__ = ["Whitespace", "as_whitespace", "is_named"]
 
 _BLANK = " \t\n\r"
 _SPACE = Bytes(b" ")
@@ -71,3 +71,8 @@ def as_whitespace(value: str | Whitespace) -> Whitespace:
     if not isinstance(value, str) or value not in _NAMED:
         raise InvalidFormat(f'whitespace is {value!r}; give "flexible", "compact" or a Whitespace')
     return _NAMED[value]
+
+
+def is_named(whitespace: Whitespace) -> bool:
+    """Whether it is one of the two that have names."""
+    return whitespace in _NAMED.values()

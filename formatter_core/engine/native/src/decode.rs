@@ -1,13 +1,16 @@
 //! The serialised grammar, read into items whose regular parts are terms.
 //!
-//! The format, version 1: the bytes `FCG1`, the number of rules, the number of the start rule, and one program for each
+//! The format, version 2: the bytes `FCG2`, the number of rules, the number of the start rule, and one program for each
 //! rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128. What is made
 //! inside of terminals is numbered from 0 on, and `AGAIN` stands for one of it; so is every terminal that ends.
+//!
+//! `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which counts as one
+//! thing made. Its term is kept by that program.
 
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 
-const MAGIC: &[u8] = b"FCG1";
+const MAGIC: &[u8] = b"FCG2";
 
 mod operation {
     pub const RULE_END: u8 = 0;
@@ -25,6 +28,8 @@ mod operation {
     pub const AGAIN: u8 = 12;
     pub const REFERENCE: u8 = 13;
     pub const TOKEN: u8 = 14;
+    pub const JSON_TEXT: u8 = 15;
+    pub const KEPT: u8 = 16;
 }
 
 /// A node outside of terminals.
@@ -74,6 +79,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         stack: Vec::new(),
         regular: Vec::new(),
         in_terminal: false,
+        in_kept: false,
         finished: Vec::new(),
         nodes: 0,
     };
@@ -138,6 +144,8 @@ struct Decoder<'a, 'm> {
     /// The same inside a terminal.
     regular: Vec<Term>,
     in_terminal: bool,
+    /// Whether the program of a kept node is being read.
+    in_kept: bool,
     /// What was made inside of terminals, for `AGAIN`.
     finished: Vec<Term>,
     nodes: u64,
@@ -146,12 +154,7 @@ struct Decoder<'a, 'm> {
 impl Decoder<'_, '_> {
     fn rule(&mut self, reader: &mut Reader) -> Outcome<u32> {
         loop {
-            self.nodes += 1;
-            if self.nodes > self.limits.nodes.saturating_mul(2) {
-                return Err(Fault::Limit(Limit::Nodes));
-            }
-            self.meter.work(1)?;
-            let operation = reader.byte()?;
+            let operation = self.operation(reader)?;
             if operation == operation::RULE_END {
                 break;
             }
@@ -165,8 +168,31 @@ impl Decoder<'_, '_> {
         }
     }
 
+    fn operation(&mut self, reader: &mut Reader) -> Outcome<u8> {
+        self.nodes += 1;
+        if self.nodes > self.limits.nodes.saturating_mul(2) {
+            return Err(Fault::Limit(Limit::Nodes));
+        }
+        self.meter.work(1)?;
+        reader.byte()
+    }
+
     fn apply(&mut self, operation: u8, reader: &mut Reader) -> Outcome<()> {
         match operation {
+            operation::JSON_TEXT if self.in_terminal => {
+                let text = std::str::from_utf8(reader.counted_bytes()?).map_err(|_| Fault::Malformed)?;
+                self.meter.work(4 * text.len())?;
+                let term = self.terms.json_text(text);
+                self.regular(term);
+            }
+            operation::KEPT if self.in_terminal && !self.in_kept => {
+                let program = reader.counted_bytes()?;
+                let term = match self.terms.kept(program) {
+                    Some(term) => term,
+                    None => self.kept(program)?,
+                };
+                self.regular(term);
+            }
             operation::BYTES => {
                 let bytes = reader.counted_bytes()?;
                 self.meter.work(bytes.len())?;
@@ -248,6 +274,30 @@ impl Decoder<'_, '_> {
             _ => return Err(Fault::Malformed),
         }
         Ok(())
+    }
+
+    /// Read the program of a kept node, beside what else is being read.
+    fn kept(&mut self, program: &[u8]) -> Outcome<Term> {
+        let finished = std::mem::take(&mut self.finished);
+        let waiting = std::mem::take(&mut self.regular);
+        self.in_kept = true;
+        let mut reader = Reader { data: program };
+        while !reader.data.is_empty() {
+            let operation = self.operation(&mut reader)?;
+            if matches!(operation, operation::TERMINAL_BEGIN | operation::TERMINAL_END) {
+                return Err(Fault::Malformed);
+            }
+            self.apply(operation, &mut reader)?;
+        }
+        self.in_kept = false;
+        self.finished = finished;
+        match std::mem::replace(&mut self.regular, waiting)[..] {
+            [term] => {
+                self.terms.keep(program, term);
+                Ok(term)
+            }
+            _ => Err(Fault::Malformed),
+        }
     }
 
     fn leaf(&mut self, term: Term) {

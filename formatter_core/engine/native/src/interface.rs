@@ -12,7 +12,7 @@ use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 3;
+const INTERFACE_VERSION: i32 = 4;
 
 const YES: i32 = 1;
 const NO: i32 = 0;

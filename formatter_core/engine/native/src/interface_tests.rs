@@ -55,7 +55,11 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
         }
         1 => out.extend([2, 1, 97 + random.below(2) as u8, 99 + random.below(20) as u8]),
         2 => out.extend([9, 3, b'a', b'b', b'a']),
-        3 if in_terminal => out.extend([2, 2, 97, 97, 0xe9, 1, 0xff, 1]),
+        3 if in_terminal => match random.below(3) {
+            0 => out.extend([15, 4, b'a', b'"', 0xc3, 0xa9]),
+            1 => out.extend([16, 5, 1, 2, b'a', b'b', 8]),
+            _ => out.extend([2, 2, 97, 97, 0xe9, 1, 0xff, 1]),
+        },
         3 if random.below(8) == 0 => out.extend([14, random.below(16) as u8]),
         3 => out.extend([13, random.below(rules as usize) as u8]),
         4 | 5 => {
@@ -91,7 +95,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
 
 fn sound_program(random: &mut Random) -> Vec<u8> {
     let rules = 1 + random.below(4) as u8;
-    let mut out = b"FCG1".to_vec();
+    let mut out = b"FCG2".to_vec();
     out.extend([rules, 0]);
     for _ in 0..rules {
         let depth = random.below(5);
@@ -128,7 +132,7 @@ fn program(random: &mut Random) -> Vec<u8> {
                     0 => out[place] = random.byte(),
                     1 => out[place] ^= 1 << random.below(8),
                     2 if out.len() > 1 => drop(out.remove(place)),
-                    _ => out.insert(place, random.below(16) as u8),
+                    _ => out.insert(place, random.below(17) as u8),
                 }
             }
         }

@@ -63,6 +63,9 @@ pub struct Terms {
     texts: FastMap<Box<[char]>, u32>,
     automata: Vec<SuffixAutomaton>,
     classes: FastMap<Box<[(u32, u32)]>, Term>,
+    /// The spellings of the characters of ASCII in JSON, `NOTHING` where they have not been asked for.
+    json_ascii: [Term; 128],
+    kept: FastMap<Box<[u8]>, Term>,
     bytes: usize,
 }
 
@@ -75,6 +78,8 @@ impl Terms {
             texts: FastMap::default(),
             automata: Vec::new(),
             classes: FastMap::default(),
+            json_ascii: [NOTHING; 128],
+            kept: FastMap::default(),
             bytes: 0,
         };
         terms.intern(Kind::Nothing);
@@ -158,6 +163,64 @@ impl Terms {
         self.bytes += 8 * ranges.len() + 48;
         self.classes.insert(ranges.into(), term);
         term
+    }
+
+    /// A text in every spelling inside of a JSON string (RFC 8259, section 7).
+    pub fn json_text(&mut self, text: &str) -> Term {
+        text.chars().rev().fold(EMPTY, |rest, character| {
+            let head = self.json_character(character);
+            self.concatenation(head, rest)
+        })
+    }
+
+    /// One character: itself, a short escape, or the hexadecimal digits of its one or two UTF-16 units in any case.
+    fn json_character(&mut self, character: char) -> Term {
+        let known = self.json_ascii.get(character as usize).copied();
+        if let Some(term) = known.filter(|term| *term != NOTHING) {
+            return term;
+        }
+        let mut units = [0; 2];
+        let mut escape = EMPTY;
+        for unit in character.encode_utf16(&mut units).iter().rev() {
+            for place in 0..4 {
+                let digit = char::from_digit(u32::from(unit >> (4 * place) & 15), 16).unwrap_or('0');
+                let mut cases = ByteSet::single(digit as u8);
+                cases.insert_range(digit.to_ascii_uppercase() as u8, digit.to_ascii_uppercase() as u8);
+                let head = self.set(cases);
+                escape = self.concatenation(head, escape);
+            }
+            escape = self.literal_then(b"\\u", escape);
+        }
+        let short = match character {
+            '"' | '\\' | '/' => Some(character as u8),
+            '\u{8}' => Some(b'b'),
+            '\u{c}' => Some(b'f'),
+            '\n' => Some(b'n'),
+            '\r' => Some(b'r'),
+            '\t' => Some(b't'),
+            _ => None,
+        };
+        let mut ways = vec![escape];
+        ways.extend(short.map(|letter| self.literal(&[b'\\', letter])));
+        if character >= ' ' && character != '"' && character != '\\' {
+            ways.push(self.literal(character.encode_utf8(&mut [0; 4]).as_bytes()));
+        }
+        let term = self.alternation(ways);
+        if let Some(place) = self.json_ascii.get_mut(character as usize) {
+            *place = term;
+        }
+        term
+    }
+
+    /// The term of a program that was kept.
+    pub fn kept(&self, program: &[u8]) -> Option<Term> {
+        self.kept.get(program).copied()
+    }
+
+    /// Keep the term of a program.
+    pub fn keep(&mut self, program: &[u8], term: Term) {
+        self.bytes += program.len() + 48;
+        self.kept.insert(program.into(), term);
     }
 
     /// Any run of whole characters of `text`.
