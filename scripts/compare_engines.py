@@ -47,6 +47,8 @@ def judge(engine: str, report: Report) -> list[str]:
     faults = [f"only {report.share(trait):.0%} {trait}" for trait, least in HARD.items() if report.share(trait) < least]
     if report.masks < MASKS * report.grammars:
         faults.append("too few masks a grammar")
+    if report.captures < report.grammars:
+        faults.append("too few captures")
     if report.refusals.total() > REFUSED[engine] * report.cases:
         faults.append("too many grammars refused")
     if report.differences:

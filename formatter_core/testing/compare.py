@@ -2,22 +2,27 @@
 
 The first engine is the judge (the oracle), the second one is judged. Masks, `can_stop`, `forced_bytes` and acceptance
 are compared at every step; steps are undone and states are forked in between, and what was seen before must be seen
-again.
+again. Where a walk ends, the captures of a formatter on each engine are compared too.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from formatter_core.compiled import CompiledFormat
 from formatter_core.engine.protocol import TAKEN, EngineState, GrammarEngine, told_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
+from formatter_core.format import Lowered
+from formatter_core.formatter import Formatter
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.result import Capture
 from formatter_core.testing.random_grammars import ALL_FEATURES, Case, Features, random_case
 from formatter_core.testing.traits import TRAITS, traits_of
 from formatter_core.vocabulary import Vocabulary
@@ -50,6 +55,7 @@ class Report:
     Attributes:
         grammars: cases that both engines compiled, or both found to derive nothing.
         masks: masks compared.
+        captures: captures compared, of texts that were complete or not.
         refusals: cases that the judged engine refused, by reason.
         traits: cases that have each of `traits.TRAITS`, or one of the last two ("cyclic or useless").
         differences: the first ones found; at most one of each case.
@@ -57,6 +63,7 @@ class Report:
 
     grammars: int = 0
     masks: int = 0
+    captures: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     traits: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -76,7 +83,7 @@ class Report:
         refused = ", ".join(f"{count} × {reason}" for reason, count in self.refusals.most_common()) or "none"
         return (
             f"{self.cases} grammars ({traits}), {self.masks / max(1, self.grammars):.1f} masks each; "
-            f"refused: {self.refusals.total() / max(1, self.cases):.1%} ({refused}); "
+            f"{self.captures} captures; refused: {self.refusals.total() / max(1, self.cases):.1%} ({refused}); "
             f"differences: {len(self.differences)}"
         )
 
@@ -145,7 +152,7 @@ def compare_case(
             )
         elif right is not None and left is not None:
             for _ in range(walks):
-                _Walk(case, rng, report, right(), left()).run(length)
+                _Walk(case, rng, report, right.formatter(), left.formatter()).run(length)
     except UnsupportedByEngine as refusal:
         report.refusals[f"{refusal.node.partition('(')[0]}: {refusal.reason}"] += 1
         return
@@ -157,12 +164,32 @@ def compare_case(
     report.grammars += 1
 
 
-def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> Callable[[], EngineState] | None:
-    """How to start a sequence; None where the grammar derives nothing."""
+def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledFormat | None:
+    """The case's grammar made ready; None where it derives nothing."""
     try:
-        return engine.compile(case.grammar, case.vocabulary, limits).start
+        grammar = engine.compile(case.grammar, case.vocabulary, limits)
     except InvalidGrammar:
         return None
+    return CompiledFormat(
+        _AsItIs(case.grammar), Lowered(case.grammar), grammar, vocabulary=case.vocabulary, engine=engine.name,
+        limits=limits, census=case.grammar.check(limits),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _AsItIs:
+    """The format of a grammar without a notation."""
+
+    grammar: Grammar
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(self.grammar)
+
+    def to_json(self) -> dict[str, Any]:
+        return {}
+
+    def key(self) -> Hashable:
+        return id(self.grammar)
 
 
 class _Differs(Exception):
@@ -182,13 +209,15 @@ class _Seen:
 class _Walk:
     """One random walk of both engines; every answer is compared."""
 
-    def __init__(self, case: Case, rng: random.Random, report: Report, right: EngineState, left: EngineState) -> None:
+    def __init__(self, case: Case, rng: random.Random, report: Report, right: Formatter, left: Formatter) -> None:
         self._case = case
         self._vocabulary: Vocabulary = case.vocabulary
         self._rng = rng
         self._report = report
-        self._right = right
-        self._left = left
+        self._formatters = right, left
+        self._right: EngineState = right.compiled.engine_grammar.start()
+        self._left: EngineState = left.compiled.engine_grammar.start()
+        self._steps: list[int | bytes] = []
         self._history: list[str] = []
         self._row = np.zeros(self._vocabulary.words, dtype=np.int32)
         # What was seen before each step.
@@ -211,8 +240,17 @@ class _Walk:
             else:
                 self._refuse(now)
                 now = self._accept(now)
+        self._compare_captures()
         while self._seen:
             self._go_back()
+
+    def _compare_captures(self) -> None:
+        """What formatters on the two engines make of the text so far, and of its longest part that is complete."""
+        complete = [place for place, seen in enumerate(self._seen) if seen.can_stop]
+        for length in {len(self._steps), *complete[-1:]}:
+            right, left = (_captures(formatter, self._steps[:length]) for formatter in self._formatters)
+            self._report.captures += len(right or ())
+            self._expect(f"captures of the first {length} steps", right, left)
 
     def _accept(self, now: _Seen) -> _Seen:
         token_id = self._rng.choice(sorted(now.allowed))
@@ -222,7 +260,7 @@ class _Walk:
         else:
             told = self._left.step(token_id, self._row)
             self._expect(f"step({token_id})", TAKEN | told_of(self._row, self._right.can_stop()), told)
-        self._done(now, f"{self._vocabulary.tokens[token_id]!r} ({token_id})")
+        self._done(now, f"{self._vocabulary.tokens[token_id]!r} ({token_id})", token_id)
         return self._look()
 
     def _refuse(self, now: _Seen) -> None:
@@ -243,7 +281,7 @@ class _Walk:
         self._expect(f"accept_bytes({data!r})", accepted, self._left.accept_bytes(data))
         if not accepted:
             return self._look(now)
-        self._done(now, f"bytes {data!r}")
+        self._done(now, f"bytes {data!r}", data)
         return self._look()
 
     def _go_back(self) -> _Seen:
@@ -252,13 +290,14 @@ class _Walk:
         self._right.rollback(steps)
         self._left.rollback(steps)
         del self._seen[-steps:]
+        del self._steps[-steps:]
         self._history.append(f"rollback({steps})")
         return self._look(before)
 
     def _fork(self, now: _Seen) -> None:
         """Go on with forks for one step; the states they were made of must not notice."""
         originals = self._right, self._left
-        seen = list(self._seen)
+        seen, steps = list(self._seen), list(self._steps)
         self._right, self._left = self._right.fork(), self._left.fork()
         self._history.append("fork")
         self._accept(now)
@@ -266,12 +305,13 @@ class _Walk:
             self._go_back()
         self._history.append("back to before the fork")
         self._right, self._left = originals
-        self._seen = seen
+        self._seen, self._steps = seen, steps
         self._look(now)
 
-    def _done(self, now: _Seen, step: str) -> None:
+    def _done(self, now: _Seen, what: str, step: int | bytes) -> None:
         self._seen.append(now)
-        self._history.append(step)
+        self._steps.append(step)
+        self._history.append(what)
 
     def _look(self, before: _Seen | None = None) -> _Seen:
         """Compare all answers here, also with those that were given here before."""
@@ -307,3 +347,17 @@ class _Walk:
     def _differ(self, what: str, expected: str, found: str) -> None:
         history = tuple(self._history)
         raise _Differs(Difference(self._case.seed, what, expected, found, history, self._case.grammar))
+
+
+def _captures(formatter: Formatter, steps: Iterable[int | bytes]) -> tuple[Capture, ...] | None:
+    """Of a complete text all captures, of another one those that are certain; None where that takes too long."""
+    formatter.reset()
+    for step in steps:
+        if isinstance(step, int):
+            formatter.accept_token(step)
+        else:
+            formatter.accept_bytes(step)
+    try:
+        return formatter.result("end").spans
+    except LimitExceeded:
+        return None

@@ -16,6 +16,7 @@ from formatter_core.grammar import (
     ANY_TEXT,
     EMPTY,
     Bytes,
+    Capture,
     Chars,
     Choice,
     Complement,
@@ -30,6 +31,7 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     literal,
+    map_children,
     optional,
     walk,
 )
@@ -64,6 +66,7 @@ class Features:
         shortest: `Shortest`.
         complements: `Intersection` and `Complement`.
         tokens: `Token`.
+        captures: `Capture`, which changes nothing that an engine sees.
     """
 
     terminals: bool = True
@@ -73,6 +76,7 @@ class Features:
     shortest: bool = True
     complements: bool = True
     tokens: bool = True
+    captures: bool = True
 
 
 ALL_FEATURES = Features()
@@ -85,7 +89,10 @@ _SHARES = {
     "shortest": 0.12,
     "complements": 0.06,
     "tokens": 0.06,
+    "captures": 0.5,
 }
+# How many of the nodes are captured, in a grammar that has captures.
+_CAPTURED = 0.25
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,19 @@ def random_case(seed: int, features: Features = ALL_FEATURES) -> Case:
             Recognizer(grammar)
         except InvalidGrammar:
             continue
-        return Case(seed, grammar, _random_vocabulary(rng, grammar))
+        vocabulary = _random_vocabulary(rng, grammar)
+        return Case(seed, _captured(rng, grammar) if used.captures else grammar, vocabulary)
+
+
+def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
+    """The same language, with captures in some places; several may have one name."""
+
+    def changed(node: Node) -> Node:
+        if not isinstance(node, (Terminal, Shortest, Intersection, Complement)):
+            node = map_children(node, changed)
+        return Capture(rng.choice("xyz"), node) if rng.random() < _CAPTURED else node
+
+    return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
 
 
 class _Generator:

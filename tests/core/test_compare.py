@@ -95,6 +95,11 @@ def test_ambiguity_is_that_of_one_text() -> None:
     assert is_ambiguous(grammar, list(b"aab"))
 
 
+def test_captures_are_compared_of_grammars_that_have_some() -> None:
+    assert compare(OracleEngine(), OracleEngine(), range(20)).captures > 20
+    assert compare(OracleEngine(), OracleEngine(), range(20), features=Features(captures=False)).captures == 0
+
+
 # --- planted faults ---
 
 
