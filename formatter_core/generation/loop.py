@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +83,7 @@ class Row:
         pending: the last of them, which are not computed yet.
         forced: how many of the pending ones the model was not asked for.
         passes: forward passes that it took part in.
+        prompt_chosen: what was asked about the tokens before it.
         stopped: how it ended, once it has.
     """
 
@@ -97,6 +100,7 @@ class Row:
     pending: list[int] = field(default_factory=list)
     forced: int = 0
     passes: int = 0
+    prompt_chosen: tuple[ChosenToken | None, ...] = ()
     stopped: Stopped | None = None
     error: Exception | None = None
     told_tokens: int = 0
@@ -123,6 +127,7 @@ class Row:
             formatter,
             earlier.prompt,
             earlier.passes_saved + max(0, len(self.new) - 1 - self.passes),
+            prompt_chosen=earlier.prompt_chosen or self.prompt_chosen[: len(earlier.prompt)],
         )
 
 
@@ -149,7 +154,14 @@ class _Together:
         # Every place has to be scored for lists of best tokens, so none of them can be passed over.
         self._forces = settings.forced_text != "off" and not (settings.scores.top or settings.scores.rank)
         self._scores_forced = self._forces and settings.scores.logprob and settings.scores.unmasked
+        # A model need not offer spans, under which a profiler shows what is done here beside its forward passes.
+        self._span: Callable[[str], AbstractContextManager[Any]] = getattr(model, "span", nullcontext)
         prompts = list(dict.fromkeys(row.before for row in rows))
+        if settings.scores.prompt:
+            score_prompt: Callable[..., Sequence[ChosenToken | None]] = getattr(model, "score_prompt")  # noqa: B009
+            found = {prompt: tuple(score_prompt(prompt, settings.scores)) for prompt in prompts}
+            for row in rows:
+                row.prompt_chosen = found[row.before]
         place = {prompt: index for index, prompt in enumerate(prompts)}
         self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in rows)))
         self._batch.select([place[row.before] for row in rows])
@@ -211,7 +223,8 @@ class _Together:
         if pairs:
             formatters = [formatter for _, _, formatter in pairs]
             places = [index for index, _, _ in pairs]
-            faults = Formatter.step_together(formatters, [None] * len(pairs), self._bits, places)
+            with self._span("formatter: masks"):
+                faults = Formatter.step_together(formatters, [None] * len(pairs), self._bits, places)
             for number, error in faults.items():
                 pairs[number][1].fail(error)
 

@@ -157,7 +157,11 @@ class SequenceBatch(Protocol):
 
 @runtime_checkable
 class LogitsModel(Protocol):
-    """A model whose logits are at hand."""
+    """A model whose logits are at hand.
+
+    It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
+    `ChosenToken` each and None for the first; and `span(name)`, a context that names for a profiler what a loop does.
+    """
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -112,6 +112,7 @@ class Generated:
         prompt: the ids before it, or its text where an API takes nothing else.
         passes_saved: forward passes of the model that forced text made unnecessary.
         parsed: what a format makes of a text that came without tokens.
+        prompt_chosen: the same as `chosen` for the prompt's tokens; None for the first one, which nothing predicts.
     """
 
     tokens: tuple[int, ...]
@@ -123,6 +124,7 @@ class Generated:
     prompt: tuple[int, ...] | str = ()
     passes_saved: int = 0
     parsed: Result | None = None
+    prompt_chosen: tuple[ChosenToken | None, ...] = ()
 
     @property
     def text(self) -> str:

@@ -137,6 +137,10 @@ class LogitsWriter:
             raise InvalidFormat(f"max_tokens is {max_tokens} and batch {batch}; both are at least 1")
         if forced_text not in get_args(ForcedText):
             raise InvalidFormat(f"forced_text is {forced_text!r}; give one of {', '.join(get_args(ForcedText))}")
+        if scores.prompt and not hasattr(model, "score_prompt"):
+            raise InvalidFormat(
+                f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
+            )
         self.model = model
         self.compiled = compiled
         self.max_tokens = max_tokens

@@ -31,6 +31,8 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
         arguments["stop"] = list(request.stop_strings)
     if request.seed is not None:
         arguments["seed"] = request.seed
+    if request.scores.prompt:
+        raise InvalidFormat("servers tell nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
     if request.scores:
         if endpoint == "chat":
             _merge(arguments, {"logprobs": True, "top_logprobs": request.scores.top})

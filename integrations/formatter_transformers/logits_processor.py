@@ -88,9 +88,10 @@ class FormatterLogitsProcessor(LogitsProcessor):
                 f"a format needs whole sequences, but input_ids has shape {tuple(input_ids.shape)} and scores "
                 f"{tuple(scores.shape)}; use generate, which continuous batching (generate_batch) does not replace"
             )
-        states = self._generations.states(input_ids)
-        bits = self._masks(states, scores.shape[1])
-        masked = torch_bitmask.apply(scores, bits)
+        with torch.profiler.record_function("formatter: masks"):
+            states = self._generations.states(input_ids)
+            bits = self._masks(states, scores.shape[1])
+            masked = torch_bitmask.apply(scores, bits)
         self._end_where_nothing_is_left(states, bits, masked)
         self.errors = {row: state.error for row, state in enumerate(states) if state and state.error}
         return masked

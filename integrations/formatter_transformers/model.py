@@ -19,6 +19,7 @@ Logits stay on the model's device; `model.pick` masks, samples and makes one sma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers.key_values import KeyValues
 from formatter_transformers.prefix_cache import PrefixCache
+from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step
 from formatter_transformers.vocabulary import compiler_for
 
@@ -152,6 +154,20 @@ class TransformersModel:
         batch.reserve(room)
         return batch
 
+    def empty_batch(self) -> TransformersBatch:
+        """One sequence without a token, to compute a prompt in steps of your own."""
+        return TransformersBatch(self, 1)
+
+    def score_prompt(self, tokens: Sequence[int], settings: ScoreSettings) -> list[ChosenToken | None]:
+        """What `settings` ask about each token of a prompt; see `formatter_transformers.score_prompt`."""
+        return score_prompt(self, tokens, settings)
+
+    @staticmethod
+    def span(name: str) -> AbstractContextManager[Any]:
+        """A context that torch's profiler shows by this name; next to nothing where none runs."""
+        context: AbstractContextManager[Any] = torch.profiler.record_function(name)
+        return context
+
     def pick(
         self,
         logits: torch.Tensor,
@@ -166,7 +182,7 @@ class TransformersModel:
 
         Lists of best tokens and ranks come in a copy of their own.
         """
-        with torch.inference_mode():
+        with torch.inference_mode(), self.span("formatter: pick"):
             exact = logits.float()
             masked = exact if allowed is None else torch_bitmask.apply(exact, allowed)
             if isinstance(sampler, Sampling):
@@ -337,7 +353,7 @@ class TransformersBatch:
 
     def _run(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
         model, key_values = self._model, self._key_values
-        with torch.inference_mode():
+        with torch.inference_mode(), model.span("formatter: forward"):
             key_values.pack()
             if not model.forward.counts_columns(key_values.columns + ids.shape[1]) or used.all():
                 return self._compute(ids, used, keep)

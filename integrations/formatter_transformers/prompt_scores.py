@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.generation import ChosenToken, ScoreSettings
-from formatter_transformers.model import TransformersBatch, TransformersModel
 from formatter_transformers.token_scores import score_step
+
+if TYPE_CHECKING:
+    from formatter_transformers.model import TransformersModel
 
 __all__ = ["score_prompt"]
 
@@ -47,7 +50,7 @@ def score_prompt(
     if not settings or len(ids) == 1:
         return found + [None] * (len(ids) - 1)
     chunk = max(1, memory_bytes // (len(model.vocabulary) * model.model.dtype.itemsize))
-    batch = TransformersBatch(model, 1)
+    batch = model.empty_batch()
     for start in range(0, len(ids), chunk):
         part = ids[start : start + chunk]
         following = ids[start + 1 : start + 1 + len(part)]

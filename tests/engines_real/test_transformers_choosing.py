@@ -12,7 +12,7 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import DeadEnd, InvalidFormat  # noqa: E402
-from formatter_core.generation import Generated, ScoreSettings, best_of, total_logprob  # noqa: E402
+from formatter_core.generation import Generated, ScoreSettings, best_of, completion, total_logprob  # noqa: E402
 from formatter_transformers import (  # noqa: E402
     beam_search,
     branches,
@@ -259,3 +259,30 @@ def test_a_prompt_that_was_scored_is_not_computed_again(model) -> None:
     assert model.passes == before
     with pytest.raises(InvalidFormat):
         score_prompt(model, [], ScoreSettings(rank=True))
+
+
+def test_an_output_tells_about_its_prompt_where_that_was_asked(model) -> None:
+    settings = ScoreSettings(top=2, logprob=True, rank=True, prompt=True)
+    ids = model.encode(PROMPT)
+    outputs = completion(model, FORMAT, scores=settings)([PROMPT, PROMPT + "jade"], samples=2)
+    for output in outputs[0]:
+        assert output.prompt_chosen == tuple(score_prompt(model, ids, settings))
+        assert len(output.chosen) == len(output.tokens)
+    assert len(outputs[1][0].prompt_chosen) == len(model.encode(PROMPT + "jade"))
+    assert completion(model, FORMAT)(PROMPT).prompt_chosen == ()
+
+
+def test_branches_of_an_output_of_the_loop(model) -> None:
+    b = FormatterBuilder()
+    b.append("jade ", b.choice(["bad", "head"], name="verdict"), ".")
+    output = completion(model, b, forced_text="off", scores=ScoreSettings(logprob=True))(PROMPT)
+    (met,) = branches(model, output)
+    assert met.taken in ("bad", "head")
+    assert sum(score.probability for score in met.scores) == pytest.approx(1)
+
+
+def test_a_profiler_sees_masks_beside_the_forward_pass(model) -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        completion(model, FORMAT, forced_text="off")(PROMPT)
+    names = {event.key for event in profiler.key_averages()}
+    assert {"formatter: masks", "formatter: forward", "formatter: pick"} <= names
