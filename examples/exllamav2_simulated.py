@@ -93,6 +93,32 @@ def byte_level_tokenizer(words: Sequence[bytes] = tuple(word.encode() for word i
     )
 
 
+def byte_fallback_tokenizer(words: Sequence[str] = tuple(WORDS)) -> str:
+    """The same as Llama 2 had it: `<0x0A>` for a byte, U+2581 for a space; the special tokens are 0, 1 and 2."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces += [chr(code) for code in range(33, 127)] + [
+        "▁",
+        *(word.replace(" ", "▁") for word in words if len(word) > 1),
+    ]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    space = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    return json.dumps(
+        {
+            "version": "1.0",
+            "added_tokens": [{"id": token_id, "content": pieces[token_id], **flags} for token_id in range(3)],
+            "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+            "decoder": {"type": "Sequence", "decoders": [space, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+            "model": {
+                "type": "BPE",
+                "vocab": {piece: token_id for token_id, piece in enumerate(dict.fromkeys(pieces))},
+                "merges": [],
+                "unk_token": "<unk>",
+                "byte_fallback": True,
+            },
+        }
+    )
+
+
 def write_model(folder: Path, tokenizer: str, *, vocab_size: int, bos: int, eos: int | list[int], **more: Any) -> Path:
     """The files of a model's folder, all but its weights; `more` goes into config.json."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +183,8 @@ class Forward:
             return {}
         ready = time.perf_counter() + self.seconds
         rows, length = input_ids.shape
-        logits = torch.empty((rows, length, self.width), dtype=torch.float)
+        with torch.inference_mode(False):  # as a copy from a GPU would be
+            logits = torch.empty((rows, length, self.width), dtype=torch.float)
         for row in range(rows):
             sequence, start = _place(attn_params, options.get("cache"), row)
             for offset, last in enumerate(input_ids[row].tolist()):

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 #: The last release of each generation of the filters' interface, and the last of all.
@@ -38,15 +41,17 @@ FLAGS = [
     "-DTORCH_EXTENSION_NAME=exllamav2_ext",
     "-DTORCH_API_INCLUDE_EXTENSION_H",
 ]
+#: Found among what torch has loaded by then, so no place is written into the extension.
+LINKED = ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
 EMPTY_HEADERS = ("c10/cuda/CUDAGuard.h", "ATen/cuda/CUDAContext.h", "cuda_runtime.h", "cuda_fp16.h")
 
-#: Where the environment has its headers and libraries, and what its extensions are called.
+#: Asks an environment for what `Torch` holds.
 _ASKED = """
 import sysconfig, torch
 from pathlib import Path
-torch = Path(torch.__file__).parent
-print(torch / "include", torch / "include/torch/csrc/api/include", sysconfig.get_path("include"), sep="\\n")
-print(torch / "lib", sysconfig.get_config_var("EXT_SUFFIX"), sep="\\n")
+folder = Path(torch.__file__).parent
+print(torch.__version__, sysconfig.get_config_var("EXT_SUFFIX"), folder / "lib", sep="\\n")
+print(folder / "include", folder / "include/torch/csrc/api/include", sysconfig.get_path("include"), sep="\\n")
 """
 
 
@@ -57,14 +62,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--versions", nargs="+", default=VERSIONS)
     options = parser.parse_args(arguments)
     python = str(options.python)
-    *headers, libraries, suffix = output_of([python, "-c", _ASKED]).split("\n")
+    torch = Torch(*output_of([python, "-c", _ASKED]).split("\n"))
     for version in options.versions:
         target = options.python.absolute().parent.parent / "exllamav2" / version
         shutil.rmtree(target, ignore_errors=True)
         fetch = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(target)]
         run([*fetch, f"exllamav2=={version}"])
         sources = target / "exllamav2" / "exllamav2_ext"
-        built = extension(options.cache.absolute(), sources, headers, libraries, suffix)
+        built = extension(options.cache.absolute(), sources, torch)
         shutil.copy2(built, target / built.name)
         check = (
             "import torch, exllamav2_ext; exllamav2_ext.fast_fill_cpu_ones_bool(torch.zeros((1, 8), dtype=torch.bool))"
@@ -73,12 +78,24 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def extension(cache: Path, sources: Path, headers: Sequence[str], libraries: str, suffix: str) -> Path:
+@dataclass(frozen=True)
+class Torch:
+    """What an extension is compiled against: torch's version, what extensions are called, and where things are."""
+
+    version: str
+    suffix: str
+    libraries: str
+    headers: str
+    more_headers: str
+    python_headers: str
+
+
+def extension(cache: Path, sources: Path, torch: Torch) -> Path:
     """The compiled extension of these sources; made where it is absent."""
-    digest = hashlib.sha256(repr((FLAGS, bindings(sources), headers, suffix)).encode())
+    digest = hashlib.sha256(repr((FLAGS, LINKED, bindings(sources), torch.version, torch.suffix)).encode())
     for path in sorted([*sources.glob("cpp/*"), *sources.glob("*.h"), sources / SAMPLER]):
         digest.update(path.read_bytes())
-    built = cache / f"exllamav2-ext-{digest.hexdigest()[:12]}" / f"exllamav2_ext{suffix}"
+    built = cache / f"exllamav2-ext-{digest.hexdigest()[:12]}" / f"exllamav2_ext{torch.suffix}"
     if built.exists():
         return built
     built.parent.mkdir(parents=True, exist_ok=True)
@@ -89,14 +106,13 @@ def extension(cache: Path, sources: Path, headers: Sequence[str], libraries: str
             (work / "empty" / name).touch()
         module = work / "module.cpp"
         module.write_text(bindings(sources), encoding="utf-8")
-        places = [f"-I{place}" for place in (work / "empty", sources, *headers)]
-        objects = []
-        for number, source in enumerate([module, *(sources / name for name in SOURCES)]):
-            objects.append(str(work / f"{number}.o"))
-            run(["g++", *FLAGS, *places, "-c", str(source), "-o", objects[-1]])
+        places = (work / "empty", sources, torch.headers, torch.more_headers, torch.python_headers)
+        compiler = ["g++", *FLAGS, *(f"-I{place}" for place in places), "-c"]
+        objects = {str(work / f"{path.stem}.o"): str(path) for path in (module, *(sources / name for name in SOURCES))}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda made: run([*compiler, objects[made], "-o", made]), objects))
         linked = work / built.name
-        links = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
-        run(["g++", "-shared", *objects, *links, "-o", str(linked)])
+        run(["g++", "-shared", *objects, f"-L{torch.libraries}", *LINKED, "-o", str(linked)])
         linked.replace(built)
     return built
 

@@ -106,6 +106,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
             start.accept_bytes(prefix_str.encode("utf-8"))
         self._background = background
         self._job: ReferenceType[Any] | None = None
+        self._is_alone = True
         self._is_told = False
         self._width = _compat.padded_width(tokenizer, model, len(compiled.vocabulary))
         self._use(Sequence(start))
@@ -153,7 +154,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 
     def can_mask_logits(self) -> bool:
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
-        return _compat.MASKS_LOGITS and not self._by_list
+        # What is queued beside a filter that stays in the foreground is read as a list.
+        return _compat.MASKS_LOGITS and not self._by_list and (self._background or self._is_alone)
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output.
@@ -268,6 +270,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
         if before is not None and before is not job and _compat.runs(before):
             raise UsedTwice
         self._job = None if job is None else ref(job)
+        self._is_alone = job is None or len(job.filters) == 1
         if job is not None and not self._is_told and _compat.stop_tokens(job).isdisjoint(self._sequence.end_ids):
             self._is_told = True
             logger.warning(
