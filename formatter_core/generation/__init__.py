@@ -10,6 +10,7 @@ from formatter_core.generation.candidates import (
     top_tokens,
 )
 from formatter_core.generation.models import (
+    NO_SCORES,
     ApiModel,
     BatchSampler,
     Finished,
@@ -30,6 +31,7 @@ from formatter_core.generation.top_n import log_softmax, top_n
 from formatter_core.generation.tries import OptionScore, OptionTrie, option_scores
 
 __all__ = [
+    "NO_SCORES",
     "ApiModel",
     "ApiWriter",
     "BatchSampler",

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary, torch_bitmask
 from formatter_core.errors import InvalidFormat
-from formatter_core.generation import BatchSampler, ChosenToken, Picked, Sampling, SamplingRows, ScoreSettings
+from formatter_core.generation import (
+    NO_SCORES,
+    BatchSampler,
+    ChosenToken,
+    Picked,
+    Sampling,
+    SamplingRows,
+    ScoreSettings,
+)
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers.key_values import KeyValues
@@ -39,7 +47,6 @@ from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["TransformersBatch", "TransformersModel", "transformers_model"]
 
-NO_SCORES = ScoreSettings()
 NOT_CHOSEN = ChosenToken(-1, None, None)
 
 #: What a model without a stated length may take.

@@ -1,0 +1,370 @@
+"""Time of whole outputs: `completion` and `continuation` beside `generate`, and what the format itself costs.
+
+    python3.11 dev.py run dev -m benchmarks.generation --output generation --plot docs/images/generation.png
+    python3.11 dev.py run dev -m benchmarks.generation --read generation.json
+    python3.11 dev.py run dev -m benchmarks.generation --smoke
+
+A GPT-2 of random weights, 6 layers of 256, 50,257 tokens. What is compared takes turns, in an order that is shuffled
+each time; the figures are medians of wall-clock and of CPU time, on one thread.
+
+- *fan-out*: samples of a prompt of 512 tokens; `generate` computes the prompt once for each of them.
+- *short prompt*: "This is a prompt", 100 tokens with end tokens suppressed, 1 and 10 samples, the prefix cache on and
+  off.
+- *format*: the same tokens written in each mode, for a script chooses them: `free` has no mask; `control` applies masks
+  that were recorded before, so that the difference to `format` is what the grammar and its bookkeeping cost.
+- *forced text*: outputs of a schema with long names, by the way in which text without a choice is computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from formatter_core import bitmask
+from formatter_core.generation import NO_SCORES, SamplingRows, completion, continuation, multinomial
+from formatter_transformers import TransformersModel, transformers_model
+
+WARM = multinomial(temperature=1.0)
+#: Samples and steps of a fan-out, and the share of `generate`'s time that we aim at.
+FANS = {(8, 32): 0.6, (32, 16): 0.35}
+SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "identifier": {"type": "integer", "minimum": 0, "maximum": 9999},
+            "display_name": {"type": "string", "maxLength": 20},
+            "classification": {"enum": ["small", "large", "unknown"]},
+        },
+        "required": ["identifier", "display_name", "classification"],
+        "additionalProperties": False,
+    },
+}
+FORCED: dict[str, Any] = {**SCHEMA["items"]}
+
+Task = Callable[[], Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", default="generation", help="where to write: this name with .json")
+    parser.add_argument("--plot", type=Path, help="where to draw; needs matplotlib")
+    parser.add_argument("--read", type=Path, help="show this .json instead of measuring")
+    parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--devices", nargs="+", default=["cpu", "cuda"], help="one that is not there is not run")
+    parser.add_argument("--smoke", action="store_true", help="that it runs: tiny and only once")
+    options = parser.parse_args()
+    if options.read:
+        found = json.loads(options.read.read_text())
+    else:
+        found = measure(options)
+        Path(f"{options.output}.json").write_text(json.dumps(found, indent=1))
+    print(table(found))
+    if options.plot:
+        plot(found, options.plot)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {"repetitions": 1 if options.smoke else options.repetitions, "devices": {}}
+    for device in options.devices:
+        if device != "cpu" and not torch.cuda.is_available():
+            found["devices"][device] = None
+            continue
+        found["devices"][device] = Measurements(device, found["repetitions"], options.smoke).run()
+    return found
+
+
+class Measurements:
+    """All comparisons on one device."""
+
+    def __init__(self, device: str, repetitions: int, is_smoke: bool) -> None:
+        tokenizer = made_tokenizer(2000 if is_smoke else 50_257)
+        self.device = device
+        self.repetitions = repetitions
+        self.is_smoke = is_smoke
+        self.torch_model = made_model(len(tokenizer), is_smoke).to(device)
+        self.model = transformers_model(self.torch_model, tokenizer=tokenizer, cache_bytes=0)
+        self.cached = transformers_model(self.torch_model, tokenizer=tokenizer)
+
+    def run(self) -> dict[str, Any]:
+        return {
+            "fan-out": {f"{n} x {steps}": self.fan_out(n, steps) for n, steps in FANS},
+            "short prompt": {str(n): self.short_prompt(n) for n in (1, 10)},
+            "format": {str(n): self.format(n) for n in (1, 4, 16)},
+            "forced text": self.forced_text(),
+        }
+
+    def fan_out(self, samples: int, steps: int) -> dict[str, Any]:
+        ids = np.random.default_rng(0).integers(300, len(self.model.vocabulary), 512).tolist()
+        if self.is_smoke:
+            ids, samples, steps = ids[:16], 2, 3
+        write = continuation(self.model, max_tokens=steps, suppress_ends=True, sampler=WARM, scores=NO_SCORES)
+        return self._turns(
+            {
+                "generate": lambda: self._generate(ids, samples, steps),
+                "ours": lambda: write(ids, samples=samples, seed=1),
+            }
+        )
+
+    def short_prompt(self, samples: int) -> dict[str, Any]:
+        ids, steps = self.model.encode("This is a prompt"), 3 if self.is_smoke else 100
+        options: dict[str, Any] = {"max_tokens": steps, "suppress_ends": True, "sampler": WARM, "scores": NO_SCORES}
+        without, with_cache = continuation(self.model, **options), continuation(self.cached, **options)
+        return self._turns(
+            {
+                "generate": lambda: self._generate(ids, samples, steps),
+                "ours, cache off": lambda: without(ids, samples=samples, seed=1),
+                "ours, cache on": lambda: with_cache(ids, samples=samples, seed=1),
+            }
+        )
+
+    def format(self, batch: int) -> dict[str, Any]:
+        """Milliseconds a step; every mode writes the same tokens."""
+        compiled = self.model.compiler.compile(SCHEMA)
+        scripts = [self._script(row, 6 if self.is_smoke else 64) for row in range(batch)]
+        masks = []
+        for script in scripts:
+            formatter = compiled.formatter()
+            rows = bitmask.allocate(len(script), len(self.model.vocabulary))
+            for row, token in zip(rows, script, strict=True):
+                formatter.fill_bitmask(row)
+                formatter.accept_token(token)
+            masks.append(rows)
+        recorded = np.stack(masks, axis=1)
+
+        def scripted(logits: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
+            place = len(rows.tokens[0])
+            return torch.tensor([script[place] for script in scripts])
+
+        def writer(format: Any) -> Any:
+            return completion(
+                self.model,
+                format,
+                max_tokens=len(scripts[0]),
+                sampler=scripted,
+                scores=NO_SCORES,
+                forced_text="off",
+            )
+
+        free, formatted = writer(None), writer(compiled)
+        prompts = [self.model.encode("This is a prompt")] * batch
+
+        def control() -> Any:
+            with masked(self.model, recorded):
+                return free(prompts)
+
+        found = self._turns(
+            {
+                "free": lambda: free(prompts),
+                "control": control,
+                "format": lambda: formatted(prompts),
+            },
+            repetitions=3 * self.repetitions,
+        )
+        for output in formatted(prompts):
+            if output.error is not None or list(output.tokens) not in scripts:
+                raise SystemExit(f"the format does not allow the script: {output.text!r} {output.error}")
+        return {
+            mode: {clock: [value / len(scripts[0]) for value in values] for clock, values in clocks.items()}
+            for mode, clocks in found.items()
+        }
+
+    def forced_text(self) -> dict[str, Any]:
+        prompt, samples = self.model.encode("This is a prompt"), 4
+        writers = {
+            mode: completion(self.model, FORCED, sampler=WARM, scores=NO_SCORES, forced_text=mode)
+            for mode in ("off", "exact", "canonical")
+        }
+        tasks = {mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()}
+        found = self._turns(tasks)
+        for mode in tasks:
+            outputs = tasks[mode]()
+            found[mode]["tokens"] = [len(output.tokens) for output in outputs]
+            found[mode]["passes saved"] = [output.passes_saved for output in outputs]
+        return found
+
+    def _turns(self, tasks: dict[str, Task], repetitions: int | None = None) -> dict[str, Any]:
+        """Milliseconds of each task, taking turns: `{task: {"wall": [...], "cpu": [...]}}`."""
+        found: dict[str, Any] = {name: {"wall": [], "cpu": []} for name in tasks}
+        for repetition in range((repetitions or self.repetitions) + 1):
+            for name in random.Random(repetition).sample(list(tasks), len(tasks)):
+                gc.collect()
+                wall, cpu = time.perf_counter(), time.process_time()
+                tasks[name]()
+                if self.device != "cpu":
+                    torch.cuda.synchronize()
+                cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+                if repetition:  # the first one warms every cache
+                    found[name]["wall"].append(1000 * wall)
+                    found[name]["cpu"].append(1000 * cpu)
+        return found
+
+    def _generate(self, ids: Sequence[int], samples: int, steps: int) -> torch.Tensor:
+        given = torch.tensor([ids], device=self.device)
+        output = self.torch_model.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            do_sample=True,
+            top_k=0,
+            num_return_sequences=samples,
+            max_new_tokens=steps,
+            min_new_tokens=steps,
+        )
+        if output.shape != (samples, len(ids) + steps):
+            raise SystemExit(f"generate gave {tuple(output.shape)}")
+        return output
+
+    def _script(self, row: int, length: int) -> list[int]:
+        rng = random.Random(row)
+        entries = [
+            {
+                "identifier": rng.randrange(10_000),
+                "display_name": "".join(rng.choices("etaoinshrdlu ", k=rng.randint(4, 20))),
+                "classification": rng.choice(SCHEMA["items"]["properties"]["classification"]["enum"]),
+            }
+            for _ in range(40)
+        ]
+        tokens = self.model.encode_continuation(json.dumps(entries).encode())
+        if tokens is None:
+            raise SystemExit("the tokenizer does not spell JSON")
+        return tokens[:length]
+
+
+@contextmanager
+def masked(model: TransformersModel, recorded: np.ndarray) -> Iterator[None]:
+    """For a while, a model applies recorded masks, int32 (steps, rows, words), to what has none."""
+    real = model.pick
+
+    def pick(logits: Any, allowed: Any, sampler: Any, rows: SamplingRows, **options: Any) -> Any:
+        return real(logits, recorded[len(rows.tokens[0])], sampler, rows, **options)
+
+    model.pick = pick  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del model.pick
+
+
+def made_tokenizer(size: int) -> Any:
+    """A byte-level BPE of made-up words, as large as that of GPT-2."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    rng = random.Random(0)
+    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 8))) for _ in range(60_000)]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((" ".join(words[start : start + 20]) for start in range(0, len(words), 20)), trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", pad_token="<|endoftext|>")
+
+
+def made_model(width: int, is_smoke: bool) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    layers, size = (1, 32) if is_smoke else (6, 256)
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=width, n_layer=layers, n_embd=size, n_head=8, bos_token_id=0, eos_token_id=0)
+    )
+    model.generation_config.eos_token_id = model.generation_config.pad_token_id = 0
+    return model.eval()
+
+
+def medians(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    return {name: (statistics.median(one["wall"]), statistics.median(one["cpu"])) for name, one in found.items()}
+
+
+def table(found: dict[str, Any]) -> str:
+    lines = [f"medians of {found['repetitions']} runs, milliseconds: wall-clock (CPU)"]
+    for device, measured in found["devices"].items():
+        lines.append(f"\n{device}" + (": not run" if measured is None else ""))
+        if measured is None:
+            continue
+        for (samples, steps), aim in FANS.items():
+            one = medians(measured["fan-out"][f"{samples} x {steps}"])
+            lines.append(f"  512 tokens, {samples} samples x {steps} steps, aim {aim}")
+            lines += _beside(one, "generate")
+        for samples in (1, 10):
+            lines.append(f'  "This is a prompt", 100 tokens, {samples} samples')
+            lines += _beside(medians(measured["short prompt"][str(samples)]), "generate")
+        lines.append("  a step of a format (the same tokens in each mode)")
+        for batch in (1, 4, 16):
+            one = medians(measured["format"][str(batch)])
+            own = [ours - control for ours, control in zip(one["format"], one["control"], strict=True)]
+            lines.append(
+                f"    batch {batch:3}: "
+                + ", ".join(f"{mode} {wall:.2f} ({cpu:.2f})" for mode, (wall, cpu) in one.items())
+                + f"; the format itself {own[0]:+.2f} ({own[1]:+.2f}) = {own[1] / one['free'][1]:+.1%} of a free step"
+            )
+        lines.append("  4 outputs of a schema with long names, by forced_text")
+        lines += _beside(medians(measured["forced text"]), "off")
+        for mode, one in measured["forced text"].items():
+            lines.append(f"    {mode}: tokens {one['tokens']}, passes saved {one['passes saved']}")
+    return "\n".join(lines)
+
+
+def _beside(one: dict[str, tuple[float, float]], reference: str) -> list[str]:
+    wall, cpu = one[reference]
+    return [
+        f"    {name:18} {own[0]:9.1f} ({own[1]:9.1f})   {own[0] / wall:6.2f} ({own[1] / cpu:.2f})"
+        for name, own in one.items()
+    ]
+
+
+def plot(found: dict[str, Any], path: Path) -> None:
+    """The share of `generate`'s time, and what a format adds to a step, on the first device that was run."""
+    from matplotlib import pyplot
+
+    device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
+    labels, shares = [], []
+    for title, part in (("512 tokens,\n", measured["fan-out"]), ("short prompt,\n", measured["short prompt"])):
+        for name, one in part.items():
+            values = medians(one)
+            for mode in values:
+                if mode != "generate":
+                    kind = mode.removeprefix("ours").removeprefix(", ")
+                    labels.append(
+                        f"{title}{name}" + ("" if "x" in name else " samples") + (f"\n{kind}" if kind else "")
+                    )
+                    shares.append(values[mode][0] / values["generate"][0])
+    left.bar(range(len(shares)), shares, color="#4477aa")
+    left.axhline(1, color="black", linewidth=0.8)
+    left.set_xticks(range(len(shares)), labels, fontsize=7)
+    left.set_ylabel("time, generate = 1")
+    left.set_title(f"Whole outputs ({device})", fontsize=10)
+    batches = list(measured["format"])
+    for offset, mode in enumerate(("free", "control", "format")):
+        heights = [medians(measured["format"][batch])[mode][0] for batch in batches]
+        right.bar([place + 0.27 * (offset - 1) for place in range(len(batches))], heights, 0.25, label=mode)
+    right.set_xticks(range(len(batches)), [f"batch {batch}" for batch in batches])
+    right.set_ylabel("milliseconds a step")
+    right.set_title("What a format costs", fontsize=10)
+    right.legend(fontsize=8)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
