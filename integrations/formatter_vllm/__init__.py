@@ -1,7 +1,7 @@
 """Constrained decoding for vLLM: `--logits-processors formatter_vllm:FormatterLogitsProcessor`, a format per request.
 
 Importing this package imports no vLLM: `create_extra_args`, `create_vllm_xargs` and `read_result` serve clients, which
-need none. Only `FormatterLogitsProcessor` does.
+need none. Only `FormatterLogitsProcessor` does, and `create_logits_processor` imports torch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,16 @@ from formatter_vllm.vocabulary import create_vocabulary
 
 if TYPE_CHECKING:
     from formatter_vllm.logits_processor import FormatterLogitsProcessor
+    from formatter_vllm.per_request import create_logits_processor
 
-__all__ = ["FormatterLogitsProcessor", "create_extra_args", "create_vllm_xargs", "create_vocabulary", "read_result"]
+__all__ = [
+    "FormatterLogitsProcessor",
+    "create_extra_args",
+    "create_logits_processor",
+    "create_vllm_xargs",
+    "create_vocabulary",
+    "read_result",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +29,8 @@ def __getattr__(name: str) -> Any:
         from formatter_vllm.logits_processor import FormatterLogitsProcessor
 
         return FormatterLogitsProcessor
+    if name == "create_logits_processor":
+        from formatter_vllm.per_request import create_logits_processor
+
+        return create_logits_processor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,34 +14,45 @@ from formatter_core.errors import UnsupportedEngineVersion
 _MODULES = ("vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor")
 
 
-def _interfaces() -> tuple[type, ...]:
+def _found() -> tuple[type, ...]:
     found = []
     for name in _MODULES:
         try:
             found.append(import_module(name).LogitsProcessor)
         except (ImportError, AttributeError):
             continue
-    if not found:
-        raise UnsupportedEngineVersion(
-            "vllm",
-            found=getattr(import_module("vllm"), "__version__", "of unknown version"),
-            needed=">= 0.10.1",
-            missing=f"LogitsProcessor in {' or '.join(_MODULES)}",
-        )
     return tuple(found)
 
 
-#: The interfaces of this vLLM; a class that derives from all of them is taken by any runner.
-INTERFACES = _interfaces()
+#: The interfaces of this vLLM for classes, none before 0.10.1.
+INTERFACES = _found()
 
 #: Whether this vLLM asks `validate_params` when a request comes in (0.10.1 to 0.11.0 do not).
 CHECKS_REQUESTS = any(hasattr(interface, "validate_params") for interface in INTERFACES)
+
+
+def interfaces() -> tuple[type, ...]:
+    """The interfaces of this vLLM; a class that derives from all of them is taken by any runner.
+
+    Raises:
+        UnsupportedEngineVersion: there is none.
+    """
+    if not INTERFACES:
+        raise UnsupportedEngineVersion(
+            "vllm",
+            found=getattr(import_module("vllm"), "__version__", "of unknown version"),
+            needed=">= 0.10.1; for older ones see formatter_vllm.create_logits_processor",
+            missing=f"LogitsProcessor in {' or '.join(_MODULES)}",
+        )
+    return INTERFACES
+
 
 __all__ = [
     "CHECKS_REQUESTS",
     "INTERFACES",
     "competing_rules",
     "end_ids",
+    "interfaces",
     "is_swap",
     "lists_processor",
     "logits_width",

@@ -19,7 +19,7 @@ from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compi
 __all__ = ["FormatterLogitsProcessor"]
 
 
-class FormatterLogitsProcessor(*_compat.INTERFACES):  # type: ignore[misc]
+class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
     """Leaves each request that asks for a format only the tokens that the format allows next.
 
     Give the class to vLLM, which makes the objects: `LLM(logits_processors=[FormatterLogitsProcessor])` or

@@ -53,6 +53,13 @@ class TestVllmSlots(_TestVllm):
         return SlotHarness()
 
 
+class TestVllmRequest(_TestVllm):
+    def harness_of(self) -> Harness:
+        from tests.adapters.vllm_harness import RequestHarness
+
+        return RequestHarness()
+
+
 class _TestLlamaCpp(AdapterContract):
     @pytest.fixture(autouse=True)
     def provide(self) -> Iterator[None]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import random
 import re
+import sys
 import weakref
 
 import pytest
@@ -15,6 +17,7 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 from formatter_core import formats  # noqa: E402
 from tests.adapters.vllm_engines import (  # noqa: E402
     ENDS,
+    LIST,
     WORD,
     engine_of,
     formats_end_only,
@@ -26,6 +29,7 @@ from tests.adapters.vllm_stand_ins import (  # noqa: E402
     UNKNOWN,
     BatchUpdate,
     Request,
+    config_of,
     parameters_of,
     vllm_of,
 )
@@ -306,3 +310,60 @@ class TestFailures:
             masked = processor.apply(torch.zeros(1, engine.width))
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
         assert "--logits-processors" in caplog.text
+
+
+class TestPerRequest:
+    """The V0 engine: one callable for all sequences of a request, told neither which sequence nor which step it is."""
+
+    @pytest.fixture
+    def old_vllm(self, any_vllm):
+        for name in [name for name in sys.modules if name.endswith("sample.logits_processor")]:
+            del sys.modules[name]
+
+    def make(self, tokenizer, format, **options):
+        from formatter_vllm import create_logits_processor
+
+        config = config_of(tokenizer, ENDS)
+        return create_logits_processor(format, tokenizer, model=config, **options), config.model_config.get_vocab_size()
+
+    def test_sequences_that_part_and_are_copied_and_come_back(self, old_vllm, tokenizer) -> None:
+        processor, width = self.make(tokenizer, formats.regex(LIST))
+        expected = processor._compiled
+        rng, generator = random.Random(0), torch.Generator().manual_seed(0)
+        sequences: list[list[int]] = [[] for _ in range(20)]
+        for _ in range(25):
+            rng.shuffle(sequences)
+            if rng.random() < 0.3:
+                sequences[-1] = list(sequences[0])  # as in a search that copies its best sequence
+                processor = rng.choice([processor, processor.clone()])
+            for output in sequences:
+                given = torch.randn(width, generator=generator)
+                masked = processor([5, 6], tuple(output), given.clone())
+                state = expected.formatter()
+                state.accept_tokens(output)
+                assert masked.isfinite().nonzero().flatten().tolist() == state.allowed_tokens()
+                if not output or output[-1] not in ENDS:
+                    output.append(int(torch.multinomial(torch.softmax(masked, -1), 1, generator=generator)))
+        assert sum(re.fullmatch(LIST, tokenizer.decode(output)) is not None for output in sequences) > 5
+
+    def test_the_ends_of_the_request(self, old_vllm, tokenizer) -> None:
+        stop = tokenizer.token_to_id("b")
+        processor, width = self.make(tokenizer, formats.regex("a*"), end_ids=[*ENDS, stop])
+        masked = processor([], [tokenizer.token_to_id("a")], torch.zeros(width))
+        assert torch.isfinite(masked[[*ENDS, stop]]).all()
+
+    def test_a_fault_of_our_own_leaves_the_end_alone(self, old_vllm, tokenizer, monkeypatch, caplog) -> None:
+        processor, width = self.make(tokenizer, formats.regex("ab"))
+        monkeypatch.setattr("formatter_vllm.per_request.torch_bitmask.apply_inplace", lambda *_: 1 / 0)
+        masked = processor([], [], torch.zeros(width))
+        assert masked.isfinite().nonzero().flatten().tolist() == list(ENDS)
+        assert "ZeroDivisionError" in caplog.text
+
+    def test_a_token_that_the_mask_did_not_allow_is_told_once(self, old_vllm, tokenizer, caplog) -> None:
+        processor, width = self.make(tokenizer, formats.regex("ab"))
+        output = [tokenizer.token_to_id("?")]
+        for _ in range(3):
+            masked = processor([], list(output), torch.zeros(width))
+            assert masked.isfinite().nonzero().flatten().tolist() == list(ENDS)
+            output.append(tokenizer.token_to_id("a"))
+        assert caplog.text.count("cannot be kept") == 1

@@ -76,6 +76,43 @@ class BatchSession:
         return {row: constraint.error for row, (constraint, _) in rows.items() if constraint.error is not None}
 
 
+class RequestHarness:
+    """The V0 engine: a callable for each request, asked for one row after the other with the whole output."""
+
+    cannot: Mapping[str, str] = {
+        "drafts": "the V0 engine leaves logits processors out beside speculative decoding",
+        "own ends": "a processor has the ends of its vocabulary, which create_logits_processor is told",
+    }
+
+    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> RequestSession:
+        return RequestSession(compiler, requests)
+
+
+class RequestSession:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        from formatter_vllm.per_request import RequestLogitsProcessor
+
+        formats = [request.format for request in requests]
+        self._processors = [None if one is None else RequestLogitsProcessor(compiler.compile(one)) for one in formats]
+
+    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+        masked = torch.linspace(-3, 3, WIDTH).repeat(len(kept), 1)
+        for processor, tokens, row in zip(self._processors, kept, masked, strict=True):
+            if processor is not None:
+                processor(PROMPT, list(tokens), row)
+        return _finite(masked)
+
+    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
+        raise NotImplementedError
+
+    def preempt(self, row: int) -> None:
+        """The engine computes the row anew and then asks for the same output again."""
+
+    def errors(self) -> Mapping[int, Exception]:
+        latest = {row: one._sequences[-1].cursor.error for row, one in enumerate(self._processors) if one is not None}
+        return {row: error for row, error in latest.items() if error is not None}
+
+
 class SlotHarness:
     """Model Runner V2: numbered slots, whose tokens lie in one table, and a row for each draft."""
 

