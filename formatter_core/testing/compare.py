@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,7 @@ def compare(
     walks: int = 2,
     length: int = 8,
     most_differences: int = 5,
+    vocabulary: Vocabulary | None = None,
     on_case: Callable[[Case], None] | None = None,
 ) -> Report:
     """Compare two engines on the random case of every seed.
@@ -111,11 +112,14 @@ def compare(
         walks: random walks in each case.
         length: steps of a walk.
         most_differences: the comparison ends after so many.
+        vocabulary: in place of each case's own.
         on_case: called before each case, for a process that may not survive it.
     """
     report = Report()
     for seed in seeds:
         case = random_case(seed, features)
+        if vocabulary is not None:
+            case = replace(case, vocabulary=vocabulary)
         if on_case is not None:
             on_case(case)
         try:

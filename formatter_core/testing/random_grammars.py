@@ -6,6 +6,7 @@ nothing, derive themselves, or are of no use. `traits_of` says which of that is 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -38,7 +39,7 @@ from formatter_core.grammar import (
 from formatter_core.parse import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["ALL_FEATURES", "Case", "Features", "random_case"]
+__all__ = ["ALL_FEATURES", "Case", "Features", "large_vocabulary", "random_case"]
 
 _LETTERS = ["a", "b", "c", "é", "😀", "1", "[", "]", ",", '"']
 _WORDS = ["a", "b", "ab", "ba", "abc", "aa", "é", "aé", "éb", "😀", "c😀", "1", "11", "[", "]", ",", '"', '",', "]]"]
@@ -292,3 +293,15 @@ def _random_vocabulary(rng: random.Random, grammar: Grammar) -> Vocabulary:
         tokens.append(rng.choice(words))
         ends.append(len(tokens) - 1)
     return Vocabulary(tokens, ends)
+
+
+def large_vocabulary(seed: int, words: int = 700) -> Vocabulary:
+    """Over a thousand tokens of the letters of random grammars, most of them several terminals long."""
+    rng = random.Random(seed)  # noqa: S311 (no secrets are made)
+    tokens = [bytes(token) for length in range(1, 5) for token in itertools.product(b"ab,1", repeat=length)]
+    letters = ["a", "b", "c", "1", ",", '"', "[", "]", "é", "😀", "一"]
+    for _ in range(words):
+        text = "".join(rng.choice(letters) for _ in range(rng.randint(1, 9))).encode()
+        tokens.append(text[rng.randint(0, 2) :][: rng.randint(1, 12)])
+    tokens += [b"a" * length for length in (9, 17, 33, 70)]
+    return Vocabulary([*tokens, b"</s>"], [len(tokens)])
