@@ -35,7 +35,7 @@ from formatter_transformers import top_tokens, transformers_model
 from tests.engines_real.transformers_models import trained_tokenizer
 
 WIDTH, ROWS, COUNTS = 50_257, 64, (0, 5, 20, 64)
-PROMPT_TOKENS, STEPS = 64, 32
+PROMPT_TOKENS, STEPS = 64, 24
 #: Published for another library's generator, milliseconds: n = 0, 5, 20, 64, and typical-p 0.5.
 PUBLISHED = {
     "prefill": {"n = 0": 21.79, "n = 5": 26.72, "n = 20": 30.67, "n = 64": 40.20, "typical-p 0.5": 28.79},

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.adapters.openai_stand_ins import Answer, StandIn, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -33,13 +37,23 @@ def imported(text: str) -> set[str]:
 def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = page.read_text(encoding="utf-8")
-    absent = [name for name in sorted(imported(text)) if importlib.util.find_spec(name) is None]
+    packages = imported(text)
+    absent = [name for name in sorted(packages) if importlib.util.find_spec(name) is None]
     if absent:
         pytest.skip(f"{', '.join(absent)} not installed")
     names: dict[str, object] = {"__name__": page.stem}
-    for block in BLOCK.finditer(text):
-        line = text[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+    with serving(StandIn(answer)) if "formatter_openai" in packages else contextlib.nullcontext(None) as server:
+        if server is not None:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.address)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+        for block in BLOCK.finditer(text):
+            line = text[: block.start(1)].count("\n")
+            exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+
+
+def answer(request: dict[str, Any], sample: int) -> Answer:
+    """What a page about a server is answered: a person as JSON, or in a line of text."""
+    return Answer('{"name": "Grace Hopper", "age": 85}' if "messages" in request else "Name: Grace Hopper, age 85.")
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))], ids=lambda page: page.name)
