@@ -159,6 +159,18 @@ impl Tokens {
         }
     }
 
+    /// So many tokens, of the letters of the grammars, that classes and bit sets are worth their while.
+    fn many(random: &mut Random) -> Self {
+        let (mut text, mut starts) = (Vec::new(), vec![0]);
+        for _ in 0..1 + random.below(4000) {
+            for _ in 0..random.below(9) {
+                text.extend(TOKENS[random.below(TOKENS.len())].iter().take(2));
+            }
+            starts.push(text.len() as u32);
+        }
+        Tokens { text, starts }
+    }
+
     /// Often not even in order, or past the end of the text.
     fn arbitrary(random: &mut Random) -> Self {
         let text = arbitrary(random, 200);
@@ -266,8 +278,9 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
     let mut random = Random(setting("FCN_FUZZ_SEED", 0x9e37_79b9_7f4a_7c15).max(1));
     let (mut made, mut refused) = (0, 0);
     while Instant::now() < end {
-        let tokens = match random.below(3) {
-            0 => Tokens::arbitrary(&mut random),
+        let tokens = match random.below(24) {
+            0 => Tokens::many(&mut random),
+            1..=8 => Tokens::arbitrary(&mut random),
             _ => Tokens::fixed(),
         };
         let count = tokens.count();
@@ -288,6 +301,7 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
                 let data = program(&mut random);
                 let limits: [u64; 4] = match random.below(8) {
                     0 => [10, 11, 16, 14].map(|bits| random.next() >> (64 - bits)),
+                    1 => [100_000, 50_000, 1 << 22, 10_000_000],
                     _ => [10_000, 5_000, 1 << 16, 300_000],
                 };
                 let mut grammar = ptr::null();
