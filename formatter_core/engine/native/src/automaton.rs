@@ -181,6 +181,29 @@ impl Automaton {
         }
     }
 
+    /// The state after some bytes, or none where they are not allowed, if all of their moves have been worked out.
+    pub fn known_state_after(
+        &mut self,
+        state: &State,
+        text: &[u8],
+        source: &Source,
+    ) -> Outcome<Option<Option<Arc<State>>>> {
+        let Some(&number) = self.by_state.get(&state.id) else {
+            return Ok(None);
+        };
+        let mut number = number;
+        for &byte in text {
+            let situation = &self.situations[number as usize];
+            number = match situation.runs[situation.run(byte)].1 {
+                UNKNOWN => return Ok(None),
+                DEAD => return Ok(Some(None)),
+                target => target,
+            };
+        }
+        let state = self.state(number, source)?;
+        Ok(Some((!text.is_empty()).then_some(state)))
+    }
+
     /// Bytes with which a situation leads to itself; not always all of them.
     #[inline]
     pub fn stays(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Kinds> {
@@ -204,7 +227,11 @@ impl Automaton {
                 own.insert_range(low, high);
             }
         }
-        let stays = Kinds::within(&own);
+        let stays = if own.is_empty() {
+            Kinds::default()
+        } else {
+            Kinds::within(&own)
+        };
         self.situations[number as usize].stays = Some(stays);
         Ok(stays)
     }
@@ -300,12 +327,14 @@ impl Automaton {
             if thread.state != previous {
                 previous = thread.state;
                 let row = source.lexicon.row(thread.state, meter)?;
-                cuts = cuts.union(&row.cuts());
+                cuts = cuts.union(row.cuts());
                 live = live.union(row.live_bytes());
             }
         }
         meter.work(parts.threads.len() + 1)?;
-        let runs: Box<[(u8, u32)]> = cuts.iter().map(|start| (start, UNKNOWN)).collect();
+        let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
+        let mut runs = Vec::with_capacity(cuts.len());
+        runs.extend(cuts.iter().map(|start| (start, target(start))));
         let run_of = (runs.len() > FEW_RUNS).then(|| {
             let mut run_of = Box::new([0; 256]);
             for (index, (start, _)) in runs.iter().enumerate() {
@@ -319,7 +348,7 @@ impl Automaton {
             parts,
             state: None,
             live,
-            runs,
+            runs: runs.into(),
             run_of,
             stays: None,
         });

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::automaton::{Automaton, Source, DEAD};
+use crate::automaton::{Automaton, Source};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::decode::decode;
@@ -99,7 +99,7 @@ impl Grammar {
     }
 
     /// The state after one more token; None if the token is not allowed.
-    pub fn after_token(&self, state: &Arc<State>, token: u32) -> Outcome<Option<Arc<State>>> {
+    pub fn after_token(&self, state: &State, token: u32) -> Outcome<Option<Arc<State>>> {
         if token as usize >= self.vocabulary().len() {
             return Ok(None);
         }
@@ -109,9 +109,7 @@ impl Grammar {
         let mut meter = self.meter();
         let next = match state.tokens.iter().any(|thread| thread.token == token) {
             true => self.after_named_token(state, token, &mut meter)?,
-            false => {
-                self.with_automaton(|automaton, source| self.after_text(state, token, automaton, source, &mut meter))?
-            }
+            false => self.after_text(state, self.vocabulary().token(token), &mut meter)?,
         };
         if let Some(next) = &next {
             self.cache().keep_move(state, token, next);
@@ -119,31 +117,17 @@ impl Grammar {
         Ok(next)
     }
 
-    fn after_text(
-        &self,
-        state: &Arc<State>,
-        token: u32,
-        automaton: &mut Automaton,
-        source: &Source,
-        meter: &mut Meter,
-    ) -> Outcome<Option<Arc<State>>> {
-        let text = self.vocabulary().token(token);
-        if text.is_empty() {
+    fn after_text(&self, state: &State, text: &[u8], meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
+        let known = self.with_automaton(|automaton, source| automaton.known_state_after(state, text, source))?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut chart = Chart::new(&self.network, &self.lexicon);
+        chart.push_threads(state.threads.iter());
+        if text.is_empty() || !push_bytes(&mut chart, text, meter)? {
             return Ok(None);
         }
-        automaton.held.clear();
-        automaton.make_room(source, meter)?;
-        let mut number = automaton.situation(state, source, meter)?;
-        for &byte in text {
-            if number == DEAD {
-                return Ok(None);
-            }
-            number = automaton.step(number, byte, source, meter)?;
-        }
-        if number == DEAD {
-            return Ok(None);
-        }
-        automaton.state(number, source).map(Some)
+        self.state_of(&chart, meter).map(Some)
     }
 
     /// The state after a token that may come by its id, and perhaps as text too.

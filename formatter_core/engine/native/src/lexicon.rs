@@ -39,6 +39,7 @@ pub struct Row {
     index: Option<Box<[u8; 256]>>,
     stays: Kinds,
     live: ByteSet,
+    cuts: ByteSet,
     /// The live state that most bytes lead to, if they are many.
     main: Option<Term>,
 }
@@ -60,8 +61,12 @@ impl Row {
             index,
             stays: Kinds::default(),
             live: ByteSet::default(),
+            cuts: ByteSet::default(),
             main: None,
         };
+        for entry in row.entries.iter() {
+            row.cuts.insert((entry >> 32) as u8);
+        }
         let (mut own, mut live) = (ByteSet::default(), ByteSet::default());
         for (low, high, step) in row.live() {
             live.insert_range(low, high);
@@ -105,12 +110,8 @@ impl Row {
     }
 
     /// The bytes that begin a run that leads elsewhere than the one before.
-    pub fn cuts(&self) -> ByteSet {
-        let mut cuts = ByteSet::default();
-        for entry in self.entries.iter() {
-            cuts.insert((entry >> 32) as u8);
-        }
-        cuts
+    pub fn cuts(&self) -> &ByteSet {
+        &self.cuts
     }
 
     fn find_main(&self) -> Option<Term> {

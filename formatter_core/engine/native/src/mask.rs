@@ -68,7 +68,8 @@ struct Builder<'a> {
 const HEAVY: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// So many terminals that few tokens fit are followed together; of still more no classes are asked for at all.
+/// So many terminals that few tokens fit are followed together, but for one that is under way in as many ways; of still
+/// more no classes are asked for at all.
 const SEVERAL: usize = 8;
 const MANY_TERMINALS: usize = 64;
 
@@ -84,13 +85,14 @@ impl Builder<'_> {
         let mut light: Vec<&[Thread]> = Vec::new();
         let terminals = runs(&state.threads).count();
         for same in runs(&state.threads) {
+            let is_shared = same.len() >= SEVERAL;
             let is_wide = lexicon.row(same[0].state, meter)?.main_target().is_some();
-            if !is_wide && terminals > MANY_TERMINALS {
+            if !is_shared && !is_wide && terminals > MANY_TERMINALS {
                 light.push(same);
                 continue;
             }
             let class = lexicon.class(same[0].state, meter)?;
-            if is_wide || terminals < SEVERAL || class.rests(lexicon, meter)?.weight_of_all() > HEAVY {
+            if is_shared || is_wide || terminals < SEVERAL || class.rests(lexicon, meter)?.weight_of_all() > HEAVY {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
