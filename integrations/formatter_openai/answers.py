@@ -31,12 +31,14 @@ class Reading:
     Args:
         compiled: its format, compiled for text; None for free text.
         processed: whether the server's log-probabilities are those after the mask.
+        prompt: the text before it.
     """
 
-    def __init__(self, compiled: CompiledFormat | None, processed: bool) -> None:
+    def __init__(self, compiled: CompiledFormat | None, processed: bool, prompt: str) -> None:
         self.formatter = None if compiled is None else compiled.formatter()
         self.error: BaseException | None = None
         self.is_over = False
+        self._prompt = prompt
         self._processed = processed or compiled is None
         self._raw = not processed or compiled is None
         self._text: list[str] = []
@@ -111,6 +113,7 @@ class Reading:
             stopped,
             self.error,
             tuple(self._chosen),
+            prompt=self._prompt,
             parsed=self._result(stopped),
         )
 

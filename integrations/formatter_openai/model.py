@@ -146,7 +146,7 @@ class OpenAIModel:
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
         arguments.update(own)
         jobs = [
-            _Job(prompt, first, self._with_prompt(text, some))
+            _Job(prompt, text, first, self._with_prompt(text, some))
             for prompt, text in enumerate(prompts)
             for first, some in requests_of(arguments, request, self.server)
         ]
@@ -173,19 +173,19 @@ class OpenAIModel:
         try:
             choices = sorted(self._create(job).choices, key=lambda choice: choice.index)
         except APIError as error:
-            return [self._reading(compiled).fail(error) for _ in range(job.samples)]
+            return [self._reading(compiled, job).fail(error) for _ in range(job.samples)]
         outputs = []
         for choice in choices[: job.samples]:
-            reading = self._reading(compiled)
+            reading = self._reading(compiled, job)
             reading.take(choice, _whole)
             outputs.append(reading.finish(choice.finish_reason, getattr(choice, "stop_reason", None)))
         missing = job.samples - len(outputs)
-        return outputs + [self._reading(compiled).finish("nothing at all") for _ in range(missing)]
+        return outputs + [self._reading(compiled, job).finish("nothing at all") for _ in range(missing)]
 
     def _stream(
         self, job: _Job, compiled: CompiledFormat | None, tell: Callable[[GenerationEvent], None], gone: Flag
     ) -> None:
-        readings = [self._reading(compiled) for _ in range(job.samples)]
+        readings = [self._reading(compiled, job) for _ in range(job.samples)]
 
         def finish(index: int, output: Generated) -> None:
             tell(Finished(job.prompt, job.first + index, output))
@@ -220,15 +220,16 @@ class OpenAIModel:
             if not reading.is_over:
                 finish(index, reading.finish(None))
 
-    def _reading(self, compiled: CompiledFormat | None) -> Reading:
-        return Reading(compiled, self._processed)
+    def _reading(self, compiled: CompiledFormat | None, job: _Job) -> Reading:
+        return Reading(compiled, self._processed, job.text)
 
 
 class _Job:
-    """One request: its prompt, the first of the samples that it is for, and its arguments."""
+    """One request: its prompt's place and text, the first of the samples that it is for, and its arguments."""
 
-    def __init__(self, prompt: int, first: int, arguments: dict[str, Any]) -> None:
+    def __init__(self, prompt: int, text: str, first: int, arguments: dict[str, Any]) -> None:
         self.prompt = prompt
+        self.text = text
         self.first = first
         self.arguments = arguments
         self.samples = int(arguments.get("n", 1))

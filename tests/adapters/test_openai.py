@@ -17,7 +17,7 @@ from formatter_core.errors import (  # noqa: E402
     UnsupportedFormat,
     UnsupportedSchema,
 )
-from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings, completion  # noqa: E402
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
@@ -249,6 +249,16 @@ def test_further_arguments_go_along(script) -> None:
     one(script, TextRequest(formats.choice([PERSON])), server="vllm", extra=extra)
     (body,) = script.requests
     assert (body["user"], body["priority"], "structured_outputs" in body) == ("me", 1, True)
+
+
+def test_an_output_can_be_a_prompt_again_and_other_loops_take_the_model(script) -> None:
+    script.answer = lambda body, index: Answer("yes" if body["prompt"] == "Is it? " else "no")
+    write = completion(model_of(script, server="vllm", endpoint="completions"), formats.choice(["yes", "no"]))
+    first = write("Is it? ")
+    second = write(first + " Is it really? ")
+    assert (first.value, second.value) == ("yes", "no")
+    assert script.requests[1]["prompt"] == "Is it? yes Is it really? "
+    assert [event.text for event in write.stream("Is it? ") if isinstance(event, TextDelta)] == ["y", "e", "s"]
 
 
 # --- log-probabilities ---------------------------------------------------------------------------------------------

@@ -286,3 +286,15 @@ def test_a_profiler_sees_masks_beside_the_forward_pass(model) -> None:
         completion(model, FORMAT, forced_text="off")(PROMPT)
     names = {event.key for event in profiler.key_averages()}
     assert {"formatter: masks", "formatter: forward", "formatter: pick"} <= names
+
+
+def test_the_benchmark_of_top_tokens_runs(monkeypatch) -> None:
+    from benchmarks import top_tokens as benchmark
+
+    monkeypatch.setattr(benchmark, "WIDTH", 1000)
+    monkeypatch.setattr(benchmark, "STEPS", 3)
+    report = benchmark.generation("cpu", [2], rounds=1)
+    assert set(report["2"]) == set(benchmark.VARIANTS)
+    assert all(one["total"] > 0 for one in report["2"].values())
+    assert all(one["exact"] for one in benchmark.ties().values())
+    assert set(benchmark.batch(1)) >= {"float32, n = 5", "bfloat16, n = 64"}
