@@ -8,7 +8,9 @@ built without one: `scripts/build_exllamav2.py`.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +42,12 @@ WORDS = [
     "日",
 ]
 SPECIAL = ["<|begin|>", "<|end|>", "<|turn|>"]
+
+
+def use_release(version: str = "0.3.2") -> None:
+    """Import exllamav2 from where `scripts/build_exllamav2.py` put this release; where it is installed, from there."""
+    if importlib.util.find_spec("exllamav2") is None:
+        sys.path.insert(0, str(Path(sys.prefix) / "exllamav2" / version))
 
 
 class Model(Protocol):
@@ -75,9 +83,13 @@ class Scripted:
         row[script[min(position - self._length, len(script) - 1)]] += 60
 
 
-def byte_level_tokenizer(words: Sequence[bytes] = tuple(word.encode() for word in WORDS), **special: int) -> str:
+def byte_level_tokenizer(
+    words: Sequence[bytes] = tuple(word.encode() for word in WORDS),
+    first: Sequence[bytes] = tuple(bytes([byte]) for byte in range(256)),
+    **special: int,
+) -> str:
     """The text of a tokenizer.json with one token for each byte, these words, and special tokens behind them."""
-    pieces = ["".join(BYTE_CHARACTERS[byte] for byte in word) for word in [*(bytes([b]) for b in range(256)), *words]]
+    pieces = ["".join(BYTE_CHARACTERS[byte] for byte in word) for word in [*first, *words]]
     vocab = {piece: token_id for token_id, piece in enumerate(dict.fromkeys(pieces))}
     names = special or {name: len(vocab) + number for number, name in enumerate(SPECIAL)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -143,6 +155,13 @@ def write_model(folder: Path, tokenizer: str, *, vocab_size: int, bos: int, eos:
     return folder
 
 
+def write_small_model(folder: Path) -> Path:
+    """The files of a model with some 280 tokens, one for each byte among them."""
+    text = byte_level_tokenizer()
+    first = len(json.loads(text)["model"]["vocab"])
+    return write_model(folder, text, vocab_size=first + len(SPECIAL), bos=first, eos=[first + 1, first + 2])
+
+
 class Parts:
     """The objects of exllamav2 for one folder: `config`, `tokenizer`, `model`, `cache`, and `generator`."""
 
@@ -175,7 +194,12 @@ class Forward:
     """
 
     def __init__(self, source: Model, width: int, seconds: float, busy: bool) -> None:
-        self.source, self.width, self.seconds = source, width, seconds
+        self.source, self.width = source, width
+        self.set_pace(seconds, busy)
+
+    def set_pace(self, seconds: float, busy: bool) -> None:
+        """How long it takes, and how it is waited for."""
+        self.seconds = seconds
         self._wait: Callable[[float], None] = _wait_busily if busy else _wait_asleep
 
     def __call__(self, input_ids: torch.Tensor, attn_params: Any = None, **options: Any) -> dict[str, torch.Tensor]:
