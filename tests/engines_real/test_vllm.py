@@ -207,6 +207,12 @@ class TestBackend:
         assert "uniqueItems" in backend["refused"]["unsupported"]
         assert backend["choice"][0]["outputs"][0]["text"] in ("abc", "é")
 
+    def test_a_processor_that_vllm_leaves_out_without_a_word_is_found_out(self, backend) -> None:
+        assert backend["seen"]["runner v1"] == 0
+        (output,) = backend["left out"][0]["outputs"]
+        assert not output["by text"]["complete"]
+        assert not output["by tokens"]["complete"]
+
 
 def test_the_hook_is_imported_where_vllm_is() -> None:
     code = "import formatter_vllm; print(formatter_vllm.FormatterLogitsProcessor.__mro__)"
