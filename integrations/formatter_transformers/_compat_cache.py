@@ -45,6 +45,10 @@ def _layer_class() -> Any:
 _DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
 
 
+#: What configurations call layers whose past is keys and values alone.
+_PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
 class _BufferCache(_DynamicCache):  # type: ignore[misc]
     """A cache from before caches consisted of layers, whose tensors are in `LayerBuffer`s."""
 
@@ -100,12 +104,12 @@ class ModelForward:
         self._takes_positions = "position_ids" in parameters
         # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
         self._takes_tuples = getattr(model, "_supports_cache_class", True) is False
-        if getattr(model, "_is_stateful", False) or config.__dict__.get("is_encoder_decoder"):
+        if _keeps_something_else(model, config):
             raise UnsupportedEngineVersion(
                 "transformers",
                 found=f"{transformers.__version__} with {type(model).__name__}",
-                needed="with a decoder whose layers are attention",
-                missing="keys and values for each token",
+                needed="with a decoder all of whose layers are plain attention",
+                missing="cache of keys and values alone",
             )
 
     def takes_trees(self, length: int) -> bool:
@@ -175,9 +179,23 @@ def segment_of(past_key_values: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [(keys[0], values[0]) for keys, values in past_key_values]
 
 
+def _keeps_something_else(model: Any, config: Any) -> bool:
+    """Whether a layer keeps anything but keys and values of each token, or a model takes no cache of this kind."""
+    if getattr(model, "_is_stateful", False) or getattr(config, "is_encoder_decoder", False):
+        return True
+    if not set(getattr(config, "layer_types", None) or ()) <= _PLAIN_TYPES:
+        return True
+    if _DynamicLayer is None:
+        return getattr(config, "cache_implementation", None) == "hybrid"
+    if "config" not in inspect.signature(_DynamicCache).parameters:
+        return False
+    plain = (_DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", _DynamicLayer))
+    return any(type(layer) not in plain for layer in _DynamicCache(config=config).layers)
+
+
 def _window(config: Any) -> int | None:
-    """How far back a layer looks, where one of them has a limit."""
-    if getattr(config, "use_sliding_window", True) is False:
-        return None
-    window = getattr(config, "sliding_window", None)
-    return window if isinstance(window, int) else None
+    """How many columns back a layer looks, where one of them has a limit."""
+    windows = [getattr(config, "attention_chunk_size", None)]
+    if getattr(config, "use_sliding_window", True) is not False:
+        windows.append(getattr(config, "sliding_window", None))
+    return min((window for window in windows if isinstance(window, int)), default=None)

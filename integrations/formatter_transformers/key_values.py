@@ -65,11 +65,14 @@ class LayerBuffer:
         if self._buffers is not None:
             capacity = self._buffers[0].shape[2]
             keys, values = self.views()
+            rows = rows.to(keys.device)  # the layers of a large model may be on several devices
             self._buffers = _wider(keys[rows], capacity), _wider(values[rows], capacity)
 
     def gather(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         """Keep these columns of each row, in this order; both are integers (rows, columns)."""
         if self._buffers is not None:
+            device = self._buffers[0].device
+            rows, columns = rows.to(device), columns.to(device)
             taken = [view[rows, :, columns].transpose(1, 2) for view in self.views()]
             self.length = columns.shape[1]
             self._buffers = _wider(taken[0], self.length + _SPARE), _wider(taken[1], self.length + _SPARE)
@@ -173,7 +176,7 @@ class KeyValues:
         if len(own) and own[-1] - own[0] + 1 == len(own):
             at = slice(int(own[0]), int(own[-1]) + 1)
         else:
-            at = torch.from_numpy(own).to(self._device)
+            at = torch.from_numpy(own)
         segment: Segment = []
         for layer in self.layers:
             keys, values = layer.views()
