@@ -98,7 +98,13 @@ REAL = [
     ("exllamav3", ["test_exllamav3.py"]),
     (
         "llama_cpp",
-        ["test_llama_cpp.py", "test_llama_cpp_parallel.py", "test_llama_cpp_docs.py", "test_openai_llama_cpp.py"],
+        [
+            "test_llama_cpp.py",
+            "test_llama_cpp_parallel.py",
+            "test_llama_cpp_older.py",
+            "test_llama_cpp_docs.py",
+            "test_openai_llama_cpp.py",
+        ],
     ),
     ("vllm-0.11", ["test_vllm.py"]),
     ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_openai_vllm.py"]),

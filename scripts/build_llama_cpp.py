@@ -6,8 +6,10 @@
 PyPI holds sources only, and pip builds much that the Python package never loads. This builds the one target that it
 does load, with no instruction that is special to this machine's processor, and a wheel of the Python part. Both are
 kept in a subfolder of the cache that is named by a hash of how they were made; the wheel is installed, and the
-libraries are put where it looks for them. About three minutes of one processor the first time, some seconds later on.
-The environment needs what llama-cpp-python imports: numpy, typing-extensions, diskcache, jinja2.
+libraries are put where it looks for them. Releases from before the library's samplers lie beside, each in a folder of
+its own, `ENVIRONMENT/releases/llama-cpp-python-VERSION`, to be put in front of the path of a process. About three
+minutes of one processor for the newest and one minute for each of the others the first time, some seconds later on. The
+environment needs what llama-cpp-python imports: numpy, typing-extensions, diskcache, jinja2.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ OPTIONS = [
     "-DLLAVA_BUILD=OFF",
     "-DSKBUILD_STATE=wheel",
 ]
+#: The first release that is supported, and the last one before samplers came.
+OLDER = ("0.2.64", "0.2.90")
+#: What GGML_NATIVE was called then.
+OLDER_OPTIONS = ["-DLLAMA_NATIVE=OFF"]
 TOOLS = ["cmake>=3.21", "ninja"]
 
 
@@ -54,40 +60,64 @@ def main(arguments: Sequence[str]) -> int:
     for library in (built / "lib").iterdir():
         shutil.copy2(library, target / library.name, follow_symlinks=False)
     run([python, "-c", "import llama_cpp; llama_cpp.llama_max_devices()"])
+    for version in OLDER:
+        release = options.python.absolute().parent.parent / "releases" / f"llama-cpp-python-{version}"
+        shutil.rmtree(release, ignore_errors=True)
+        shutil.copytree(libraries(options.cache.absolute(), python, options.jobs, version), release, symlinks=True)
+        loads = {**os.environ, "PYTHONPATH": str(release)}
+        run([python, "-c", f"import llama_cpp; assert llama_cpp.__version__ == {version!r}"], env=loads)
     return 0
 
 
-def libraries(cache: Path, python: str, jobs: int) -> Path:
-    """The folder with the libraries and the wheel of the Python part; made where it is absent."""
-    content = repr((VERSION, OPTIONS, sysconfig.get_platform(), platform.machine()))
-    folder = cache / f"llama-cpp-{VERSION}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+def libraries(cache: Path, python: str, jobs: int, version: str = VERSION) -> Path:
+    """The folder with the libraries and the wheel of the Python part; made where it is absent.
+
+    Of an older release it holds the package itself, in place of a wheel.
+    """
+    settings = OPTIONS if version == VERSION else OPTIONS + OLDER_OPTIONS
+    content = repr((version, settings, sysconfig.get_platform(), platform.machine()))
+    folder = cache / f"llama-cpp-{version}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     if (folder / "complete").exists():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as made:
         work = Path(made)
         fetch = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python"]
-        run([*fetch, f"llama-cpp-python=={VERSION}", "--dest", made])
+        run([*fetch, f"llama-cpp-python=={version}", "--dest", made])
         sdist = next(work.glob("*.tar.gz"))
         with tarfile.open(sdist) as archive:
             archive.extractall(work / "source")  # what it holds is about to be run anyway
         source = next((work / "source").iterdir())
         environment = tools(work, python)
-        generate = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(work / "build"), *OPTIONS]
+        generate = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(work / "build"), *settings]
         run([*generate, f"-DSKBUILD_PLATLIB_DIR={work / 'unused'}"], env=environment)
         run(["ninja", "-j", str(jobs), "-C", str(work / "build"), "llama"], env=environment)
         whole = work / "whole"
-        (whole / "lib").mkdir(parents=True)
-        for library in (work / "build").rglob("lib*.so*"):
-            shutil.copy2(library, whole / "lib" / library.name, follow_symlinks=False)
-        # The Python part, for which the package's own build is switched off.
-        without = {**environment, "CMAKE_ARGS": "-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF"}
-        make = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(whole), str(sdist)]
-        run(make, env=without)
+        if version == VERSION:
+            package_it(work, sdist, whole, {**environment, "CMAKE_ARGS": "-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF"}, python)
+        else:
+            # Releases differ in whether the libraries lie in the package or in a folder of it.
+            shutil.copytree(source / "llama_cpp", whole / "llama_cpp")
+            for place in (whole / "llama_cpp", whole / "llama_cpp" / "lib"):
+                copy_libraries(work / "build", place)
         (whole / "complete").write_text(content)
         shutil.rmtree(folder, ignore_errors=True)
         whole.replace(folder)
     return folder
+
+
+def package_it(work: Path, sdist: Path, whole: Path, environment: dict[str, str], python: str) -> None:
+    """The libraries, and a wheel of the Python part, for which the package's own build is switched off."""
+    copy_libraries(work / "build", whole / "lib")
+    make = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(whole), str(sdist)]
+    run(make, env=environment)
+
+
+def copy_libraries(build: Path, target: Path) -> None:
+    """All shared libraries of a build, links as links."""
+    target.mkdir(parents=True, exist_ok=True)
+    for library in build.rglob("lib*.so*"):
+        shutil.copy2(library, target / library.name, follow_symlinks=False)
 
 
 def tools(work: Path, python: str) -> dict[str, str]:

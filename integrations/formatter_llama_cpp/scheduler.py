@@ -282,6 +282,8 @@ class Scheduler:
                     "the model's logits are not numbers, so no token can be chosen; check the model file"
                 )
             token = sample.sampler(logits)
+            if not 0 <= token < self.context.width:  # llama.cpp would read past its tables
+                raise InvalidFormat(f"the sampler took {token}, but the model has the tokens 0 to {len(logits) - 1}")
             if unmasked is not None:
                 sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))
             if formatter is not None:

@@ -26,7 +26,7 @@ LIST_CALLED, ITERATED = "0.2.82", "0.3.36"
 
 _CANDIDATE = np.dtype([("id", np.intc), ("logit", np.single), ("p", np.single)], align=True)
 #: Pieces of the vocabulary: those of the contract, with names for what is special.
-PIECES: list[bytes] = [token or b"" for token in TOKENS] + [b""] * (WIDTH - len(TOKENS))
+PIECES: list[bytes] = [token or b"" for token in TOKENS] + [b"<unused>"] * (WIDTH - len(TOKENS))
 _NAMES = {END: b"<|end|>", OTHER_END: b"<|turn|>", SPECIAL: b"<|special|>", PAD: b"<|pad|>"}
 
 

@@ -185,6 +185,19 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
             ]
 
 
+@pytest.mark.parametrize("taken", [-1, 10**6])
+def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextLlama, taken: int) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, places=2) as scheduler:
+        bad, good = (scheduler.submit("p", max_tokens=5) for _ in range(2))
+        bad.samples[0].sampler = lambda logits: taken
+        run(scheduler)
+    with pytest.raises(InvalidFormat, match=str(taken)):
+        bad.samples[0].output.raise_error()
+    assert len(good.samples[0].output.tokens) == 5
+
+
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler, generate_parallel
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from formatter_core.engine.native import NativeEngine
-from tests.sabotage.plants import PLANTS, Plant
+from tests.sabotage.adapter_plants import PLANTS
+from tests.sabotage.plants import Plant
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds after which a run counts as hanging.

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from tests.sabotage.adapter_plants import PLANTS
 from tests.sabotage.planted import ROOT
-from tests.sabotage.plants import PLANTS, Plant
+from tests.sabotage.plants import Plant
 
 
 @pytest.fixture(scope="module")
