@@ -76,10 +76,13 @@ class Counter(threading.Thread):
 
 
 @contextmanager
-def calls_noted(calls: list[tuple[float, float]]) -> Iterator[None]:
+def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Iterator[None]:
     """Note when each call into the native library begins and ends."""
     library = native._load()
-    functions = {name: getattr(library, name) for name in native._PROTOTYPES}
+    tables = native._tables(library, vocabulary)
+    places = [(library, name) for name in native._PROTOTYPES]
+    places += [(tables, name) for name in ("fill", "accept_token", "step")]
+    functions = [getattr(holder, name) for holder, name in places]
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -91,16 +94,16 @@ def calls_noted(calls: list[tuple[float, float]]) -> Iterator[None]:
 
         return call
 
-    for name, function in functions.items():
-        setattr(library, name, noted(function))
+    for (holder, name), function in zip(places, functions, strict=True):
+        setattr(holder, name, noted(function))
     try:
         yield
     finally:
-        for name, function in functions.items():
-            setattr(library, name, function)
+        for (holder, name), function in zip(places, functions, strict=True):
+            setattr(holder, name, function)
 
 
-def stalls(work: Callable[[], Any]) -> dict[str, Any]:
+def stalls(vocabulary: Vocabulary, work: Callable[[], Any]) -> dict[str, Any]:
     """What a counting thread notices of `work`, in milliseconds."""
     calls: list[tuple[float, float]] = []
     collections: list[tuple[float, float]] = []
@@ -116,7 +119,7 @@ def stalls(work: Callable[[], Any]) -> dict[str, Any]:
     counter.start()
     before = time.perf_counter()
     gc.callbacks.append(note_collection)
-    with calls_noted(calls):
+    with calls_noted(vocabulary, calls):
         result = work()
     gc.callbacks.remove(note_collection)
     seconds = time.perf_counter() - before
@@ -291,9 +294,9 @@ def main() -> None:
     results: dict[str, Any] = {"schemas": len(schemas), "seed": options.seed, "stalls in ms": {}, "threads": {}}
     held = results["stalls in ms"]
 
-    held["nothing else"] = stalls(lambda: time.sleep(2))
+    held["nothing else"] = stalls(vocabulary, lambda: time.sleep(2))
     if spin is not None:
-        held["a C loop"] = stalls(spin_for(spin, 2.0))
+        held["a C loop"] = stalls(vocabulary, spin_for(spin, 2.0))
     for engine in options.engines:
         compiler = Compiler(vocabulary, engine=engine, cache_bytes=0)
         compile_all(compiler, [{"type": "object"}])  # the tables of the vocabulary
@@ -302,7 +305,7 @@ def main() -> None:
         for interval in (5e-3, 5e-4) if engine == "native" else (5e-3,):
             sys.setswitchinterval(interval)
             name = f"{engine}, switch interval {interval * 1e3:g} ms"
-            held[name] = stalls(functools.partial(compile_all, compiler, schemas))
+            held[name] = stalls(vocabulary, functools.partial(compile_all, compiler, schemas))
         sys.setswitchinterval(5e-3)
 
     if spin is not None:
