@@ -80,7 +80,7 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
     """Note when each call into the native library begins and ends."""
     library = native._load()
     tables = native._tables(library, vocabulary)
-    places = [(library, name) for name in native._PROTOTYPES]
+    places: list[tuple[Any, str]] = [(library, name) for name in native._PROTOTYPES]
     places += [(tables, name) for name in ("fill", "accept_token", "step")]
     functions = [getattr(holder, name) for holder, name in places]
 
