@@ -14,7 +14,16 @@ from formatter_core.generation.results import ChosenToken, TokenScore, TokenScor
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Candidate", "ScoreSettings", "Ties", "TopTokens", "checked_counts", "chosen_token", "top_tokens"]
+__all__ = [
+    "Candidate",
+    "ScoreSettings",
+    "Ties",
+    "TopTokens",
+    "check_ids",
+    "checked_counts",
+    "chosen_token",
+    "top_tokens",
+]
 
 Ties: TypeAlias = Literal["all", "none"]
 
@@ -143,6 +152,17 @@ def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[in
     return counts
 
 
+def check_ids(tokens: Sequence[int] | NDArray[np.integer[Any]], width: int) -> None:
+    """Whether these are ids of tokens.
+
+    Raises:
+        InvalidFormat: one of them is not.
+    """
+    for token in tokens:
+        if not 0 <= token < width:
+            raise InvalidFormat(f"{token} was chosen, but the logits are those of the tokens 0 to {width - 1}")
+
+
 def top_tokens(
     logits: NDArray[Any],
     n: int | Sequence[int],
@@ -175,6 +195,8 @@ def top_tokens(
     if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
         raise InvalidFormat(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
     counts = checked_counts(n, len(logits), limits)
+    if chosen is not None:
+        check_ids(chosen, logits.shape[1])
     taken = [None] * len(logits) if chosen is None else [int(token) for token in chosen]
     if len(taken) != len(logits):
         raise InvalidFormat(f"{len(taken)} chosen tokens for {len(logits)} rows of logits; give one for each row")

@@ -25,8 +25,10 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
         _merge(arguments, enforcing(format, server, endpoint))
     _merge(arguments, _drawing(request.sampling, server))
     if request.max_tokens is not None:
-        newer = server == "openai" and endpoint == "chat"
-        arguments["max_completion_tokens" if newer else "max_tokens"] = request.max_tokens
+        if server == "openai" and endpoint == "chat":  # in the body, because older clients do not know the name
+            arguments["extra_body"]["max_completion_tokens"] = request.max_tokens
+        else:
+            arguments["max_tokens"] = request.max_tokens
     if request.stop_strings:
         arguments["stop"] = list(request.stop_strings)
     if request.seed is not None:

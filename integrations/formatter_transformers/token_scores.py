@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.generation.candidates import ScoreSettings, Ties, TopTokens, checked_counts, chosen_token
+from formatter_core.generation.candidates import ScoreSettings, Ties, TopTokens, check_ids, checked_counts, chosen_token
 from formatter_core.generation.results import ChosenToken
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
@@ -117,6 +117,8 @@ class _Measure:
         self.dtype = torch.float64 if self.logits.dtype == torch.float64 else torch.float32
         if self.chosen is None:
             return
+        if not isinstance(self.chosen, torch.Tensor):  # of a tensor this would wait for its device
+            check_ids(self.chosen, self.width)
         self.chosen = torch.as_tensor(self.chosen, dtype=torch.int64, device=self.logits.device)
         if self.chosen.shape != (rows,):
             raise InvalidFormat(f"{len(self.chosen)} chosen tokens for {rows} rows of logits; give one for each row")
@@ -127,7 +129,8 @@ class _Measure:
         Numbers travel as their bits. The columns are those of `_HEAD`, then ids, then values.
         """
         height = max(1, _AT_ONCE // max(1, self.width))
-        parts = [self._part(start, start + height) for start in range(0, len(self.counts), height)]
+        with torch.inference_mode():
+            parts = [self._part(start, start + height) for start in range(0, len(self.counts), height)]
         return torch.cat(parts) if parts else self.logits.new_zeros((0, _HEAD + 2 * self.sorted), dtype=torch.int64)
 
     def _part(self, start: int, stop: int) -> torch.Tensor:

@@ -198,6 +198,8 @@ def test_candidates_have_bytes_and_text() -> None:
         (torch.zeros(2, 4), {"n": 65}, LimitExceeded, "max_top_n"),
         (torch.zeros(2, 4), {"n": 1, "limits": Limits(max_top_n=0)}, LimitExceeded, "max_top_n"),
         (torch.zeros(2, 4), {"n": 1, "chosen": [1]}, InvalidFormat, "chosen"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1, 4]}, InvalidFormat, "tokens 0 to 3"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1, -1]}, InvalidFormat, "tokens 0 to 3"),
         (torch.tensor([[1.0, math.nan]]), {"n": 1}, InvalidFormat, "NaN"),
         (torch.tensor([[1.0, math.inf]]), {"n": 1}, InvalidFormat, "inf"),
     ],
@@ -214,6 +216,11 @@ def test_the_switches_are_checked() -> None:
     assert ScoreSettings(rank=True)
     with pytest.raises(LimitExceeded, match="max_top_n"):
         ScoreSettings(top=65)
+
+
+def test_logits_with_a_gradient_are_as_good_as_others() -> None:
+    logits = spread(torch.float32)
+    assert top_tokens(logits.clone().requires_grad_(), 5, chosen=[1] * 8) == top_tokens(logits, 5, chosen=[1] * 8)
 
 
 def test_no_rows_give_no_results() -> None:
