@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.cache import ByteBoundedCache
+from formatter_core.collection import paused_collection
 from formatter_core.compiled import CompiledFormat
 from formatter_core.engine import choose_engine
 from formatter_core.engine.protocol import GrammarEngine
@@ -77,6 +78,10 @@ class Compiler:
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
     def _compile(self, format: Format) -> CompiledFormat:
+        with paused_collection():
+            return self._compile_now(format)
+
+    def _compile_now(self, format: Format) -> CompiledFormat:
         lowered = format.to_grammar(self.limits)
         census = lowered.grammar.check(self.limits)
         self._check_tokens(census.tokens)

@@ -366,7 +366,15 @@ class _Inspection:
             self._count(1)
             if isinstance(node, (Sequence, Choice)):
                 below = room - 1
-                stack.extend([(item, below) for item in reversed(node.items)])
+                for item in reversed(node.items):
+                    # What most items are needs no further look.
+                    if isinstance(item, Terminal):
+                        if self._terminals.get(id(item), below) < below:
+                            continue
+                    elif isinstance(item, Reference) and below > 0 and item.name in self._rules:
+                        self.nodes += 1
+                        continue
+                    stack.append((item, below))
             elif isinstance(node, Reference):
                 if node.name not in self._rules:
                     raise InvalidGrammar(

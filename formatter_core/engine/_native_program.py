@@ -52,6 +52,8 @@ _TOKEN = 14
 _JSON_TEXT = 15
 _KEPT = 16
 
+_AGAIN_BYTE = bytes((_AGAIN,))
+
 # An id that no vocabulary has: in place of end ids, which are never meant by a grammar, and of unknown ids.
 _NO_TOKEN = 2**32 - 1
 
@@ -79,14 +81,14 @@ class _Writer:
         self._vocabulary = vocabulary
         self.out = bytearray()
         # Readers of formats use one value in many places: each is written once. The grammar keeps them alive.
-        self._made: dict[int, int] = {}
+        self._again: dict[int, bytes] = {}
 
     def number(self, value: int) -> None:
         """Write a number."""
-        while value >= 0x80:
-            self.out.append(value & 0x7F | 0x80)
-            value >>= 7
-        self.out.append(value)
+        if value < 0x80:
+            self.out.append(value)
+        else:
+            self.out += _leb128(value)
 
     def program(self, body: Node) -> None:
         """Write a rule's body. `Grammar.check` has bounded its depth."""
@@ -95,15 +97,13 @@ class _Writer:
 
     def regular(self, node: Node) -> None:
         """Write a node inside of a terminal."""
-        made = self._made
-        again = made.get(id(node))
+        again = self._again.get(id(node))
         if again is not None:
-            self.out.append(_AGAIN)
-            self.number(again)
+            self.out += again
             return
         if isinstance(node, JsonText):
             self._counted(_JSON_TEXT, node.text.encode("utf-8"))
-        elif is_lasting(node) and self._vocabulary is not None:
+        elif self._vocabulary is not None and is_lasting(node):
             self._counted(_KEPT, _program_of(node))
         elif isinstance(node, (Sequence, Choice, Intersection)):
             for item in node.items:
@@ -118,28 +118,33 @@ class _Writer:
             self.out.append(_WRAPPERS[type(node)])
         else:
             self._leaf(node)
-        made[id(node)] = len(made)
+        self._made(node)
+
+    def _made(self, node: Node) -> None:
+        self._again[id(node)] = _AGAIN_BYTE + _leb128(len(self._again))
 
     def _write(self, node: Node) -> None:
-        if isinstance(node, Terminal):
-            made = self._made
-            again = made.get(id(node))
+        if isinstance(node, (Sequence, Choice)):
+            for item in node.items:
+                again = self._again.get(id(item))
+                if again is not None:
+                    self.out += again
+                else:
+                    self._write(item)
+            self.out.append(_LISTS[type(node)])
+            self.number(len(node.items))
+        elif isinstance(node, Reference):
+            self.out.append(_REFERENCE)
+            self.number(self.rules[node.name])
+        elif isinstance(node, Terminal):
+            again = self._again.get(id(node))
             if again is not None:
-                self.out.append(_AGAIN)
-                self.number(again)
+                self.out += again
                 return
             self.out.append(_TERMINAL_BEGIN)
             self.regular(node.item)
             self.out.append(_TERMINAL_END)
-            made[id(node)] = len(made)
-        elif isinstance(node, Reference):
-            self.out.append(_REFERENCE)
-            self.number(self.rules[node.name])
-        elif isinstance(node, (Sequence, Choice)):
-            for item in node.items:
-                self._write(item)
-            self.out.append(_LISTS[type(node)])
-            self.number(len(node.items))
+            self._made(node)
         elif isinstance(node, Capture):
             self._write(node.item)
         elif isinstance(node, Repeat):
@@ -188,3 +193,11 @@ def _program_of(node: Node) -> bytes:
         writer.regular(node)
         program = _kept[id(node)] = bytes(writer.out)
     return program
+
+
+def _leb128(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    return bytes((value & 0x7F | 0x80,)) + _leb128(value >> 7)

@@ -21,16 +21,26 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     # Backwards, most rules come after what they need.
     for name in reversed(rules):
         body = rules[name]
-        needs[name] = list(map(_alternative, body.items if isinstance(body, Choice) else (body,)))
-        if any(found.issuperset(needed) for _, needed, _ in needs[name]):
-            _add(name, found, waiting)
-            continue
-        for _, needed, _ in needs[name]:
-            missing = set(needed) - found
-            left = [len(missing)]
-            for used in missing:
-                waiting.setdefault(used, []).append((name, left))
+        alternatives = needs[name] = [
+            _alternative(each) for each in (body.items if isinstance(body, Choice) else (body,))
+        ]
+        lacking = []
+        for _, needed, _ in alternatives:
+            missing = [used for used in needed if used not in found]
+            if not missing:
+                _add(name, found, waiting)
+                break
+            lacking.append(set(missing))
+        else:
+            _wait(name, lacking, waiting)
     return _reachable(rules, needs, start, found) if start in found else {}
+
+
+def _wait(name: str, lacking: list[set[str]], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
+    for missing in lacking:
+        left = [len(missing)]
+        for used in missing:
+            waiting.setdefault(used, []).append((name, left))
 
 
 def _add(name: str, found: set[str], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
@@ -71,7 +81,11 @@ _Alternative: TypeAlias = tuple[Node, list[str], list[str]]
 def _alternative(node: Node) -> _Alternative:
     needed: list[str] = []
     spared: list[str] = []
-    _read(node, needed, spared)
+    for item in node.items if isinstance(node, Sequence) else (node,):
+        if isinstance(item, Reference):
+            needed.append(item.name)
+        elif not isinstance(item, Terminal):
+            _read(item, needed, spared)
     return node, needed, spared
 
 
