@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from formatter_core import torch_bitmask
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, PromptTooLong
 from formatter_core.generation import BeamSearch, Generated
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_transformers.model import TransformersModel
 
 __all__ = ["beam_search"]
 
 
 def beam_search(
-    model: TransformersModel, prompt: str | Sequence[int], format: Any, *, width: int = 4, max_tokens: int = 128
+    model: TransformersModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int = 128
 ) -> list[Generated]:
     """The most probable outputs in a format that `width` beams find, the best first, all of them complete.
 
@@ -26,22 +26,22 @@ def beam_search(
 
     Args:
         model: made by `transformers_model`.
-        prompt: text or token ids.
+        prompt: text, token ids, an earlier output, or an output with more text.
         format: whatever `Compiler.compile` takes.
         width: how many beams.
         max_tokens: tokens of each output at most, the end id included.
 
     Raises:
-        InvalidFormat: prompt and outputs are longer than the model takes; numbers below 1.
+        InvalidFormat: an empty prompt, numbers below 1.
+        PromptTooLong: the prompt with an output is longer than the model takes.
         DeadEnd: the vocabulary cannot spell any output.
         FormatterError: whatever compiling the format raises.
     """
-    before = model.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
-    if max_tokens < 1 or len(before) + max_tokens > model.max_length:
-        raise InvalidFormat(
-            f"max_tokens is {max_tokens} behind a prompt of {len(before)} tokens, but the model takes "
-            f"{model.max_length} in all; give a number from 1 that fits"
-        )
+    before = beginning(model, prompt, None).tokens
+    if max_tokens < 1:
+        raise InvalidFormat(f"max_tokens is {max_tokens}; give a number from 1")
+    if len(before) + max_tokens > model.max_length:
+        raise PromptTooLong(len(before) + max_tokens, model.max_length)
     search = BeamSearch(model.compiler.compile(format).formatter(), width)
     batch = model.start([before])
     for step in range(max_tokens):

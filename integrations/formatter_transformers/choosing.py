@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from formatter_core import Format
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, PromptTooLong
 from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.sequence import SequenceFormat
 from formatter_core.formats.text import TextFormat
 from formatter_core.generation import Generated, OptionScore, OptionTrie, option_scores
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_transformers.model import TransformersBatch, TransformersModel
 
 __all__ = ["Branches", "branches", "choose"]
@@ -39,7 +40,7 @@ class Branches:
 
 
 def choose(
-    model: TransformersModel, prompt: str | Sequence[int], options: Sequence[str], *, with_end: bool = False
+    model: TransformersModel, prompt: OnePrompt, options: Sequence[str], *, with_end: bool = False
 ) -> list[OptionScore]:
     """How probable each option is as the continuation of a prompt, in the order of the options.
 
@@ -50,17 +51,18 @@ def choose(
 
     Args:
         model: made by `transformers_model`.
-        prompt: text or token ids.
+        prompt: text, token ids, an earlier output, or an output with more text (`output + "text"`).
         options: texts, all different and none empty.
         with_end: count the end of the output as well, which is what tells an option from a longer one that begins
             with it.
 
     Raises:
-        InvalidFormat: no options, an empty one, the same one twice, or too long for the model.
+        InvalidFormat: no options, an empty one, or the same one twice.
+        PromptTooLong: the prompt with an option is longer than the model takes.
     """
     if len(set(options)) < len(options) or not all(options):
         raise InvalidFormat("the options must be texts that are all different and not empty")
-    before = model.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+    before = list(beginning(model, prompt, None).tokens)
     tokens = [_continuation(model, prompt, before, option) for option in options]
     return _scores(model, before, list(options), tokens, with_end)
 
@@ -79,7 +81,7 @@ def branches(model: TransformersModel, output: Generated) -> list[Branches]:
     Raises:
         InvalidFormat: the output has no format, or no prompt.
     """
-    if output.formatter is None or not output.prompt:
+    if output.formatter is None or not output.prompt or isinstance(output.prompt, str):
         raise InvalidFormat("branches are those of an output with a format and with the ids of its prompt")
     holes = {hole.name: hole for hole in _holes(output.formatter.compiled.format)}
     result = output.result
@@ -159,11 +161,9 @@ def _scores(
     model: TransformersModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
 ) -> list[OptionScore]:
     """The scores of options that are given as tokens behind others."""
-    if len(before) + max(map(len, tokens), default=0) + with_end > model.max_length:
-        raise InvalidFormat(
-            f"the prompt has {len(before)} tokens and an option up to {max(map(len, tokens))}, but the model takes "
-            f"{model.max_length}; shorten them"
-        )
+    longest = len(before) + max(map(len, tokens), default=0) + with_end
+    if longest > model.max_length:
+        raise PromptTooLong(longest, model.max_length)
     ends = model.vocabulary.end_ids
     whole = [[*option, ends[0]] if with_end else option for option in tokens]
     if len(set(map(tuple, whole))) < len(whole):
@@ -212,7 +212,7 @@ def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]
     yield group
 
 
-def _continuation(model: TransformersModel, prompt: str | Sequence[int], before: list[int], option: str) -> list[int]:
+def _continuation(model: TransformersModel, prompt: OnePrompt, before: list[int], option: str) -> list[int]:
     """The tokens that spell exactly an option: a tokenizer may put a space before it, or merge it with the prompt."""
     data = option.encode()
     if isinstance(prompt, str):

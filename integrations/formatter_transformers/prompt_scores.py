@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import PromptTooLong
 from formatter_core.generation import ChosenToken, ScoreSettings
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_transformers.token_scores import score_step
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["score_prompt"]
 
 def score_prompt(
     model: TransformersModel,
-    prompt: str | Sequence[int],
+    prompt: OnePrompt,
     settings: ScoreSettings,
     *,
     memory_bytes: int = 64 * 2**20,
@@ -33,7 +33,7 @@ def score_prompt(
 
     Args:
         model: made by `transformers_model`.
-        prompt: text or token ids.
+        prompt: text, token ids, an earlier output, or an output with more text.
         settings: what is wanted.
         memory_bytes: of logits at a time.
 
@@ -41,11 +41,12 @@ def score_prompt(
         one for each token; None for the first one, which nothing predicts.
 
     Raises:
-        InvalidFormat: an empty prompt, or one longer than the model takes.
+        InvalidFormat: an empty prompt, or an id that is no token.
+        PromptTooLong: it is longer than the model takes.
     """
-    ids = model.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
-    if not 0 < len(ids) <= model.max_length:
-        raise InvalidFormat(f"the prompt has {len(ids)} tokens; the model takes 1 to {model.max_length}")
+    ids = beginning(model, prompt, None).tokens
+    if len(ids) > model.max_length:
+        raise PromptTooLong(len(ids), model.max_length)
     found: list[ChosenToken | None] = [None]
     if not settings or len(ids) == 1:
         return found + [None] * (len(ids) - 1)

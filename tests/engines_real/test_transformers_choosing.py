@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import DeadEnd, InvalidFormat  # noqa: E402
+from formatter_core.errors import DeadEnd, InvalidFormat, PromptTooLong  # noqa: E402
 from formatter_core.generation import Generated, ScoreSettings, best_of, completion, total_logprob  # noqa: E402
 from formatter_transformers import (  # noqa: E402
     beam_search,
@@ -107,9 +107,12 @@ def test_a_tokenizer_that_begins_texts_with_a_space_and_a_first_token() -> None:
             assert score.logprob == pytest.approx(alone(model, model.encode(prompt), score.tokens), abs=2e-4)
 
 
-@pytest.mark.parametrize("options", [[], [""], ["a", "a"], ["ja" * 5000]])
-def test_faulty_options(model, options) -> None:
-    with pytest.raises(InvalidFormat):
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [([], InvalidFormat), ([""], InvalidFormat), (["a", "a"], InvalidFormat), (["ja" * 5000], PromptTooLong)],
+)
+def test_faulty_options(model, options, error) -> None:
+    with pytest.raises(error):
         choose(model, PROMPT, options)
 
 
@@ -209,8 +212,8 @@ def test_narrow_beams_stay_in_the_format_and_say_what_they_are_worth(model) -> N
 
 def test_too_few_tokens_for_an_end_give_no_output(model) -> None:
     assert beam_search(model, PROMPT, formats.regex("jj{10}"), max_tokens=2) == []
-    for wrong in (0, 10_000):
-        with pytest.raises(InvalidFormat, match="max_tokens"):
+    for wrong, error in ((0, InvalidFormat), (10_000, PromptTooLong)):
+        with pytest.raises(error):
             beam_search(model, PROMPT, FORMAT, max_tokens=wrong)
 
 
@@ -279,6 +282,15 @@ def test_branches_of_an_output_of_the_loop(model) -> None:
     (met,) = branches(model, output)
     assert met.taken in ("bad", "head")
     assert sum(score.probability for score in met.scores) == pytest.approx(1)
+
+
+def test_an_earlier_output_with_more_text_is_a_prompt(model) -> None:
+    first = completion(model, formats.choice(["jade"]))("the ")
+    ids = [*model.encode("the "), *first.tokens[:-1], *model.encode_continuation(b" is ")]
+    for score in choose(model, first + " is ", ["bad", "head"]):
+        assert score.logprob == pytest.approx(alone(model, ids, score.tokens), abs=2e-4)
+    assert beam_search(model, first + " is ", FORMAT, max_tokens=8)[0].prompt == tuple(ids)
+    assert len(score_prompt(model, first + " is ", ScoreSettings(rank=True))) == len(ids)
 
 
 def test_a_profiler_sees_masks_beside_the_forward_pass(model) -> None:
