@@ -265,6 +265,17 @@ unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, coun
     sequences.into_iter().for_each(|sequence| fcn_sequence_free(sequence));
 }
 
+/// Three threads with one grammar.
+unsafe fn run_at_once(random: &mut Random, grammar: *const crate::grammar::Grammar, count: usize) {
+    let shared = grammar as usize;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut own = Random(random.next());
+            scope.spawn(move || unsafe { run(&mut own, shared as *const crate::grammar::Grammar, count) });
+        }
+    });
+}
+
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
         .ok()
@@ -308,7 +319,10 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
                 match fcn_grammar_new(engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar) {
                     0 => {
                         made += 1;
-                        run(&mut random, grammar, count);
+                        match random.below(32) {
+                            0 => run_at_once(&mut random, grammar, count),
+                            _ => run(&mut random, grammar, count),
+                        }
                         fcn_grammar_free(grammar);
                     }
                     answer => {
