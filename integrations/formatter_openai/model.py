@@ -111,11 +111,13 @@ class OpenAIModel:
 
     def _events(self, compiled: CompiledFormat | None, jobs: list[_Job]) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
+        opened: list[Any] = []
         gone = Flag()
 
         def run(job: _Job) -> None:
             try:
-                self._stream(job, compiled, events.put, gone)
+                if not gone.is_set():
+                    self._stream(job, compiled, events.put, opened, gone)
             except BaseException as error:  # noqa: BLE001 - raised again by whoever reads the events
                 events.put(error)
             finally:
@@ -135,8 +137,10 @@ class OpenAIModel:
                 else:
                     yield event
         finally:
-            gone.set()  # whoever reads no further wants no more requests
+            gone.set()  # whoever reads no further wants no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
+            for stream in opened:
+                stream.close()
 
     def _jobs(self, prompts: Sequence[str], request: TextRequest) -> tuple[CompiledFormat | None, list[_Job]]:
         format = None if request.format is None else formats.as_format(request.format)
@@ -183,7 +187,12 @@ class OpenAIModel:
         return outputs + [self._reading(compiled, job).finish("nothing at all") for _ in range(missing)]
 
     def _stream(
-        self, job: _Job, compiled: CompiledFormat | None, tell: Callable[[GenerationEvent], None], gone: Flag
+        self,
+        job: _Job,
+        compiled: CompiledFormat | None,
+        tell: Callable[[GenerationEvent], None],
+        opened: list[Any],
+        gone: Flag,
     ) -> None:
         readings = [self._reading(compiled, job) for _ in range(job.samples)]
 
@@ -191,9 +200,8 @@ class OpenAIModel:
             tell(Finished(job.prompt, job.first + index, output))
 
         try:
-            if gone.is_set():
-                return
             with self._create(job, stream=True) as chunks:
+                opened.append(chunks)
                 for chunk in chunks:
                     for choice in chunk.choices:
                         reading = readings[choice.index]

@@ -37,14 +37,14 @@ class StandIn:
         answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error.
         tells_ids: whether it tells ids of tokens, as vLLM does when it is asked.
         requests: the bodies that came in.
-        broken_off: how many streams were closed before their end.
+        pause: what a stream waits for after its first chunk.
     """
 
     answer: Callable[[dict[str, Any], int], Answer]
     tells_ids: bool = False
     knows_n: bool = True
     requests: list[dict[str, Any]] = field(default_factory=list)
-    broken_off: int = 0
+    pause: threading.Event | None = None
     address: str = ""
 
 
@@ -125,9 +125,11 @@ class Handler(BaseHTTPRequestHandler):
                 for index, answer in enumerate(answers):
                     if place <= len(answer.text) and not (place == len(answer.text) and answer.reason is None):
                         self.chunk(index, answer, place, body, chat, ids)
+                if self.script.pause is not None:
+                    self.script.pause.wait(60)
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
-            self.script.broken_off += 1
+            pass  # the client has gone away
         self.close_connection = True
 
     def chunk(self, index: int, answer: Answer, place: int, body: dict[str, Any], chat: bool, ids: bool) -> None:

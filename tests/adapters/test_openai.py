@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -337,6 +338,18 @@ def test_whoever_reads_no_further_wants_no_more_requests(script) -> None:
     assert isinstance(next(events), TextDelta)
     events.close()
     assert len(script.requests) <= 2
+
+
+def test_whoever_reads_no_further_waits_for_no_server(script) -> None:
+    script.answer, script.pause = lambda body, index: Answer("xyz"), threading.Event()
+    before = set(threading.enumerate())
+    events = model_of(script).stream_complete(["a"], TextRequest())
+    assert isinstance(next(events), TextDelta)
+    (worker,) = [one for one in threading.enumerate() if one not in before and one.name.startswith("ThreadPool")]
+    events.close()
+    worker.join(10)
+    assert not worker.is_alive()
+    script.pause.set()
 
 
 def test_a_format_that_the_server_refuses_is_raised_by_the_stream(script) -> None:
