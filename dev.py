@@ -72,7 +72,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "llama_cpp": [
         [*CORE, *TESTING, "gguf", "tokenizers>=0.20", "jinja2", "diskcache", "pydantic>=2.6"],
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
-        ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1"],
+        ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1", "matplotlib>=3.8"],
     ],
 }
 

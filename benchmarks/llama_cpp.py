@@ -3,8 +3,8 @@
     python -m benchmarks.llama_cpp --output llama_cpp      # writes llama_cpp.json and, with matplotlib, llama_cpp.png
 
 Everything runs in this process on one thread, on a model of random weights made on the spot: 32,000 tokens, 6 layers of
-width 256. Variants take turns, round by round, and the best round of each counts, in seconds of processor time: other
-jobs on the machine only ever add, and to that the least.
+width 256. Variants take turns, round by round, in seconds of processor time; figures are medians over the rounds, and
+ratios medians of each round's own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,7 +38,7 @@ PROMPT_TOKENS, STEPS, TOKENS = 512, 48, 64
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("llama_cpp"))
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = write_bpe(Path(folder) / "model.gguf", layers=6, width=256, size=32_000, context=4096)
@@ -46,8 +47,8 @@ def main() -> None:
             "versions": {"llama_cpp": llama_cpp.__version__, "python": platform.python_version()},
             "machine": {"processor": platform.machine(), "processors": os.cpu_count()},
             "per_token": per_token(llama, options.rounds),
-            "parallel": parallel(llama, max(2, options.rounds // 2)),
-            "batching": batching(llama),
+            "parallel": parallel(llama, options.rounds),
+            "batching": batching(llama, options.rounds),
         }
         llama.close()
     options.output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
@@ -55,16 +56,24 @@ def main() -> None:
     plot(report, options.output.with_suffix(".png"))
 
 
-def best_of(rounds: int, variants: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The seconds of each variant's best round; each says itself how long it took."""
+def taking_turns(rounds: int, variants: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """The seconds of each variant in each round; each says itself how long it took."""
     for run in variants.values():
         run()  # warm
-    return {
-        name: min(times)
-        for name, times in zip(
-            variants, zip(*[[run() for run in variants.values()] for _ in range(rounds)], strict=True), strict=True
-        )
-    }
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(rounds):
+        for name, run in variants.items():
+            seconds[name].append(run())
+    return seconds
+
+
+def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def ratio(over: list[float], under: list[float]) -> float:
+    """The median of the rounds' own ratios."""
+    return statistics.median(one / other for one, other in zip(over, under, strict=True))
 
 
 def per_token(llama: Any, rounds: int) -> dict[str, Any]:
@@ -102,7 +111,7 @@ def per_token(llama: Any, rounds: int) -> dict[str, Any]:
         llama_cpp.llama_sampler_free(made)
         return seconds
 
-    seconds = best_of(
+    seconds = taking_turns(
         rounds,
         {
             "plain": generate,
@@ -113,13 +122,21 @@ def per_token(llama: Any, rounds: int) -> dict[str, Any]:
             "own chain with our sampler": lambda: chain(True),
         },
     )
-    microseconds = {name: value / TOKENS * 1e6 for name, value in seconds.items()}
-    added = {name: microseconds[name] - microseconds["plain"] for name in ("our processor", "LlamaGrammar")}
-    added["our sampler"] = microseconds["own chain with our sampler"] - microseconds["own chain"]
+    microseconds = {name: value / TOKENS * 1e6 for name, value in medians(seconds).items()}
+
+    def added(name: str, without: str) -> list[float]:
+        return [one - other for one, other in zip(seconds[name], seconds[without], strict=True)]
+
+    costs = {
+        "processor that does nothing": added("processor that does nothing", "plain"),
+        "our processor": added("our processor", "plain"),
+        "LlamaGrammar": added("LlamaGrammar", "plain"),
+        "our sampler": added("own chain with our sampler", "own chain"),
+    }
     return {
         "microseconds": microseconds,
-        "added": added,
-        "ours to LlamaGrammar": added["our processor"] / added["LlamaGrammar"],
+        "added": {name: value / TOKENS * 1e6 for name, value in medians(costs).items()},
+        "ours to LlamaGrammar": ratio(costs["our processor"], costs["LlamaGrammar"]),
     }
 
 
@@ -154,7 +171,7 @@ def parallel(llama: Any, rounds: int) -> dict[str, Any]:
                     pass
             return time.process_time() - start
 
-        seconds = best_of(
+        times = taking_turns(
             rounds,
             {
                 "parallel": together,
@@ -162,19 +179,22 @@ def parallel(llama: Any, rounds: int) -> dict[str, Any]:
                 "one by one": partial(one_by_one, count, keep=False),
             },
         )
+        seconds = medians(times)
         report[str(count)] = {
             "seconds": seconds,
             "tokens a second": {name: count * STEPS / value for name, value in seconds.items()},
-            "parallel to prompt kept": seconds["parallel"] / seconds["one by one, prompt kept"],
+            "parallel to prompt kept": ratio(times["parallel"], times["one by one, prompt kept"]),
+            "parallel to one by one": ratio(times["parallel"], times["one by one"]),
         }
     return report
 
 
-def batching(llama: Any) -> dict[str, Any]:
+def batching(llama: Any, rounds: int) -> dict[str, Any]:
     """64 requests of mixed length through 16 places: each place refilled at once, or all when the last has ended."""
     lengths = np.random.default_rng(1).integers(4, 64, 64).tolist()
-    report: dict[str, Any] = {}
-    for name, group in (("continuous", len(lengths)), ("static", 16)):
+    counts: dict[str, tuple[int, int]] = {}
+
+    def run(name: str, group: int) -> float:
         with Scheduler(llama, places=16, cells=2048) as scheduler:
             start, steps, tokens = time.process_time(), 0, 0
             for first in range(0, len(lengths), group):
@@ -184,13 +204,23 @@ def batching(llama: Any) -> dict[str, Any]:
                 while not scheduler.is_idle:
                     tokens += sum(update.token_id is not None for update in scheduler.step())
                     steps += 1
-            seconds = time.process_time() - start
-        report[name] = {
+            counts[name] = steps, tokens
+            return time.process_time() - start
+
+    times = taking_turns(
+        rounds,
+        {"continuous": partial(run, "continuous", len(lengths)), "static": partial(run, "static", 16)},
+    )
+    report: dict[str, Any] = {
+        name: {
             "seconds": seconds,
-            "tokens a second": tokens / seconds,
-            "steps": steps,
-            "occupancy": tokens / (steps * 16),
+            "tokens a second": counts[name][1] / seconds,
+            "steps": counts[name][0],
+            "occupancy": counts[name][1] / (counts[name][0] * 16),
         }
+        for name, seconds in medians(times).items()
+    }
+    report["continuous to static"] = ratio(times["continuous"], times["static"])
     return report
 
 
@@ -203,16 +233,22 @@ def plot(report: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(15, 4), width_ratios=(4, 4, 2))
     costs = report["per_token"]["microseconds"]
     left.barh(list(costs), list(costs.values()))
+    left.invert_yaxis()
     left.set_xlabel("µs a token")
     counts = list(report["parallel"])
     for name in report["parallel"]["1"]["seconds"]:
-        right.plot(counts, [report["parallel"][count]["tokens a second"][name] for count in counts], "o-", label=name)
-    right.set_xlabel("samples of one prompt")
+        middle.plot(counts, [report["parallel"][count]["tokens a second"][name] for count in counts], "o-", label=name)
+    middle.set_xlabel(f"samples of one prompt of {PROMPT_TOKENS} tokens")
+    middle.set_ylabel("tokens a second")
+    middle.legend()
+    kinds = ("continuous", "static")
+    bars = right.bar(kinds, [report["batching"][kind]["tokens a second"] for kind in kinds])
+    right.bar_label(bars, [f"{report['batching'][kind]['occupancy']:.0%} busy" for kind in kinds])
     right.set_ylabel("tokens a second")
-    right.legend()
+    right.set_title("64 requests, 16 places")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 
