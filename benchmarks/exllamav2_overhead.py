@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument(
         "--smoke", action="store_true", help="that it runs: a small vocabulary, hardly any forward pass"
     )
+    parser.add_argument("--add", action="store_true", help="keep what the .json has of other forward passes")
     options = parser.parse_args()
     if options.read:
         found = json.loads(options.read.read_text())

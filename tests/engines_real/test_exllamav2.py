@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -295,3 +296,40 @@ def test_captures_and_events(report: Report) -> None:
     told = report.captures
     assert set(told["captures"]) == {"age", "name"}
     assert {"HoleOpened", "ValueCompleted"} <= set(told["events"])
+
+
+# --- the page, the examples, the benchmark ---------------------------------------------------------------------------
+
+
+def ran(*words: str) -> str:
+    """What a Python command line prints, with the newest release."""
+    run = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment_of(VERSIONS[-1]),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    return run.stdout
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "exllamav2.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(blocks), encoding="utf-8")
+    ran(str(page))
+
+
+def test_the_examples_run() -> None:
+    assert "'weather'" in ran("examples/exllamav2_json.py")
+    assert "Yours, " in ran("examples/exllamav2_streaming.py")
+
+
+def test_the_benchmark_runs(tmp_path: Path) -> None:
+    table = ran("-m", "benchmarks.exllamav2_overhead", "--smoke", "--engines", "kbnf", "--output", str(tmp_path / "it"))
+    assert "mask+threads kbnf" in table
+    assert {"it.json", "it.png"} <= {path.name for path in tmp_path.iterdir()}
