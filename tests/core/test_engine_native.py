@@ -354,6 +354,25 @@ def test_limits_of_compiling(limits: Limits, node: Node, rules: dict[str, Node],
     assert caught.value.limit == name
 
 
+def test_that_two_of_many_searches_exclude_each_other_is_seen_at_once() -> None:
+    words = [b"alpha", b"beta", b"gamma", b"delta", b"eps", b"zeta", b"eta_", b"theta"]
+    letters = Repeat(Chars(((32, 33), (35, 126))))
+
+    def search(word: bytes) -> Node:
+        return Sequence((letters, Bytes(word), letters, Bytes(b'"')))
+
+    exactly_one = Choice(
+        tuple(
+            Intersection((search(word), *(Complement(search(other)) for other in words if other != word)))
+            for word in words
+        )
+    )
+    state = compiled(Terminal(exactly_one)).start()
+    assert state.accept_bytes(b"no bet, no eps, alph")
+    assert ord("a") not in allowed(state)
+    assert {ord("b"), ord('"')} <= set(allowed(state))
+
+
 def test_limits_of_a_step_leave_the_state_as_it_was() -> None:
     ambiguous = {"x": Choice((Sequence((Reference("x"), Reference("x"))), A))}
     state = compiled(Reference("x"), limits=Limits(work=20_000), **ambiguous).start()

@@ -43,6 +43,7 @@ struct Situation {
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
     stays: Option<Kinds>,
+    same_hash: Option<u32>,
 }
 
 /// Up to how many runs are searched one by one.
@@ -60,7 +61,8 @@ impl Situation {
 
 pub struct Automaton {
     situations: Vec<Situation>,
-    by_content: FastMap<Box<[u64]>, u32>,
+    /// The latest situation with each hash of what it consists of; those before it follow by `same_hash`.
+    by_hash: FastMap<u64, u32>,
     by_state: FastMap<u64, u32>,
     /// The situation after a move, by what the move leaves of the terminals under way.
     by_kernel: FastMap<Box<[u64]>, u32>,
@@ -76,7 +78,7 @@ impl Automaton {
     pub fn new(maximum: usize) -> Self {
         Automaton {
             situations: Vec::new(),
-            by_content: FastMap::default(),
+            by_hash: FastMap::default(),
             by_state: FastMap::default(),
             by_kernel: FastMap::default(),
             held: Vec::new(),
@@ -96,7 +98,7 @@ impl Automaton {
             return Ok(());
         }
         let old = std::mem::take(&mut self.situations);
-        self.by_content = FastMap::default();
+        self.by_hash = FastMap::default();
         self.by_state = FastMap::default();
         self.by_kernel = FastMap::default();
         self.bytes = 0;
@@ -316,9 +318,15 @@ impl Automaton {
         if parts.is_empty() {
             return Ok(DEAD);
         }
-        let key = parts.key();
-        if let Some(known) = self.by_content.get(&key.0) {
-            return Ok(*known);
+        let hash = parts.hash();
+        let latest = self.by_hash.get(&hash).copied();
+        let mut candidate = latest;
+        while let Some(number) = candidate {
+            let situation = &self.situations[number as usize];
+            if situation.parts == parts {
+                return Ok(number);
+            }
+            candidate = situation.same_hash;
         }
         let mut cuts = ByteSet::single(0);
         let mut live = ByteSet::default();
@@ -342,7 +350,7 @@ impl Automaton {
             }
             run_of
         });
-        self.bytes += 256 + 8 * runs.len() + 8 * key.0.len() + parts.bytes() + run_of.as_ref().map_or(0, |_| 256);
+        self.bytes += 256 + 8 * runs.len() + parts.bytes() + run_of.as_ref().map_or(0, |_| 256);
         let number = self.situations.len() as u32;
         self.situations.push(Situation {
             parts,
@@ -351,8 +359,9 @@ impl Automaton {
             runs: runs.into(),
             run_of,
             stays: None,
+            same_hash: latest,
         });
-        self.by_content.insert(key.0, number);
+        self.by_hash.insert(hash, number);
         Ok(number)
     }
 }

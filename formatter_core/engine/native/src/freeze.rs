@@ -1,8 +1,10 @@
 //! From the last column of a chart to what a state consists of: frames become shared and unique, calls in last place vanish.
 
+use std::hash::Hasher;
+
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
-use crate::hash::FastSet;
+use crate::hash::{FastHasher, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::network::END;
 use crate::stack::{Edge, Frame, Key, Thread, TokenThread, ROOT};
@@ -65,8 +67,33 @@ impl Frozen {
         Key(key.into())
     }
 
+    /// The same for equal ones.
+    pub fn hash(&self) -> u64 {
+        let mut hasher = FastHasher::default();
+        hasher.write_u64((self.threads.len() as u64) << 1 | u64::from(self.can_stop));
+        for thread in &self.threads {
+            let (group, member) = thread.frame.key();
+            hasher.write_u64(u64::from(thread.state) << 32 | u64::from(thread.next));
+            hasher.write_u64(group ^ u64::from(member) << 48);
+        }
+        for thread in &self.tokens {
+            hasher.write_u64(u64::from(thread.token) << 32 | u64::from(thread.next));
+        }
+        hasher.finish()
+    }
+
     pub fn bytes(&self) -> usize {
         std::mem::size_of::<Thread>() * self.threads.len() + std::mem::size_of::<TokenThread>() * self.tokens.len()
+    }
+}
+
+impl PartialEq for Frozen {
+    fn eq(&self, other: &Self) -> bool {
+        let thread = |one: &Thread| (one.state, one.next, one.frame.key());
+        let token = |one: &TokenThread| (one.token, one.next, one.frame.key());
+        self.can_stop == other.can_stop
+            && self.threads.iter().map(thread).eq(other.threads.iter().map(thread))
+            && self.tokens.iter().map(token).eq(other.tokens.iter().map(token))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whether a term matches anything, exactly; how far a match is away; and terms that are the same but for large counts.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::Derivatives;
 use crate::hash::{FastMap, FastSet};
@@ -11,6 +12,8 @@ use crate::term::{Kind, Term, NOTHING, UNBOUNDED};
 const SMALL_COUNT: u32 = 8;
 /// How deep terms are looked into for what makes them match anything.
 const LIFE_DEPTH: u32 = 32;
+/// How deep terms are looked into for how far a match is away.
+const DISTANCE_DEPTH: u32 = 4;
 /// How deep and how wide counts are looked for.
 const UNCOUNTED_DEPTH: u32 = 8;
 const UNCOUNTED_WIDTH: usize = 8;
@@ -51,9 +54,48 @@ impl Derivatives {
                 Kind::Alternation(ref items) if items.iter().any(|item| self.known_life(*item) == Some(true)) => {
                     return Ok(true)
                 }
+                Kind::Alternation(ref items) => {
+                    let items = items.clone();
+                    let live = self.any_lives(&items, depth, meter)?;
+                    self.set_life(term, if live { Life::Live } else { Life::Dead });
+                    return Ok(live);
+                }
+                Kind::Intersection(ref items) => {
+                    let items = items.clone();
+                    if items.len() > 2 && self.contradicts(&items, depth, meter)? {
+                        self.set_life(term, Life::Dead);
+                        return Ok(false);
+                    }
+                    return self.search_life(term, meter);
+                }
                 _ => return self.search_life(term, meter),
             }
         }
+    }
+
+    fn any_lives(&mut self, items: &[Term], depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        for &item in items {
+            if self.live_to(item, depth - 1, meter)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether one item and the complement of another have nothing in common: far sooner seen than that all have.
+    fn contradicts(&mut self, items: &[Term], depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        let is_complement = |item: &Term| matches!(self.terms.kind(*item), Kind::Complement(_));
+        let (complements, others): (Vec<Term>, Vec<Term>) = items.iter().partition(|item| is_complement(item));
+        for &item in &others {
+            for &complement in &complements {
+                meter.work(1)?;
+                let both = self.terms.intersection(vec![item, complement]);
+                if !self.live_to(both, depth - 1, meter)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Look for a match, over derivatives.
@@ -65,8 +107,9 @@ impl Derivatives {
             return Ok(true);
         }
         let mut came_from: FastMap<Term, Term> = FastMap::from_iter([(term, term)]);
-        let mut queue = VecDeque::from([term]);
-        while let Some(current) = queue.pop_front() {
+        // What seems nearest to a match comes first, and of that what was found first.
+        let mut queue = BinaryHeap::from([(Reverse((0, 0)), term)]);
+        while let Some((_, current)) = queue.pop() {
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
             let is_live = |target: Term| self.terms.nullable(target) || self.known_life(target) == Some(true);
@@ -78,17 +121,39 @@ impl Derivatives {
                 }
                 return Ok(true);
             }
-            for step in moves.iter().filter(|step| self.known_life(step.target).is_none()) {
-                came_from.entry(step.target).or_insert_with(|| {
-                    queue.push_back(step.target);
-                    current
-                });
+            for step in moves.iter() {
+                if self.known_life(step.target).is_none() && !came_from.contains_key(&step.target) {
+                    let distance = self.distance(step.target, DISTANCE_DEPTH, meter)?;
+                    queue.push((Reverse((distance, came_from.len())), step.target));
+                    came_from.insert(step.target, current);
+                }
             }
         }
         for dead in came_from.into_keys() {
             self.set_life(dead, Life::Dead);
         }
         Ok(false)
+    }
+
+    /// About how many bytes are missing to a match: what complements and the inside of sequences ask for is left out.
+    fn distance(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<u32> {
+        if !self.terms.uncertain(term) {
+            return self.shortest_match(term, meter);
+        }
+        let (items, all) = match self.terms.kind(term) {
+            _ if depth == 0 => return Ok(0),
+            Kind::Intersection(items) => (items.clone(), true),
+            Kind::Alternation(items) => (items.clone(), false),
+            Kind::Concatenation(first, second) => ([*first, *second].into(), true),
+            _ => return Ok(0),
+        };
+        meter.work(items.len())?;
+        let mut distance = None;
+        for &item in items.iter() {
+            let one = self.distance(item, depth - 1, meter)?;
+            distance = Some(distance.map_or(one, |other: u32| if all { other.max(one) } else { other.min(one) }));
+        }
+        Ok(distance.unwrap_or(0))
     }
 
     fn known_life(&self, term: Term) -> Option<bool> {
