@@ -161,19 +161,24 @@ class LogitsWriter:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
             and for both a list of lists. An output that went wrong carries its `error`; the others are there.
         """
-        return _shaped(prompts, samples, self._events(prompts, samples, seed, streams=False))
+        given, is_one = as_list(prompts)
+        outputs: list[list[Any]] = [[None] * samples for _ in given]
+        for event in self._events(self._rows(given, samples, seed), self._settings):
+            if isinstance(event, Finished):
+                outputs[event.prompt][event.sample] = event.output
+        return _in_shape(outputs, is_one, samples)
 
     def stream(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Iterator[GenerationEvent]:
         """The same as events, as soon as they are certain; arguments as in a call. `Finished` has the whole output."""
-        return self._events(prompts, samples, seed, streams=True)
-
-    def _events(self, prompts: Prompts, samples: int, seed: int | None, streams: bool) -> Iterator[GenerationEvent]:
-        settings = replace(self._settings, streams=streams)
         rows = self._rows(as_list(prompts)[0], samples, seed)
+        return self._events(rows, replace(self._settings, streams=True))
+
+    def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
         for start in range(0, len(rows), self.batch):
             yield from run_together(self.model, rows[start : start + self.batch], settings)
 
     def _rows(self, prompts: list[OnePrompt], samples: int, seed: int | None) -> list[Row]:
+        _check_samples(samples)
         sampler = self._settings.sampler
         if seed is None and isinstance(sampler, Sampling):
             seed = sampler.seed
@@ -249,16 +254,6 @@ def _sampling(sampler: BatchSampler) -> Sampling:
 def _check_samples(samples: int) -> None:
     if samples < 1:
         raise InvalidFormat(f"samples is {samples}; there is at least one for each prompt")
-
-
-def _shaped(prompts: Prompts, samples: int, events: Iterator[GenerationEvent]) -> Any:
-    given, is_one = as_list(prompts)
-    _check_samples(samples)
-    outputs: list[list[Generated | None]] = [[None] * samples for _ in given]
-    for event in events:
-        if isinstance(event, Finished):
-            outputs[event.prompt][event.sample] = event.output
-    return _in_shape([[output for output in row if output is not None] for row in outputs], is_one, samples)
 
 
 def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:

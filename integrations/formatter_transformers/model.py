@@ -86,7 +86,9 @@ def transformers_model(
 
 
 class TransformersModel:
-    """A causal model of transformers with its tokenizer; made by `transformers_model`.
+    """A causal model of transformers with its tokenizer; made by `transformers_model`. One thread's at a time.
+
+    Call `prefix_cache.clear()` when the weights have changed (training, another adapter) or were moved.
 
     Attributes:
         model: the model itself.

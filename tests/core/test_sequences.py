@@ -427,6 +427,8 @@ def test_what_is_no_model_and_what_is_no_number_of_samples() -> None:
         completion("gpt2")
     with pytest.raises(InvalidFormat, match="samples"):
         continuation(TinyModel(by_tokens()))("a", samples=0)
+    with pytest.raises(InvalidFormat, match="samples"):
+        continuation(TinyModel(by_tokens())).stream("a", samples=0)
     with pytest.raises(InvalidFormat, match="another vocabulary"):
         completion(TinyModel(by_tokens()), TinyModel(by_tokens()).compiler.compile(card()))
     assert isinstance(TinyModel(by_tokens()), LogitsModel)

@@ -461,3 +461,17 @@ def test_sequential_monte_carlo_prints_its_shares(monkeypatch, capsys) -> None:
     assert lines
     assert all(compiled.parse(line.split("%  ")[1]).is_complete for line in lines)
     assert len((ROOT / "examples" / "sequential_monte_carlo.py").read_text().splitlines()) < 80
+
+
+def test_the_benchmark_runs(monkeypatch, capsys, tmp_path) -> None:
+    from benchmarks import generation
+
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(sys, "argv", ["generation", "--smoke", "--devices", "cpu", "--output", str(tmp_path / "found")])
+    try:
+        generation.main()
+    finally:
+        torch.set_num_threads(threads)
+    found = json.loads((tmp_path / "found.json").read_text())["devices"]["cpu"]
+    assert set(found) == {"fan-out", "short prompt", "format", "forced text"}
+    assert "passes saved" in capsys.readouterr().out
