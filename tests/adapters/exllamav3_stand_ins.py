@@ -22,6 +22,8 @@ from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH
 GENERATIONS = ("0.0.5", "0.0.32", "1.4.1")
 NEWEST = GENERATIONS[-1]
 PADDED = -(-WIDTH // 32) * 32
+#: Every generator has threads of its own; here they share theirs.
+POOL = ThreadPoolExecutor(max_workers=4)
 
 
 @contextmanager
@@ -223,7 +225,7 @@ class Generator:
         self.padded_vocab_size = PADDED
         self.pending_jobs: list[Job] = []
         self.active_jobs: list[Job] = []
-        self.filter_pool = ThreadPoolExecutor(max_workers=4)
+        self.filter_pool = POOL
         self.nothing_was_left = False  # a real sampler takes anything then
         self.drafts: list[int] = []
 

@@ -103,6 +103,10 @@ def tokenizer_in(folder: Path, source: Path, **changes: Any) -> Any:
     return exllamav3.Tokenizer(exllamav3.Config.from_directory(str(folder)))
 
 
+#: Every generator has threads of its own; here they share theirs.
+POOL = ThreadPoolExecutor(max_workers=4)
+
+
 class Loop:
     """What surrounds the jobs: one step asks all filters, samples for all jobs, and tells them."""
 
@@ -116,7 +120,7 @@ class Loop:
         self.max_total_tokens, self.max_batch_size, self.max_chunk_size = 1 << 20, 64, 2048
         self.active_jobs: list[Any] = []
         self.pending_jobs: list[Any] = []
-        self.filter_pool = ThreadPoolExecutor(max_workers=4)
+        self.filter_pool = POOL
         self.results: list[dict[str, Any]] = []
         self.masks: list[set[int]] = []
         """What each mask left, in the order in which tokens were sampled."""
