@@ -367,7 +367,7 @@ def test_that_two_of_many_searches_exclude_each_other_is_seen_at_once() -> None:
             for word in words
         )
     )
-    state = compiled(Terminal(exactly_one)).start()
+    state = compiled(Terminal(exactly_one), limits=Limits(work=200_000)).start()
     assert state.accept_bytes(b"no bet, no eps, alph")
     assert ord("a") not in allowed(state)
     assert {ord("b"), ord('"')} <= set(allowed(state))

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from formatter_core.engine.native import NativeEngine
+from formatter_core.limits import Limits
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import large_vocabulary
@@ -20,6 +21,12 @@ GRAMMARS = int(os.environ.get("FORMATTER_RANDOM_GRAMMARS", "200"))
 
 def test_random_grammars_give_the_oracles_answers() -> None:
     report = compare(OracleEngine(), NativeEngine(), range(GRAMMARS))
+    assert not report.differences, str(report.differences[0])
+    assert report.grammars == report.cases, report.summary()
+
+
+def test_random_grammars_where_nothing_is_kept_for_long() -> None:
+    report = compare(OracleEngine(), NativeEngine(), range(9000, 9030), limits=Limits(cache_bytes=4096))
     assert not report.differences, str(report.differences[0])
     assert report.grammars == report.cases, report.summary()
 

@@ -125,7 +125,7 @@ impl Automaton {
         Ok(number)
     }
 
-    /// The situation with these threads alone.
+    /// The situation with these threads alone, which are sorted.
     pub fn of_threads(&mut self, threads: Vec<Thread>, source: &Source, meter: &mut Meter) -> Outcome<u32> {
         let parts = Frozen {
             threads,
