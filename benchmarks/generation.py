@@ -172,7 +172,7 @@ class Measurements:
                 "control": control,
                 "format": lambda: formatted(prompts),
             },
-            repetitions=3 * self.repetitions,
+            repetitions=1 if self.is_smoke else 3 * self.repetitions,
         )
         for output in formatted(prompts):
             if output.error is not None or list(output.tokens) not in scripts:
@@ -183,9 +183,9 @@ class Measurements:
         }
 
     def forced_text(self) -> dict[str, Any]:
-        prompt, samples = self.model.encode("This is a prompt"), 4
+        prompt, samples, most = self.model.encode("This is a prompt"), 4, 20 if self.is_smoke else 400
         writers = {
-            mode: completion(self.model, FORCED, sampler=WARM, scores=NO_SCORES, forced_text=mode)
+            mode: completion(self.model, FORCED, max_tokens=most, sampler=WARM, scores=NO_SCORES, forced_text=mode)
             for mode in ("off", "exact", "canonical")
         }
         tasks = {mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()}
@@ -201,7 +201,8 @@ class Measurements:
         found: dict[str, Any] = {name: {"wall": [], "cpu": []} for name in tasks}
         for repetition in range((repetitions or self.repetitions) + 1):
             for name in random.Random(repetition).sample(list(tasks), len(tasks)):
-                gc.collect()
+                if not self.is_smoke:
+                    gc.collect()
                 wall, cpu = time.perf_counter(), time.process_time()
                 tasks[name]()
                 if self.device != "cpu":
@@ -264,7 +265,7 @@ def made_tokenizer(size: int) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     rng = random.Random(0)
-    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 8))) for _ in range(60_000)]
+    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 8))) for _ in range(size + 10_000)]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -126,6 +126,16 @@ class TransformersModel:
         """The ids of a prompt, with what the tokenizer puts before a text."""
         return list(self.tokenizer(text)["input_ids"])
 
+    def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
+        """The ids of a conversation, up to where the model's answer begins, by the tokenizer's chat template.
+
+        Args:
+            messages: as `tokenizer.apply_chat_template` takes them.
+            options: more of its arguments, for example `tools` or those of the template itself.
+        """
+        wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": True}
+        return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
+
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where the tokenizer has none, or the bytes are no whole characters.
 

@@ -446,6 +446,17 @@ def test_a_model_by_its_name() -> None:
     assert loaded.encode("a b") == model.encode("a b")
 
 
+def test_a_conversation_is_a_prompt(tokenizer) -> None:
+    model = transformers_model(random_model("llama", tokenizer), tokenizer=trained_tokenizer())
+    model.tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}<|turn|>{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    ids = model.encode_chat([{"role": "user", "content": "abc"}])
+    assert ids == model.encode("user: abc<|turn|>assistant: ")
+    assert completion(model, formats.choice(["abc", "cab"]))(ids).value in ("abc", "cab")
+
+
 def test_a_model_without_a_name_needs_a_tokenizer(tokenizer) -> None:
     with pytest.raises(InvalidVocabulary, match="tokenizer="):
         transformers_model(random_model("llama", tokenizer))
