@@ -30,6 +30,7 @@ from formatter_core.generation.models import (
 )
 from formatter_core.generation.results import ChosenToken, Generated, Stopped
 from formatter_core.generation.stopping import TextStream
+from formatter_core.result import Event
 
 __all__ = ["LoopSettings", "Row", "run_together"]
 
@@ -316,15 +317,20 @@ class _Together:
 
 def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
+    events: list[Event] = []
+    if settings.streams and row.formatter is not None and row.error is None:
+        try:
+            events = row.formatter.events()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+            row.fail(error)
     output = row.output() if is_over else None
     if settings.streams:
         tokens = tuple(row.new[row.told_tokens :])
         if tokens or row.told_text:
             yield TextDelta(row.prompt, row.sample, row.told_text, tokens)
             row.told_tokens, row.told_text = len(row.new), ""
-        if row.formatter is not None and row.error is None:
-            for event in row.formatter.events():
-                yield FormatEvent(row.prompt, row.sample, event)
+        for event in events:
+            yield FormatEvent(row.prompt, row.sample, event)
     if output is not None:
         yield Finished(row.prompt, row.sample, output)
 

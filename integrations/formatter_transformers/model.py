@@ -207,7 +207,10 @@ class TransformersModel:
             if isinstance(sampler, Sampling):
                 ids = torch_sampling.draw(sampler, masked, rows.uniforms)
             else:
-                ids = torch.as_tensor(sampler(masked.clone(), rows), device=logits.device).to(torch.int64)
+                # A row without numbers ends its own sequence; another's sampler must not trip over it.
+                best = masked.amax(dim=-1, keepdim=True)
+                given = masked.masked_fill(best.isnan() | (best == -torch.inf), 0.0)
+                ids = torch.as_tensor(sampler(given, rows), device=logits.device).to(torch.int64)
             columns = [masked.gather(1, ids[:, None])]
             is_simple = not (scores.top or scores.rank)
             if is_simple and scores.logprob:
