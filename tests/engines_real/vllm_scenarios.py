@@ -8,6 +8,7 @@ and values is so small that requests are preempted, and prompts are longer than 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -15,6 +16,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from formatter_core.errors import UnsupportedEngineVersion
 
 STEP_TOKENS = 48  # tokens that one step reads at most: longer prompts are read in chunks
 BLOCKS, BLOCK_SIZE = 14, 32
@@ -49,6 +52,10 @@ def format_of(kind: str) -> Any:
 
 
 def main(name: str, folder: str, output: str) -> None:
+    absent = absence(name)
+    if absent:
+        Path(output).write_text(json.dumps({"absent": absent}))
+        return
     if name in ("v2", "drafts"):
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
         from tests.engines_real.vllm_triton import interpret_triton
@@ -96,6 +103,21 @@ def main(name: str, folder: str, output: str) -> None:
     record["failures"] = scenarios.failures()
     record["checks requests"] = import_module("formatter_vllm._compat").CHECKS_REQUESTS
     Path(output).write_text(json.dumps(record), encoding="utf-8")
+
+
+def absence(name: str) -> str | None:
+    """What this vLLM is too old to have; None where it has all that is needed."""
+    if name in ("v2", "drafts"):  # nothing of vLLM may be imported before Triton's interpreter is chosen
+        specification = importlib.util.find_spec("vllm")
+        folder = Path(specification.origin or "").parent if specification is not None else Path()
+        if not any(folder.glob("v1/worker/gpu/sample/logits_processor*")):
+            return "this vLLM has no logits processors on Model Runner V2"
+    if name == "backend":
+        try:
+            import_module("formatter_vllm._compat_structured_outputs")
+        except UnsupportedEngineVersion as error:
+            return str(error)
+    return None
 
 
 def watch(hook: Any, seen: dict[str, int]) -> None:
