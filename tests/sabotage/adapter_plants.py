@@ -43,7 +43,7 @@ def exllamav3(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -
 # --- llama.cpp ---------------------------------------------------------------------------------------------------
 
 
-@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards")
+@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-bug]")
 def an_error_leaves_a_processor_of_llama_cpp(patch: Patch) -> None:
     """llama-cpp-python prints it and goes on unconstrained."""
 
@@ -56,7 +56,7 @@ def an_error_leaves_a_processor_of_llama_cpp(patch: Patch) -> None:
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards")
+@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-bug]")
 def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "_leave_only_the_end", lambda self, scores: None)
@@ -64,7 +64,7 @@ def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> N
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format")
+@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]")
 def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "extend", list.extend)
@@ -72,7 +72,7 @@ def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch) -> None:
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_a_list_around_it_that_was_lost_is_noticed")
+@breaks(3, f"{LLAMA}test_a_list_around_it_that_was_lost_is_noticed[0.3.36]")
 def a_processor_of_llama_cpp_that_was_never_called_says_nothing(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         def careless(self: Any) -> None:
@@ -84,7 +84,7 @@ def a_processor_of_llama_cpp_that_was_never_called_says_nothing(patch: Patch) ->
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(1, f"{LLAMA}test_drafts_behind_the_kept_tokens_are_not_followed")
+@breaks(1, f"{LLAMA}test_drafts_behind_the_kept_tokens_are_not_followed[0.3.36-3]")
 def drafts_of_llama_cpp_are_taken_for_output(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "has_drafts", lambda llama: False)
@@ -92,7 +92,7 @@ def drafts_of_llama_cpp_are_taken_for_output(patch: Patch) -> None:
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(1, f"{LLAMA}test_one_object_serves_one_request_after_the_other")
+@breaks(1, f"{LLAMA}test_one_object_serves_one_request_after_the_other[0.3.36]")
 def a_processor_of_llama_cpp_takes_a_new_prompt_for_output(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: bool(self._calls))
@@ -108,7 +108,7 @@ def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch) -> None:
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause")
+@breaks(3, f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause[0.3.36-all forbidden]")
 def llama_cpp_samples_where_nothing_is_left(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         def careless(self: Any, formatter: Any, logits: np.ndarray) -> None:
@@ -121,7 +121,7 @@ def llama_cpp_samples_where_nothing_is_left(patch: Patch) -> None:
     llama_cpp(patch, "masks", change)
 
 
-@breaks(1, f"{LLAMA}test_outputs_are_in_their_format")
+@breaks(1, f"{LLAMA}test_outputs_are_in_their_format[0.3.36]")
 def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         apply = module.Mask.apply
@@ -132,7 +132,7 @@ def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch) -> None:
     llama_cpp(patch, "masks", change)
 
 
-@breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation")
+@breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
 def control_tokens_of_llama_cpp_are_text(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module, "is_special", lambda llama: lambda token_id: False)
@@ -140,7 +140,7 @@ def control_tokens_of_llama_cpp_are_text(patch: Patch) -> None:
     llama_cpp(patch, "_compat", change)
 
 
-@breaks(1, f"{LLAMA}test_tokens_are_read_in_every_generation")
+@breaks(1, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
 def a_long_piece_of_llama_cpp_is_cut(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         piece = module.piece
@@ -149,7 +149,7 @@ def a_long_piece_of_llama_cpp_is_cut(patch: Patch) -> None:
     llama_cpp(patch, "_compat", change)
 
 
-@breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation")
+@breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
 def llama_cpp_ends_at_one_id_alone(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module, "is_end", lambda llama: lambda token_id: token_id == 300)
@@ -157,7 +157,7 @@ def llama_cpp_ends_at_one_id_alone(patch: Patch) -> None:
     llama_cpp(patch, "_compat", change)
 
 
-@breaks(1, f"{PARALLEL}test_any_mixture_equals_its_solo_runs")
+@breaks(1, f"{PARALLEL}test_any_mixture_equals_its_solo_runs[16-512-32]")
 def a_context_of_llama_cpp_shares_a_token_too_many(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         prefix = module.common_prefix
@@ -176,7 +176,7 @@ def a_decode_that_failed_in_llama_cpp_is_kept(patch: Patch) -> None:
     llama_cpp(patch, "context", change)
 
 
-@breaks(1, f"{PARALLEL}test_stop_strings_end_a_text_before_them")
+@breaks(1, f"{PARALLEL}test_events_never_tell_a_part_of_a_stop_string")
 def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
     from formatter_core.generation.stopping import TextStream
 
@@ -186,7 +186,11 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
 # --- ExLlamaV3 ---------------------------------------------------------------------------------------------------
 
 
-@breaks(3, f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result", needs="torch")
+@breaks(
+    3,
+    f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options0-0-fill_bitmask]",
+    needs="torch",
+)
 def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
     """It would take the loop with all its jobs along."""
 
@@ -199,7 +203,11 @@ def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(3, f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result", needs="torch")
+@breaks(
+    3,
+    f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options1-0-accept_token]",
+    needs="torch",
+)
 def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         ends = property(lambda self: self._ends_job, lambda self, value: setattr(self, "_ends_job", value))
@@ -210,7 +218,7 @@ def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(3, f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both", needs="torch")
+@breaks(3, f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]", needs="torch")
 def two_jobs_of_exllamav3_share_a_filter(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "runs", lambda job: False)
@@ -218,7 +226,7 @@ def two_jobs_of_exllamav3_share_a_filter(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(3, f"{EXLLAMA}test_a_format_that_is_complete_ends_before_min_new_tokens", needs="torch")
+@breaks(3, f"{EXLLAMA}test_a_format_that_is_complete_ends_before_min_new_tokens[1.4.1]", needs="torch")
 def min_new_tokens_of_exllamav3_leaves_nothing(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "lift_minimum", lambda job: None)
@@ -234,7 +242,7 @@ def a_banned_string_of_exllamav3_leaves_nothing(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(1, f"{EXLLAMA}test_masks_are_of_the_kind_that_the_release_takes", needs="torch")
+@breaks(1, f"{EXLLAMA}test_masks_are_of_the_kind_that_the_release_takes[0.0.5]", needs="torch")
 def old_releases_of_exllamav3_get_packed_masks(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "PACKED_MASKS", True)
@@ -242,7 +250,7 @@ def old_releases_of_exllamav3_get_packed_masks(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(1, f"{EXLLAMA}test_a_rewound_filter_is_as_if_the_tokens_had_never_come", needs="torch")
+@breaks(1, f"{EXLLAMA}test_a_rewound_filter_is_as_if_the_tokens_had_never_come[3]", needs="torch")
 def a_filter_of_exllamav3_is_not_rewound(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterFilter, "rollback_tokens", lambda self, count: True)
@@ -250,7 +258,7 @@ def a_filter_of_exllamav3_is_not_rewound(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(7, f"{EXLLAMA}test_ids_without_logits_or_without_a_piece_are_no_tokens", needs="torch")
+@breaks(7, f"{EXLLAMA}test_ids_without_logits_or_without_a_piece_are_no_tokens[1.4.1]", needs="torch")
 def exllamav3_is_offered_ids_beyond_its_logits(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "size", lambda tokenizer, model=None: 64)
@@ -258,7 +266,7 @@ def exllamav3_is_offered_ids_beyond_its_logits(patch: Patch) -> None:
     exllamav3(patch, "vocabulary", change)
 
 
-@breaks(7, f"{EXLLAMA}test_tokens_are_raw_pieces_and_special_tokens_are_none", needs="torch")
+@breaks(7, f"{EXLLAMA}test_tokens_are_raw_pieces_and_special_tokens_are_none[1.4.1]", needs="torch")
 def declared_tokens_of_exllamav3_are_not_read(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "declared_tokens", lambda tokenizer: ())
@@ -266,7 +274,7 @@ def declared_tokens_of_exllamav3_are_not_read(patch: Patch) -> None:
     exllamav3(patch, "vocabulary", change)
 
 
-@breaks(5, f"{EXLLAMA}test_one_filter_serves_one_job_after_the_other", needs="torch")
+@breaks(5, f"{EXLLAMA}test_one_filter_serves_one_job_after_the_other[1.4.1]", needs="torch")
 def a_filter_of_exllamav3_is_not_reset(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterFilter, "reset", lambda self: None)
