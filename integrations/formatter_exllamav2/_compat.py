@@ -20,6 +20,7 @@ __all__ = [
     "end_ids",
     "logits_width",
     "padded_width",
+    "returns_logits",
     "runs",
     "special_ids",
     "stop_tokens",
@@ -112,6 +113,11 @@ def runs(job: Any) -> bool:
     """Whether the generator of this job is still working on it."""
     generator = job.generator
     return not job.is_finished and generator is not None and job in generator.active_jobs
+
+
+def returns_logits(job: Any) -> bool:
+    """Whether the job's results hold the logits, from the very memory that filters are given."""
+    return bool(job.return_logits)
 
 
 def stop_tokens(job: Any) -> frozenset[int]:

@@ -10,12 +10,13 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidFormat
 from formatter_core.result import Event
 from formatter_exllamav2 import _compat
-from formatter_exllamav2.masks import AllowedIds, Ceiling
+from formatter_exllamav2.masks import AllowedIds, LogitsMask
 from formatter_exllamav2.results import result_of
 from formatter_exllamav2.sequence import Sequence
 from formatter_exllamav2.vocabulary import compiler_for
@@ -107,6 +108,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
         self._background = background
         self._job: ReferenceType[Any] | None = None
         self._is_alone = True
+        self._may_write = False
         self._is_told = False
         self._width = _compat.padded_width(tokenizer, model, len(compiled.vocabulary))
         self._use(Sequence(start))
@@ -171,25 +173,31 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 
     def prepare_logit_mask(self) -> bool:
         """Work out the next mask; always True, which is how ExLlamaV2 knows that it was done."""
-        self._ceiling.prepare(self._sequence.advance(), self._width)
+        row = self._sequence.advance()
+        self._mask.prepare(row, self._sequence.version, self._width)
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits with -inf for what is not allowed.
 
         Args:
-            logits: float32 (width,), on the CPU; left as they are.
+            logits: float32 (width,), on the CPU; written to where the job has no other filter and does not return
+                its logits.
 
         Returns:
-            float32 (width,), in memory that the next call uses again.
+            float32 (width,): `logits`, or memory that the next call uses again.
         """
-        values = logits.detach().numpy()
-        self._width = len(values)
-        self._ceiling.prepare(self._sequence.row, self._width)
-        masked = self._ceiling.mask(values)
+        try:
+            values = _values(logits)
+            self._width = len(values)
+            self._mask.prepare(self._sequence.row, self._sequence.version, self._width)
+            masked = self._mask.apply(values, in_place=self._may_write)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+            self._sequence.fail(error)
+            masked = None
         if masked is None:
-            masked = self._only_ends(values)
-        return torch.from_numpy(masked)
+            return self._only_ends(len(logits))
+        return logits if masked is values else torch.from_numpy(masked)
 
     def background_next(self, pool: Executor) -> None:
         """Call `next` in a thread of the pool."""
@@ -261,7 +269,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 
     def _use(self, sequence: Sequence) -> None:
         self._sequence = sequence
-        self._ceiling = Ceiling(sequence.row)
+        self._mask = LogitsMask(len(sequence.row))
         self._ids = AllowedIds(sequence.row)
         self._by_list = sequence.can_only_end
 
@@ -271,6 +279,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
             raise UsedTwice
         self._job = None if job is None else ref(job)
         self._is_alone = job is None or len(job.filters) == 1
+        self._may_write = job is not None and self._is_alone and not _compat.returns_logits(job)
         if job is not None and not self._is_told and _compat.stop_tokens(job).isdisjoint(self._sequence.end_ids):
             self._is_told = True
             logger.warning(
@@ -290,14 +299,21 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
             for each in formats:
                 each._sequence.fail(AllowedTokensForbidden(self._sequence.formatter().bytes))
 
-    def _only_ends(self, logits: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Where another rule forbids all that may come next: the end, by force; with an error unless it may come."""
+    def _only_ends(self, width: int) -> torch.Tensor:
+        """Where all that may come next is forbidden elsewhere: the end, by force; with an error unless it may come."""
         sequence = self._sequence
         if not bitmask.get(sequence.row, sequence.end_ids[0]):
             sequence.fail(AllowedTokensForbidden(sequence.formatter().bytes))
-        masked = np.full_like(logits, -np.inf)
-        masked[[token_id for token_id in sequence.end_ids if token_id < len(masked)]] = 0
+        masked = torch.full((width,), -torch.inf)
+        masked[[token_id for token_id in sequence.end_ids if token_id < width]] = 0
         return masked
+
+
+def _values(logits: torch.Tensor) -> NDArray[np.float32]:
+    if logits.dtype != torch.float32:
+        raise InvalidFormat(f"the logits are {logits.dtype}, and the sampler of ExLlamaV2 takes float32; give it that")
+    values: NDArray[np.float32] = logits.numpy()
+    return values
 
 
 def _healed(prefix: Any) -> str:

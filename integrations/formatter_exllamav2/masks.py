@@ -9,50 +9,90 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 
-__all__ = ["AllowedIds", "Ceiling"]
+__all__ = ["AllowedIds", "LogitsMask"]
+
+#: Up to here allowed ids are copied one by one.
+_FEW = 2048
 
 #: The most that a logit may be, for each of the eight ids of a byte of a packed mask.
-_CEILINGS = np.where(
+_LIMITS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), np.inf, -np.inf
 ).astype(np.float32)
 
 
-class Ceiling:
-    """A mask as the most that each logit may be: inf where its id is allowed, -inf elsewhere.
+class LogitsMask:
+    """A mask, made ready to be applied to dense float32 logits on the CPU with as little as possible.
 
-    To mask is then one `minimum`, which changes nothing else: the cheapest exact way there is for dense float32 logits
-    on a CPU (a tenth of a boolean mask's time). It is made anew only where the mask has changed, by whoever prepares
-    the mask, which is a background thread.
+    Inside a text nearly all ids are allowed and between its parts only a few, so it is either the forbidden ids that
+    are written, or the allowed ones that are copied. In between, the logits are limited by a row that is inf where an
+    id is allowed and -inf elsewhere. Each of them changes no logit that is allowed. What is needed is worked out by
+    `prepare`, which a background thread calls, and only where the mask has changed.
     """
 
-    def __init__(self, row: NDArray[np.int32]) -> None:
-        self._row = row.copy()
-        self._ceiling: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self._masked: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+    def __init__(self, words: int) -> None:
+        self._row = np.zeros(words, dtype=np.int32)
+        self._version = -1
+        self._allowed: NDArray[np.intp] | None = None
+        self._forbidden: NDArray[np.intp] | None = None
+        self._ceiling = np.empty(0, dtype=np.float32)
+        self._own = np.empty(0, dtype=np.float32)
+        self._written: NDArray[np.intp] | None = None  # where `_own` is not -inf; None where that is not known
         self._witness = 0  # some id that is allowed
 
-    def prepare(self, row: NDArray[np.int32], width: int) -> None:
-        """Get ready to mask this many logits with this row."""
-        if len(self._masked) != width:
-            self._ceiling = np.full(max(width, 32 * len(row)), -np.inf, dtype=np.float32)
-            self._masked = np.empty(width, dtype=np.float32)
-        elif np.array_equal(row, self._row):
+    def prepare(self, row: NDArray[np.int32], version: int, width: int) -> None:
+        """Get ready to mask this many logits with this row; the same version means the same row."""
+        is_as_wide = len(self._own) == width
+        if is_as_wide and (version == self._version or np.array_equal(row, self._row)):
+            self._version = version
             return
+        if not is_as_wide:
+            self._own = np.empty(width, dtype=np.float32)
+            self._written = None
         self._row[:] = row
-        octets = row.astype("<i4", copy=False).view(np.uint8)
-        np.take(_CEILINGS, octets, axis=0, out=self._ceiling[: 32 * len(row)].reshape(-1, 8), mode="clip")
-        self._witness = _first_allowed(row)
+        self._version = version
+        may = np.zeros(width, dtype=np.bool_)
+        bits = bitmask.unpack(row)[:width]
+        may[: len(bits)] = bits
+        count = int(np.count_nonzero(may))
+        self._allowed = np.flatnonzero(may) if count <= _FEW else None
+        self._forbidden = np.flatnonzero(~may) if self._allowed is None and width - count <= width // 8 else None
+        self._witness = int(may.argmax())
+        if self._allowed is None and self._forbidden is None:
+            self._limit(row, width)
 
-    def mask(self, logits: NDArray[Any]) -> NDArray[np.float32] | None:
-        """The logits with -inf for what is not allowed, in memory that is used again for the next mask.
+    def apply(self, logits: NDArray[Any], *, in_place: bool) -> NDArray[np.float32] | None:
+        """The logits with -inf for what is not allowed.
 
-        None where none that is allowed is finite: the sampler would choose anything then, without a word.
+        They are in `logits` itself where that may be written and it costs less, otherwise in memory that is used again
+        for the next mask. None where no logit that is allowed is finite: the sampler would choose anything, without a
+        word.
         """
-        masked: NDArray[np.float32] = np.minimum(logits, self._ceiling[: len(logits)], out=self._masked)
+        own = self._own
+        if self._allowed is not None:
+            if in_place and self._written is not None:
+                own[self._written] = -np.inf
+            else:
+                own.fill(-np.inf)
+            own[self._allowed] = logits[self._allowed]
+            self._written = self._allowed
+            masked = own
+        else:
+            masked = logits if in_place else own
+            if not in_place:
+                own[:] = logits
+                self._written = None
+            if self._forbidden is not None:
+                masked[self._forbidden] = -np.inf
+            else:
+                np.minimum(masked, self._ceiling[: len(masked)], out=masked)
         # The comparisons are false for NaN too.
-        if not masked[min(self._witness, len(masked) - 1)] > -np.inf and not masked.max() > -np.inf:
-            return None
-        return masked
+        return masked if masked[self._witness] > -np.inf or masked.max() > -np.inf else None
+
+    def _limit(self, row: NDArray[np.int32], width: int) -> None:
+        if len(self._ceiling) != max(width, 32 * len(row)):
+            self._ceiling = np.full(max(width, 32 * len(row)), -np.inf, dtype=np.float32)
+        octets = row.astype("<i4", copy=False).view(np.uint8)
+        np.take(_LIMITS, octets, axis=0, out=self._ceiling[: 32 * len(row)].reshape(-1, 8), mode="clip")
 
 
 class AllowedIds:
@@ -77,11 +117,3 @@ class AllowedIds:
         if self._set is None:
             self._set = set(ids)
         return self._set
-
-
-def _first_allowed(row: NDArray[np.int32]) -> int:
-    words = np.flatnonzero(row)
-    if not len(words):
-        return 0
-    word = int(row[words[0]]) & 0xFFFFFFFF
-    return 32 * int(words[0]) + (word & -word).bit_length() - 1

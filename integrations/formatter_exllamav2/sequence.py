@@ -37,6 +37,8 @@ class Sequence:
         start.fill_bitmask(self._first)
         self.row = self._first.copy()
         """The mask of the next token, int32 (words,), as of the last `advance`."""
+        self.version = 0
+        """Counts how often `row` was written."""
         self.is_used = False
         self._pending: list[int] = []
         self._lock = RLock()
@@ -109,6 +111,7 @@ class Sequence:
                 if self._healed:
                     self._take_healed(tokens.pop(0))
                 self._take(tokens)
+                self.version += 1
                 if not failed:
                     self._report()
             return self.row
@@ -120,6 +123,7 @@ class Sequence:
                 self._cursor.error = error
                 self._report()
             self._cursor.fill_bitmask(self.row)
+            self.version += 1
 
     def fork(self) -> Sequence:
         """An independent copy."""
@@ -158,6 +162,7 @@ class Sequence:
         self._has_ended = False
         self._healed = b""
         self.row[:] = self._first
+        self.version += 1
 
     def _take(self, tokens: list[int]) -> None:
         if tokens:

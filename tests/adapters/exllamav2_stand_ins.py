@@ -129,6 +129,7 @@ class ExLlamaV2DynamicJob:
     stop_conditions: Sequence[int] = ()
     max_new_tokens: int = 64
     bias: torch.Tensor | None = None
+    return_logits: bool = False
     tokens: list[int] = field(default_factory=list)
     eos_reason: str | None = None
     generator: Any = None

@@ -441,6 +441,30 @@ def forbidden() -> Any:
 
 
 @scenario
+def returned_logits() -> Any:
+    """The logits that a job returns are those of the model, not what the filter made of them."""
+    made, found = parts(), {}
+    for name, mode in modes().items():
+        (each,) = filters_of(made, mode, [SCHEMA])
+        job = ExLlamaV2DynamicJob(
+            made.tokenizer.encode("abcdefgh"),
+            160,
+            seed=7,
+            filters=[each],
+            stop_conditions=each.end_ids,
+            return_logits=True,
+        )
+        made.generator.enqueue(job)
+        least = 0.0
+        while made.generator.num_remaining_jobs():
+            for output in made.generator.iterate():
+                if "logits" in output:
+                    least = min(least, float(output["logits"][..., : len(create_vocabulary(made.tokenizer))].min()))
+        found[name] = {"least": least, "text": each.result().text}
+    return found
+
+
+@scenario
 def twice() -> Any:
     made = parts()
     (each,) = filters_of(made, {}, [SCHEMA])

@@ -227,6 +227,13 @@ def test_what_is_allowed_may_be_forbidden_elsewhere(report: Report) -> None:
     assert report.forbidden == {"texts": ["a"], "error": "AllowedTokensForbidden", "reasons": ["stop_token"]}
 
 
+def test_returned_logits_are_those_of_the_model(report: Report) -> None:
+    alone = report.texts["byte level, 1, the release's own"]["texts"]
+    for name, told in report.returned_logits.items():
+        assert -100 < told["least"] < 0, name
+        assert [told["text"]] == alone
+
+
 def test_one_filter_in_two_jobs_at_a_time_is_refused(report: Report) -> None:
     assert report.twice is True
 
