@@ -11,7 +11,8 @@ Three parts:
   the most probable ones; typical-p sampling with mass 0.5 is the reference, and plain sampling stands beside it.
 
 Everything runs in this process on one thread, variants take turns, medians count; what n costs is the median over the
-rounds of its ratio to n = 0 in the same round. Where torch finds a GPU, generation runs there as well.
+rounds of its ratio to n = 0 in the same round. Times are those of the processor, to which other jobs on the machine add
+least. Where torch finds a GPU, generation runs there as well, by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -126,10 +127,10 @@ def taking_turns(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[st
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name, run in variants.items():
-            start = time.perf_counter()
+            start = time.process_time()
             run()
             if turn:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(time.process_time() - start)
     return times
 
 
@@ -156,24 +157,24 @@ def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, An
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in writers}
         for turn in range(rounds + 1):
             for name, write in writers.items():
-                measured = timed(write, prompts)
+                measured = timed(write, prompts, time.process_time if device == "cpu" else time.perf_counter)
                 if turn:
                     times[name].append(measured)
         found[str(size)] = {name: summary(times[name], times["n = 0"]) for name in writers}
     return found
 
 
-def timed(write: Any, prompts: list[list[int]]) -> tuple[float, float]:
+def timed(write: Any, prompts: list[list[int]], clock: Callable[[], float]) -> tuple[float, float]:
     """The seconds until every prompt has its first token, and those of all further steps."""
     waiting = set(range(len(prompts)))
-    start = time.perf_counter()
+    start = clock()
     first = None
     for event in write.stream(prompts, seed=1):
         if isinstance(event, TextDelta) and waiting:
             waiting.discard(event.prompt)
             if not waiting:
-                first = time.perf_counter()
-    end = time.perf_counter()
+                first = clock()
+    end = clock()
     if first is None:
         raise RuntimeError("a prompt had no token")
     return first - start, end - first
@@ -234,11 +235,15 @@ def plot(report: dict[str, Any], path: Path) -> None:
     width = 0.8 / (len(series) + 1)
     for place, (label, variants) in enumerate(series.items()):
         heights = [100 * variants[name]["cost of a token"] for name in names]
-        axes.bar([at + place * width for at in range(len(names))], heights, width, label=f"formatter-core, {label}")
+        places = [at + place * width for at in range(len(names))]
+        bars = axes.bar(places, heights, width, label=f"formatter-core, {label}")
+        axes.bar_label(bars, fmt="%.0f", fontsize=7)
     heights = [100 * report["published"]["cost"][name] for name in names]
-    axes.bar([at + len(series) * width for at in range(len(names))], heights, width, label="published", color="grey")
+    places = [at + len(series) * width for at in range(len(names))]
+    axes.bar_label(axes.bar(places, heights, width, label="published", color="grey"), fmt="%.0f", fontsize=7)
     axes.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names)
-    axes.set_ylabel("% more time a token than n = 0")
+    axes.set_yscale("symlog", linthresh=10)
+    axes.set_ylabel("% more time a token than n = 0 (linear up to 10)")
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)

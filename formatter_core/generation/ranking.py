@@ -22,7 +22,7 @@ def total_logprob(output: Generated, *, normalised: bool = False) -> float:
     """
     found = [one.logprob if one.unmasked_logprob is None else one.unmasked_logprob for one in output.chosen]
     logprobs = [logprob for logprob in found if logprob is not None]
-    if not logprobs or len(logprobs) < max(len(found), len(output.tokens)):
+    if not logprobs or len(logprobs) < len(found):
         raise InvalidFormat("the output has no log-probabilities of its tokens; ask for them when you generate")
     return sum(logprobs) / (len(logprobs) if normalised else 1)
 

@@ -18,7 +18,7 @@ from formatter_core.errors import (  # noqa: E402
     UnsupportedFormat,
     UnsupportedSchema,
 )
-from formatter_core.generation import Sampling, ScoreSettings, completion  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings, best_of, completion  # noqa: E402
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
@@ -287,6 +287,14 @@ def test_log_probabilities_have_the_type_of_our_own_loops(script, endpoint, stre
         assert [one.bytes for one in output.chosen] == [b"a", b" "]
     if ids and not streams:
         assert output.tokens == (97, 32)
+
+
+def test_the_best_of_several_answers(script) -> None:
+    script.answer = lambda body, index: Answer(["b", "aa", " "][index])
+    request = TextRequest(samples=3, sampling=Sampling(temperature=1), scores=LOGPROBS)
+    (samples,) = model_of(script, server="vllm").complete(["x"], request)
+    assert [output.text for output in best_of(samples)] == [" ", "b", "aa"]
+    assert [output.text for output in best_of(samples, normalised=True)] == [" ", "aa", "b"]
 
 
 def test_log_probabilities_after_the_mask(script) -> None:
