@@ -43,6 +43,8 @@ _NEGATED_ALONE = frozenset(["$ref", "allOf", "anyOf", "oneOf", "not"])
 _MOST_COMPARED = 400
 #: What one pair of alternatives costs in elementary steps.
 _PAIR = 50
+#: And what a look at one condition costs.
+_CONDITION = 10
 #: How deep a search for a contradiction looks into items and properties.
 _LOOK_DEPTH = 4
 #: Branches of an `anyOf` below `unevaluatedProperties` or `unevaluatedItems`: all their subsets are worked out.
@@ -244,6 +246,7 @@ class Normalizer:
         return self._with_simple_conditions(objects, depth) if objects.conditions else objects
 
     def _with_simple_conditions(self, objects: ObjectSet, depth: int) -> ObjectSet | None:
+        self._spend_steps(_CONDITION * len(objects.conditions))
         conditions: list[Condition] = []
         for condition in objects.conditions:
             open_clauses: list[Absent | HasValue | SomeKey] = []
@@ -292,7 +295,10 @@ class Normalizer:
 
     def spend(self, pairs: int) -> None:
         """Count pairs of alternatives that were put together."""
-        self._work += pairs * _PAIR
+        self._spend_steps(pairs * _PAIR)
+
+    def _spend_steps(self, steps: int) -> None:
+        self._work += steps
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
 

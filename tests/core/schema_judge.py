@@ -22,10 +22,10 @@ class Judge:
         self.recognizer.pop(self.recognizer.length)
         return all(map(self.recognizer.push, text.encode())) and self.recognizer.can_stop()
 
-    def accepts_value(self, value: Any, orders: int = 60) -> bool:
+    def accepts_value(self, value: Any, orders: int = 60, indent: int | None = None) -> bool:
         """Whether the value is accepted with its keys in one of the first so many orders."""
         tried = itertools.islice(orders_of(value), orders)
-        return any(self.accepts(json.dumps(order, ensure_ascii=False)) for order in tried)
+        return any(self.accepts(json.dumps(order, ensure_ascii=False, indent=indent)) for order in tried)
 
 
 def orders_of(value: Any):

@@ -1,8 +1,10 @@
-"""Random schemas and documents, judged as the `jsonschema` package judges them."""
+"""Random schemas and documents, judged as the `jsonschema` package judges them; also changed, indented, and deep."""
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -75,21 +77,70 @@ def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.booleans() | st.just({}), _schemas, max_leaves=5)
 
 
+#: So many levels are put around schemas and documents.
+LEVELS = 12
+
+
+def _wrapped(schema: Any) -> Any:
+    """A schema below objects and arrays in turn."""
+    for level in range(LEVELS):
+        if level % 2:
+            schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+        else:
+            schema = {"type": "object", "properties": {"k": schema}, "required": ["k"], "additionalProperties": False}
+    return schema
+
+
+def _put_inside(document: Any) -> Any:
+    """A document where `_wrapped` wants it."""
+    for level in range(LEVELS):
+        document = [document] if level % 2 else {"k": document}
+    return document
+
+
+def _mutations(document: Any) -> Iterator[Any]:
+    """The document with one thing changed: left out, added, repeated, or replaced."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield {other: inner for other, inner in document.items() if other != key}
+            for changed in itertools.islice(_mutations(value), 3):
+                yield {**document, key: changed}
+        yield {**document, "ab": 1}
+    elif isinstance(document, list):
+        if document:
+            yield document[:-1]
+            yield [*document, document[0]]
+            yield from ([changed, *document[1:]] for changed in itertools.islice(_mutations(document[0]), 3))
+        yield [*document, None]
+    elif isinstance(document, str):
+        yield from (document + "a", document[1:], None)
+    elif document is None or isinstance(document, bool):
+        yield from ("a", 0)
+    else:
+        yield from (document + 1, document + 0.25, str(document))
+
+
 @given(SCHEMAS, _schemas(st.booleans()), st.lists(DOCUMENTS, min_size=5, max_size=12))
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=70, suppress_health_check=list(HealthCheck))
 def test_documents_are_judged_as_jsonschema_judges_them(schema: Any, shared: Any, documents: list[Any]) -> None:
     if isinstance(schema, bool):
         schema = {"allOf": [schema]}
     if "$ref" in json.dumps(shared):
         shared = {}
-    schema = {**schema, "$defs": {"d": shared}}
-    validator = Draft202012Validator(schema)
+    definitions = {"$defs": {"d": shared}}
+    validator = Draft202012Validator({**schema, **definitions})
     try:
-        judge = Judge(schema)
+        judge = Judge({**schema, **definitions})
+        deep = Judge({**_wrapped(schema), **definitions})
     except UnsatisfiableSchema:
         assert not any(validator.is_valid(document) for document in documents)
         return
     except (UnsupportedSchema, LimitExceeded):
         return
-    for document in documents:
-        assert judge.accepts_value(document) == validator.is_valid(document), json.dumps([schema, document])
+    mutated = [changed for document in documents[:4] for changed in itertools.islice(_mutations(document), 4)]
+    for document in documents + mutated:
+        expected = validator.is_valid(document)
+        assert judge.accepts_value(document) == expected, json.dumps([schema, shared, document])
+        if expected or document in documents[:2]:
+            inside = _put_inside(document)
+            assert deep.accepts_value(inside, indent=4) == expected, json.dumps([schema, shared, document])

@@ -1,0 +1,220 @@
+"""Time to the first mask of JSON Schemas: schema text in, mask out, nothing kept but the vocabulary. Beside llguidance.
+
+    python -m benchmarks.schema_times --output schema_times              # 40 schemas of each kind, all three ways
+
+Three ways, each over the schemas that both engines compile, the engines taking turns:
+
+- `process`: all schemas in this process, one after the other;
+- `warmed children`: each schema in a forked child, which compiles one everyday schema first: its code has run before,
+  but no part of this schema has been seen;
+- `children`: the same without that schema. The first write to any page of memory copies it, and the time is for the
+  most part that of such copies.
+
+Times are CPU time of the process, so that other jobs matter less. "Python" is the share of formatter-core's time that
+is not spent in its native library. The cases are those of `json_schema.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import ENGINES
+from benchmarks.json_schema import choose, percentiles, read_cases
+from benchmarks.masks import llama3
+from formatter_core import Compiler, bitmask, formats
+from formatter_core.engine import native
+
+MICROSECONDS = 1e6
+OURS, PEER = "formatter-core", "llguidance"
+WAYS = ("process", "warmed children", "children")
+#: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
+WARM_UPS = 20
+
+EVERYDAY = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "street": {"type": "string", "description": "and number", "minLength": 1},
+            "floor": {"type": "integer", "minimum": 0},
+            "rooms": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "kind": {"enum": ["bath", "bed"]},
+                        "heated": {"type": "boolean"},
+                        "area": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+                    },
+                    "required": ["kind"],
+                    "additionalProperties": False,
+                },
+            },
+            "door": {"$ref": "#/$defs/word"},
+        },
+        "required": ["street", "rooms"],
+        "$defs": {"word": {"type": "string", "pattern": "^[a-z]+$"}},
+    }
+)
+
+#: Microseconds in all, and of these in the native library; None where the engine refuses.
+Measured = tuple[float, float] | None
+Compile = Callable[[str], None]
+
+
+class Clock:
+    """Adds up the time that functions take."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any) -> Any:
+            before = time.process_time()
+            try:
+                return function(*arguments)
+            finally:
+                self.spent += time.process_time() - before
+
+        return timed
+
+
+def engines(clock: Clock) -> dict[str, Compile]:
+    """What compiles a schema's text and computes its first mask, by engine."""
+    vocabulary, encode = llama3()
+    compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
+    row = bitmask.allocate(1, len(vocabulary))[0]
+    peer: Any = ENGINES[PEER](vocabulary, encode)
+    # The native library is all that these two call for long.
+    for kind, name in ((native.NativeGrammar, "__init__"), (native.NativeState, "fill_bitmask")):
+        setattr(kind, name, clock.around(getattr(kind, name)))
+
+    def ours(text: str) -> None:
+        compiler.compile(formats.json_schema(text)).formatter().fill_bitmask(row)
+
+    def theirs(text: str) -> None:
+        matcher = peer.library.LLMatcher(peer.tokenizer, peer.library.LLMatcher.grammar_from_json_schema(text))
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        peer.fill(matcher, peer.rows, 0)
+
+    return {OURS: ours, PEER: theirs}
+
+
+def measure(compile_text: Compile, clock: Clock, text: str) -> Measured:
+    """Compile one schema."""
+    clock.spent = 0.0
+    before = time.process_time()
+    try:
+        compile_text(text)
+    except Exception:  # noqa: BLE001 (how peers refuse)
+        return None
+    spent = time.process_time() - before
+    return spent * MICROSECONDS, clock.spent * MICROSECONDS
+
+
+def in_child(compile_text: Compile, clock: Clock, text: str, *, warm: bool) -> Measured:
+    """The same in a forked child."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if warm:
+            compile_text(EVERYDAY)
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump(measure(compile_text, clock, text), pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    found: Measured = pickle.loads(data) if data else None
+    return found
+
+
+def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str) -> list[dict[str, Measured]]:
+    """What each engine takes for each schema that all compile."""
+    found = []
+    for turn, text in enumerate(texts):
+        names = list(compilers) if turn % 2 else list(reversed(compilers))
+        measured: dict[str, Measured] = {}
+        for name in names:
+            if way == "process":
+                measured[name] = measure(compilers[name], clock, text)
+            else:
+                measured[name] = in_child(compilers[name], clock, text, warm=way == "warmed children")
+        if None not in measured.values():
+            found.append(measured)
+    return found
+
+
+def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Percentiles in microseconds, their ratios, and the share of Python."""
+    times = {name: percentiles([record[name][0] for record in records]) for name in (OURS, PEER)}
+    total, library = (sum(record[OURS][part] for record in records) for part in (0, 1))
+    shares = sorted(1 - record[OURS][1] / record[OURS][0] for record in records)
+    return {
+        "schemas": len(records),
+        "microseconds": times,
+        "ratios": {place: round(times[OURS][place] / times[PEER][place], 2) for place in ("p50", "p90", "p99")},
+        "Python": {"median": round(shares[len(shares) // 2], 2), "of all time": round(1 - library / total, 2)},
+    }
+
+
+def plot(found: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    """How many schemas are compiled within each time."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
+    for axis, (way, records) in zip(axes[0], found.items(), strict=True):
+        for name in (OURS, PEER):
+            times = sorted(record[name][0] / 1000 for record in records)
+            axis.plot(times, [100 * (place + 1) / len(times) for place in range(len(times))], label=name)
+        axis.set_xscale("log")
+        axis.set_xlabel("time to first mask, ms")
+        axis.set_title(way, fontsize="small")
+        axis.grid(visible=True, alpha=0.3)
+    axes[0][0].set_ylabel("% of the schemas")
+    axes[0][0].legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
+def main() -> None:
+    """Read the command line, measure, print and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("schema_times"), help="without ending; .json and .png")
+    parser.add_argument("--schemas", type=int, default=40, help="of each kind; 0: all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    options = parser.parse_args()
+    shared = Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+    texts = [json.dumps(case["schema"]) for case in choose(read_cases(shared), options.schemas, options.seed)]
+    clock = Clock()
+    compilers = engines(clock)
+    for _ in range(WARM_UPS):
+        for compile_text in compilers.values():
+            compile_text(EVERYDAY)
+    gc.collect()
+    gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
+    found: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, Any] = {}
+    for way in sorted(options.ways, key=WAYS.index, reverse=True):  # children first, while nothing has been compiled
+        found[way] = run(compilers, clock, texts, way)
+        results[way] = summary(found[way])
+        print(f"{way}: {json.dumps(results[way])}", flush=True)
+    options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+    plot(found, options.output.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
