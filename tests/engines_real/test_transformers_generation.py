@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -382,6 +383,41 @@ def test_forced_text_is_exact_and_goes_through_at_once(uncached, scores) -> None
         assert output.result.is_complete
         spelt = uncached.encode_continuation(fixed.encode())
         assert list(output.tokens[-len(spelt) :][:-1]) == spelt[1:]
+
+
+FORMATS = [
+    formats.regex('("[a-z]{1,5}"|none), [0-9]{1,3}---------(x|yy)'),
+    formats.json_schema({"properties": {"some_name": {"maximum": 99, "type": "integer"}}, "required": ["some_name"],
+                         "type": "object", "additionalProperties": False}),
+    formats.choice(["admiral", "admirable", "adm", "été 日本"]),
+    formats.regex("(日本|été){1,3}😀?"),
+]  # fmt: skip
+SAMPLERS = [multinomial(0), WARM, multinomial(1.5, top_k=20), multinomial(top_p=0.9, typical_p=0.9)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_asked_the_ways_to_compute_it_agree(model, uncached, seed) -> None:
+    random = Random(seed)
+    format, sampler = FORMATS[seed % 4], random.choice(SAMPLERS)
+    prompts = ["".join(random.choices("abc def\n日", k=random.randint(1, 60))) for _ in range(random.randint(1, 4))]
+    most, samples = random.choice([5, 20, 300]), random.randint(2, 4)
+    outputs = {}
+    for one, mode in ((uncached, "off"), (model, "exact"), (model, "canonical"), (model, "off")):
+        batch = random.choice([2, 5, 64])
+        write = completion(
+            one, format, sampler=sampler, max_tokens=most, forced_text=mode, scores=ALL_LOGPROBS, batch=batch
+        )
+        outputs[one is model, mode] = [one for row in write(prompts, samples=samples, seed=seed) for one in row]
+    for off, exact, canonical, cached in zip(*outputs.values(), strict=True):
+        assert off.tokens == exact.tokens == cached.tokens
+        assert off.unmasked_logprobs == pytest.approx(exact.unmasked_logprobs, abs=5e-3)
+        for output in (off, exact, canonical):
+            assert output.error is None
+            assert len(output.logprobs) == len(output.unmasked_logprobs) == len(output.tokens)
+            if output.stopped == "end":
+                assert output.result.is_complete
+            else:
+                assert (output.stopped, len(output.tokens)) == ("length", most)
 
 
 def test_a_metaspace_tokenizer_spells_continuations() -> None:
