@@ -147,7 +147,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "tokens": options.tokens,
-        "ids": len(pieces),
+        "ids": made.config.vocab_size,
+        "sampling": sampling(made),
         "runs": {},
         "forced": {},
     }
@@ -206,6 +207,20 @@ def run(made: simulated.Parts, filters: list[Any], scripts: list[list[int]]) -> 
         if each.error is not None:
             raise each.error
     return seconds
+
+
+def sampling(made: simulated.Parts) -> float:
+    """How long it takes to sample one token without a filter, in seconds: what a list of one id would save."""
+    from exllamav2.generator import ExLlamaV2Sampler
+
+    logits = torch.randn((1, 1, made.forward.width))
+    ids = torch.zeros((1, 3), dtype=torch.long)
+    taken = []
+    for _ in range(100):
+        begun = time.perf_counter()
+        ExLlamaV2Sampler.sample(logits, ExLlamaV2Sampler.Settings(), ids, 0.5, made.tokenizer)
+        taken.append(time.perf_counter() - begun)
+    return statistics.median(taken)
 
 
 class Modes:
@@ -366,6 +381,7 @@ def noise(runs: dict[str, list[float]]) -> float:
 
 def table(found: dict[str, Any]) -> str:
     lines = [f"exllamav2 {found['exllamav2']}, {found['ids']:,} ids, {found['tokens']} tokens, load {found['load']}"]
+    lines.append(f"to sample one token takes {1000 * found['sampling']:.2f} ms")
     for name, share in found["forced"].items():
         lines.append(f"states of the {name} with exactly one id: {100 * share:.1f} %")
     for case, batches in groups(found):
