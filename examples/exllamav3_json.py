@@ -42,8 +42,7 @@ def main() -> None:
     filters = [create_filter(tokenizer, Person), create_filter(tokenizer, Person), create_filter(tokenizer, thoughts)]
     for prompt, filter in zip([*PROMPTS, PROMPTS[0]], filters, strict=True):
         ids = tokenizer.encode(prompt, add_bos=False)
-        stops = tokenizer.config.eos_token_id_list
-        generator.enqueue(Job(input_ids=ids, max_new_tokens=200, stop_conditions=stops, filters=[filter]))
+        generator.enqueue(Job(input_ids=ids, max_new_tokens=200, stop_conditions=filter.end_ids, filters=[filter]))
     while generator.num_remaining_jobs():
         generator.iterate()
     for filter in filters:

@@ -10,9 +10,10 @@ import torch
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidVocabulary, TokenRejected
-from formatter_core.result import Ended
+from formatter_core.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.masks import MaskBuffer
+from formatter_exllamav3.results import result_of
 from formatter_exllamav3.vocabulary import compiler_for
 
 __all__ = ["FormatterFilter", "NotUsed", "UsedTwice", "create_filter"]
@@ -59,8 +60,7 @@ def create_filter(
     ::
 
         filter = create_filter(tokenizer, format)
-        ends = tokenizer.config.eos_token_id_list
-        job = Job(input_ids=ids, max_new_tokens=200, stop_conditions=ends, filters=[filter])
+        job = Job(input_ids=ids, max_new_tokens=200, stop_conditions=filter.end_ids, filters=[filter])
         ...  # once the job is done
         value = filter.result().value
 
@@ -122,22 +122,32 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         self._is_used = False
         self._is_masked = False  # whether a mask was asked for since the last token
 
-    def result(self, ended: Ended | None = None) -> Result:
+    @property
+    def end_ids(self) -> list[int]:
+        """The ids that end an output, for the `stop_conditions` of its job."""
+        return list(self.formatter.end_ids)
+
+    def events(self) -> list[Event]:
+        """What is new of the captures since the last call, see `Formatter.events`; call it between two iterations."""
+        return self.formatter.events()
+
+    def result(self, output: Any = None) -> Result:
         """What the output turned out to be, once its job is done.
 
         Args:
-            ended: `"length"` or `"stop_string"` where the `eos_reason` of the job says so; it need not be told of a
-                format that has ended by its own rules.
+            output: the job's last result, which holds `eos_reason`; it tells an output that was cut off from one that
+                goes on.
 
         Raises:
             NotUsed: no job has asked the filter.
+            InvalidFormat: `output` is something else.
             Exception: what ended the job early.
         """
         if self.error is not None:
             raise self.error
         if not self._is_used:
             raise NotUsed(self.trigger_token)
-        return self.formatter.result("end" if self.formatter.must_stop else ended)
+        return result_of(self.formatter, (self.prefix_str or "").encode("utf-8"), output)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
 

@@ -13,15 +13,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the ExLlamaV3 adapter needs torch")
 tokenizers = pytest.importorskip("tokenizers", reason="ExLlamaV3 has tokenizers of this package")
 
-from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
+from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     AllowedTokensForbidden,
     IncompleteResult,
+    InvalidFormat,
     InvalidVocabulary,
     LimitExceeded,
     TokenRejected,
     UnsupportedEngineVersion,
 )
+from formatter_core.result import ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, FailingEngine, compiler_on  # noqa: E402
 from tests.adapters.exllamav3_stand_ins import (  # noqa: E402
     GENERATIONS,
@@ -285,9 +287,40 @@ def test_output_after_a_completed_filter_is_free_where_that_was_asked_for(genera
 def test_a_cut_output_is_not_complete(generation: str) -> None:
     filter = filter_of(formats.regex("[abc]{30}"))
     run(generation, Job([filter], max_new_tokens=5))
-    assert not filter.result("length").is_complete
+    assert (filter.result().ended, filter.result().is_complete) == (None, False)
+    assert filter.result({"eos_reason": "max_new_tokens"}).ended == "length"
+    assert filter.result({"eos_reason": "loop_detected"}).ended == "length"
+    for wrong in ("text", {}, {"eos_reason": None}):
+        with pytest.raises(InvalidFormat, match="eos_reason"):
+            filter.result(wrong)
     with pytest.raises(IncompleteResult):
         _ = filter.result().value
+
+
+def test_the_text_of_a_job_that_a_stop_string_ended_is_cut_before_it(generation: str) -> None:
+    filter = filter_of(formats.regex("[a-z]*"), prefix_str="ab")
+    filter.get_next_logit_mask()
+    for token in b"cdefg":
+        filter.accept_token(token)
+    result = filter.result({"eos_reason": "stop_string", "full_completion": "cde"})
+    assert (result.text, result.ended, result.is_complete) == ("abcde", "stop_string", False)
+    assert filter.result({"eos_reason": "stop_string", "full_completion": "other"}).text == "abcdefg"
+    assert filter.result({"eos_reason": "stop_token"}).ended == "stop_string"
+    assert filter.formatter.text == "abcdefg"
+
+
+def test_events_tell_captures_while_they_are_written(generation: str) -> None:
+    builder = FormatterBuilder()
+    builder.append("[", builder.regex("[abc]{3}", name="letters"), "]")
+    filter = filter_of(builder)
+    generator, told = Generator(generation), []
+    generator.enqueue(Job([filter], stop_conditions=filter.end_ids))
+    while generator.pending_jobs or generator.active_jobs:
+        generator.iterate()
+        told += filter.events()
+    (value,) = [event.value for event in told if isinstance(event, ValueCompleted)]
+    assert filter.result().captures["letters"] == (value,)
+    assert filter.end_ids == [END, OTHER_END]
 
 
 def test_a_format_that_is_complete_ends_before_min_new_tokens(generation: str) -> None:

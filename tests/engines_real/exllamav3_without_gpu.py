@@ -246,8 +246,10 @@ class SimulatedGenerator(Loop):
     def num_remaining_jobs(self) -> int:
         return len(self.active_jobs)
 
-    def iterate(self) -> None:
+    def iterate(self) -> list[dict[str, Any]]:
+        before = len(self.results)
         self.step()
+        return self.results[before:]
 
     def generate(self, prompt: str, *, completion_only: bool, **options: Any) -> str:
         assert completion_only

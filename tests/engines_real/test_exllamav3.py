@@ -281,7 +281,24 @@ def test_filters_that_are_replaced_while_a_job_runs(loop: Loop, tokenizer: Any) 
     assert second.result().is_complete
     assert not first.result().is_complete
     with pytest.raises(IncompleteResult):
-        _ = first.result("length").value
+        _ = first.result().value
+
+
+def test_stop_strings_cut_the_text_and_the_result(loop: Loop, tokenizer: Any) -> None:
+    filters = [create_filter(tokenizer, WORDS) for _ in range(6)]
+    jobs = [
+        job_of(tokenizer, filter, prompt=f"{number}", stop_conditions=["e", "ab", "n "])
+        for number, filter in enumerate(filters)
+    ]
+    loop.run(*jobs)
+    stopped = 0
+    for job, filter in zip(jobs, filters, strict=True):
+        last = next(each for each in loop.results if each["job"] is job and each["eos"])
+        result = filter.result(last)
+        stopped += last["eos_reason"] == "stop_string"
+        assert result.text == last["full_completion"] == loop.text(job)
+        assert result.is_complete == (last["eos_reason"] == "end_filter")
+    assert stopped
 
 
 # --- rewinding ---------------------------------------------------------------------------------------------------

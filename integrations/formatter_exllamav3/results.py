@@ -1,0 +1,43 @@
+"""From what a generator returned to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from formatter_core import Formatter, Result
+from formatter_core.errors import InvalidFormat
+from formatter_core.generation.stopping import cut_back
+
+__all__ = ["result_of"]
+
+
+def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
+    """The result of a job, and of how it ended where that is told.
+
+    Args:
+        formatter: after all tokens of the job; left as it is.
+        before: what it was given of the prompt.
+        output: the job's last result, or None.
+
+    Raises:
+        InvalidFormat: `output` is something else.
+    """
+    if formatter.must_stop:
+        return formatter.result("end")
+    if output is None:
+        return formatter.result()
+    reason = output.get("eos_reason") if isinstance(output, Mapping) else None
+    if not isinstance(reason, str):
+        raise InvalidFormat(
+            "this is not the last result of a job, which holds eos_reason; take it from generator.iterate() when "
+            '"eos" is True, or from generator.generate(..., return_last_results=True)'
+        )
+    if reason == "stop_string":
+        # The tokens spell the stop string too, and perhaps more.
+        text = before + str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
+        if formatter.bytes.startswith(text):
+            formatter = formatter.fork()
+            cut_back(formatter, text)
+    # A stop token that is no end id is one of the caller's own.
+    return formatter.result("stop_string" if reason in ("stop_string", "stop_token") else "length")
