@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--output", default="exllamav2_overhead", help="where to write: this name with .json and .png")
     parser.add_argument("--read", type=Path, help="show this .json instead of measuring")
     parser.add_argument("--plot", type=Path, help="where to draw")
-    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=5, help="of the modes that mask, and of none")
     parser.add_argument("--slow-rounds", type=int, default=1, help="of those that make sets and lists")
     parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
@@ -161,9 +161,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for milliseconds in options.forwards:
                 for wait in options.waits if number >= 0 else options.waits[:1]:
                     made.forward.set_pace(milliseconds / 1000, wait == "busy")
-                    for batch in options.batches:
+                    for batch in options.batches if number >= 0 else options.batches[-1:]:
                         for mode in random.Random(number).sample(modes.names, len(modes.names)):
-                            if slow or mode.partition(" ")[0] in ("none", "mask", "mask+threads"):
+                            if (slow and number >= 0) or mode.partition(" ")[0] in ("none", "mask", "mask+threads"):
                                 source.scripts = scripts[:batch]
                                 seconds = run(made, modes.filters(mode, name, batch), scripts[:batch])
                                 key = f"{milliseconds} ms {wait}, {name}, {batch}, {mode}"
@@ -426,6 +426,8 @@ def plot(found: dict[str, Any], path: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.set_xticks(list(batches), [str(batch) for batch in batches])
         axis.set_yscale("symlog", linthresh=5)
+        axis.set_yticks(ticks := [-5, -2, 0, 2, 5, 10, 20, 50, 100], [str(tick) for tick in ticks])
+        axis.set_ylim(-5, 100)
         axis.grid(alpha=0.3)
     for axis in axes[-1]:
         axis.set_xlabel("batch")
