@@ -172,7 +172,7 @@ class Measurements:
                 "control": control,
                 "format": lambda: formatted(prompts),
             },
-            repetitions=1 if self.is_smoke else 3 * self.repetitions,
+            repetitions=1 if self.is_smoke else 2 * self.repetitions,
         )
         for output in formatted(prompts):
             if output.error is not None or list(output.tokens) not in scripts:
