@@ -38,10 +38,11 @@ class ObjectLowering:
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
         """What spells these objects; None where there are none for certain."""
-        simple = self._normalizer.simplified(objects, 2)
-        if simple is None:
-            return None
-        objects = simple
+        if objects.conditions:
+            simple = self._normalizer.simplified(objects, 2)
+            if simple is None:
+                return None
+            objects = simple
         names = self._all_names(objects, names)
         properties = list(self._properties(objects, names))
         required = sum(each.required for each in properties)

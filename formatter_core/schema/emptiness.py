@@ -1,0 +1,196 @@
+"""What is known about emptiness in the normal form, without looking far: which goals and alternatives hold nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.limits import Limits
+from formatter_core.schema.complement import value_part
+from formatter_core.schema.goals import Goals
+from formatter_core.schema.load import FALSE, TRUE, Loader
+from formatter_core.schema.numbers import has_no_number
+from formatter_core.schema.shapes import (
+    Absent,
+    ArraySet,
+    Condition,
+    Goal,
+    HasValue,
+    ObjectPart,
+    ObjectSet,
+    Shape,
+    SomeKey,
+    largest,
+    meet_objects,
+)
+from formatter_core.schema.strings import Test, is_empty, matches
+
+__all__ = ["Emptiness", "InProgressError"]
+
+#: As many alternatives are compared with each other at most.
+_MOST_COMPARED = 400
+#: What one pair of alternatives costs in elementary steps.
+_PAIR = 50
+#: And what a look at one condition costs.
+_CONDITION = 10
+#: How deep a search for a contradiction looks into items and properties.
+_LOOK_DEPTH = 4
+
+
+class InProgressError(Exception):
+    """Looking for a contradiction met a schema that is just being worked out."""
+
+
+class Emptiness(ABC):
+    """Answers questions about emptiness, and counts the work; `Normalizer` says what goals and literals mean."""
+
+    def __init__(self, loader: Loader, limits: Limits) -> None:
+        self._loader = loader
+        self._limits = limits
+        goals = Goals(loader)
+        self.conjoin = goals.conjoin
+        self.same_schema = goals.same_schema
+        self._tracked = False
+        self._looking = 0
+        self._work = 0
+        self._empty: set[Goal] = set()
+        self._looked: dict[Goal, int] = {}
+
+    @abstractmethod
+    def goal(self, goal: Goal) -> Shape:
+        """The values that satisfy every literal of a goal."""
+
+    @abstractmethod
+    def literal(self, literal: int) -> Shape:
+        """The values that satisfy a literal."""
+
+    def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
+        """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
+        literals: list[int] = []
+        for part in parts:
+            covered = name in part.named
+            if covered:
+                literals.append(part.named[name])
+            for pattern, literal in part.patterns:
+                if matches(Test("pattern", pattern), name):
+                    covered = True
+                    literals.append(literal)
+            if not covered:
+                literals.append(part.rest)
+            if part.names != TRUE and not any(name in strings for strings in self.literal(part.names).strings):
+                return (FALSE,)
+        return self.conjoin(literals)
+
+    def is_empty(self, goal: Goal, depth: int = _LOOK_DEPTH) -> bool:
+        """Whether it is known, without looking far, that nothing satisfies a goal."""
+        if not goal or depth == 0:
+            return False
+        if goal == (FALSE,):
+            return True
+        if goal not in self._empty and self._looked.get(goal, 0) < depth:
+            self._looked[goal] = depth
+            self._looking += 1
+            try:
+                if self.is_empty_shape(self.goal(goal), depth):
+                    self._empty.add(goal)
+            except InProgressError:
+                return False
+            finally:
+                self._looking -= 1
+        return goal in self._empty
+
+    def is_empty_shape(self, shape: Shape, depth: int = _LOOK_DEPTH) -> bool:
+        """The same question of a shape."""
+        if shape.null or shape.booleans:
+            return False
+        return (
+            all(map(has_no_number, shape.numbers))
+            and all(map(is_empty, shape.strings))
+            and all(self.is_empty_array(arrays, depth) for arrays in shape.arrays)
+            and all(self.simplified(objects, depth) is None for objects in shape.objects)
+        )
+
+    def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
+        """The same question of a set of arrays."""
+        longest = max((len(part.prefix) for part in arrays.parts), default=0)
+        for index in range(min(arrays.minimum, longest + 1)):
+            if self.is_empty(self.conjoin(part.literal_at(index) for part in arrays.parts), depth - 1):
+                return True
+        return False
+
+    def simplified(self, objects: ObjectSet, depth: int = _LOOK_DEPTH) -> ObjectSet | None:
+        """The same objects without what is known to hold or to fail anyway; None where there are none."""
+        goals = [self.property_goal(objects.parts, name) for name in objects.required]
+        if (FALSE,) in goals:
+            return None
+        # Listed values tell alternatives apart most often, and cost least.
+        goals.sort(key=lambda goal: not any(self._is_listed(literal) for literal in goal))
+        if any(self.is_empty(goal, depth - 1) for goal in goals):
+            return None
+        return self._with_simple_conditions(objects, depth) if objects.conditions else objects
+
+    def _with_simple_conditions(self, objects: ObjectSet, depth: int) -> ObjectSet | None:
+        self._spend_steps(_CONDITION * len(objects.conditions))
+        conditions: list[Condition] = []
+        for condition in objects.conditions:
+            open_clauses: list[Absent | HasValue | SomeKey] = []
+            for clause in condition:
+                holds = self._holds(objects, clause, depth)
+                if holds:
+                    break
+                if holds is None:
+                    open_clauses.append(clause)
+            else:
+                if not open_clauses:
+                    return None
+                conditions.append(tuple(open_clauses))
+        sole = next((each[0] for each in conditions if len(each) == 1 and not isinstance(each[0], SomeKey)), None)
+        if sole is None:
+            return replace(objects, conditions=tuple(dict.fromkeys(conditions)))
+        # A condition with one way to be met is a plain constraint, and may decide others.
+        conditions.remove((sole,))
+        plain = replace(objects, conditions=tuple(dict.fromkeys(conditions)))
+        literal = FALSE if isinstance(sole, Absent) else sole.literal
+        parts = () if literal == TRUE else (value_part(sole.name, literal),)
+        met = meet_objects(plain, ObjectSet(parts, () if isinstance(sole, Absent) else (sole.name,)))
+        return None if met is None else self.simplified(met, depth)
+
+    def _holds(self, objects: ObjectSet, clause: Absent | HasValue | SomeKey, depth: int) -> bool | None:
+        """Whether a clause holds for all of the objects or for none; None where that is not known."""
+        if isinstance(clause, SomeKey):
+            return None
+        goal = self.property_goal(objects.parts, clause.name)
+        required = clause.name in objects.required
+        if isinstance(clause, Absent):
+            return False if required else True if goal == (FALSE,) else None
+        if goal == (FALSE,):
+            return False
+        if self.is_empty(self.conjoin((*goal, clause.literal)), depth - 1):
+            return False
+        return True if required and self.implies(goal, clause.literal, depth - 1) else None
+
+    def implies(self, goal: Goal, literal: int, depth: int = 2) -> bool:
+        """Whether it is known that what satisfies a goal satisfies a literal."""
+        return literal in goal or self.is_empty(self.conjoin((*goal, -literal)), depth)
+
+    def _is_listed(self, literal: int) -> bool:
+        schema = self._loader.location(literal).schema
+        return "enum" in schema or "const" in schema
+
+    def spend(self, pairs: int) -> None:
+        """Count pairs of alternatives that were put together."""
+        self._spend_steps(pairs * _PAIR)
+
+    def _spend_steps(self, steps: int) -> None:
+        self._work += steps
+        if self._work > self._limits.work:
+            raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
+
+    def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
+        """The union without alternatives that lie within others, unless it matters which of them evaluate what."""
+        if self._tracked or not 1 < len(objects) <= _MOST_COMPARED:
+            return objects
+        self.spend(len(objects) ** 2 // _PAIR)
+        return largest(objects)
