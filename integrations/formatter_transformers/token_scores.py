@@ -259,7 +259,7 @@ def _topk(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         best = rows.topk(k, 1)
         return best.values, best.indices
     # A group is each so many-th column, so that vectors of neighbouring columns are compared at once.
-    grouped = rows[:, : groups * _GROUP].view(len(rows), _GROUP, groups)
+    grouped = rows[:, : groups * _GROUP].reshape(len(rows), _GROUP, groups)
     chosen = grouped.amax(1).topk(k, 1, sorted=False).indices[:, None, :].expand(-1, _GROUP, -1)
     columns = (chosen + torch.arange(_GROUP)[:, None] * groups).flatten(1)
     rest = torch.arange(groups * _GROUP, rows.shape[1]).expand(len(rows), -1)

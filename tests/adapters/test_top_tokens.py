@@ -218,6 +218,12 @@ def test_the_switches_are_checked() -> None:
         ScoreSettings(top=65)
 
 
+def test_the_strides_of_the_logits_do_not_matter() -> None:
+    logits = spread(torch.float32)
+    for other in (logits.t().contiguous().t(), torch.stack([logits, logits], 2)[:, :, 1]):
+        assert top_tokens(other, 20, chosen=[5] * 8) == top_tokens(logits, 20, chosen=[5] * 8)
+
+
 def test_logits_with_a_gradient_are_as_good_as_others() -> None:
     logits = spread(torch.float32)
     assert top_tokens(logits.clone().requires_grad_(), 5, chosen=[1] * 8) == top_tokens(logits, 5, chosen=[1] * 8)
