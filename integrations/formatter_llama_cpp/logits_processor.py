@@ -81,7 +81,6 @@ class FormatterLogitsProcessor(list[Any]):
         """Why the sequence was ended; None while all is well."""
         self._llama = weakref.ref(llama)
         self._mask = Mask(self.formatter)
-        self._ids = np.empty(256, dtype=np.int32)
         self.reset()
 
     def reset(self) -> None:
@@ -113,7 +112,7 @@ class FormatterLogitsProcessor(list[Any]):
         if not scores.flags.writeable:
             scores = scores.copy()
         try:
-            self._follow(np.asarray(input_ids))
+            self._follow(np.asarray(input_ids, dtype=np.intc))
             if self.error is None:
                 self._mask.apply(self.formatter, scores)
         except BaseException as error:  # noqa: BLE001 - even an interrupt is lost where it leaves this function
@@ -165,6 +164,7 @@ class FormatterLogitsProcessor(list[Any]):
     def _begin(self) -> None:
         self.error = None
         self._known = 0  # how many of the ids are followed, the prompt included
+        self._ids = b""  # those ids, as they lie in memory
         self._calls = 0
         if self.formatter.tokens:
             self.formatter = self.compiled.formatter()
@@ -175,9 +175,9 @@ class FormatterLogitsProcessor(list[Any]):
             ids = ids[: self._known + 1]
         if not self._continued_by(ids):
             self._begin()
-            self._learn(ids)
+            self._known = len(ids)
         new = ids[self._known :].tolist()
-        self._learn(ids)
+        self._known, self._ids = len(ids), ids.tobytes()
         self._calls += 1
         taken = 0 if self.error is not None else self.formatter.accept_tokens(new)
         if self.error is None and taken < len(new):
@@ -190,7 +190,7 @@ class FormatterLogitsProcessor(list[Any]):
         is_same_generation = self._notice_generation(exactly_one=len(ids) == known + 1)
         if not self._calls or not is_same_generation or len(ids) <= known:
             return False
-        if not np.array_equal(ids[:known], self._ids[:known]):
+        if ids[:known].tobytes() != self._ids:
             return False
         new = ids[known:].tolist()
         # One token that is not allowed is a fault; several are the prompt of a conversation that goes on.
@@ -210,12 +210,6 @@ class FormatterLogitsProcessor(list[Any]):
         is_by_hand = self._calls_of_generation == 1 and exactly_one
         self._generation, self._calls_of_generation = weakref.ref(current), 1
         return is_by_hand or not self._calls
-
-    def _learn(self, ids: NDArray[np.intc]) -> None:
-        if len(ids) > len(self._ids):
-            self._ids = np.concatenate([self._ids[: self._known], np.empty(2 * len(ids), dtype=np.int32)])
-        self._ids[self._known : len(ids)] = ids[self._known :]
-        self._known = len(ids)
 
     def _has_drafts(self) -> bool:
         llama = self._llama()

@@ -23,7 +23,7 @@ class Mask:
     def __init__(self, formatter: Formatter) -> None:
         words = formatter.compiled.vocabulary.words
         self._row = np.zeros(words, dtype=np.int32)
-        self._of = np.zeros(words, dtype=np.int32)
+        self._of = b""  # the row whose ids are kept
         self._forbidden: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self._width = -1
         self._witness = 0  # some id that is allowed
@@ -40,8 +40,10 @@ class Mask:
             FormatterError: what `Formatter.fill_bitmask` raises; nothing was changed.
         """
         formatter.fill_bitmask(self._row)
-        if len(logits) != self._width or not np.array_equal(self._row, self._of):
+        row = self._row.tobytes()
+        if row != self._of or len(logits) != self._width:
             self._remember(len(logits))
+            self._of = row
         logits[self._forbidden] = -np.inf
         # The comparisons are false for NaN too, of which llama.cpp would choose anything.
         if not logits[self._witness] > -np.inf and not logits.max() > -np.inf:
@@ -59,5 +61,4 @@ class Mask:
         allowed[: len(bits)] = bits
         self._forbidden = np.flatnonzero(~allowed)
         self._witness = int(allowed.argmax())
-        self._of[:] = self._row
         self._width = width
