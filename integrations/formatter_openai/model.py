@@ -12,7 +12,7 @@ from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidFormat, UnsupportedFormat
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.results import Generated
-from formatter_openai._compat import APIError, BadRequestError, OpenAI
+from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off
 from formatter_openai.answers import Reading, text_compiler
 from formatter_openai.enforcement import Endpoint, Server
 from formatter_openai.requests import arguments_of, requests_of
@@ -140,7 +140,7 @@ class OpenAIModel:
             gone.set()  # whoever reads no further wants no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
             for stream in opened:
-                stream.close()
+                cut_off(stream)
 
     def _jobs(self, prompts: Sequence[str], request: TextRequest) -> tuple[CompiledFormat | None, list[_Job]]:
         format = None if request.format is None else formats.as_format(request.format)

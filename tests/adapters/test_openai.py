@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -353,6 +354,7 @@ def test_whoever_reads_no_further_waits_for_no_server(script) -> None:
     before = set(threading.enumerate())
     events = model_of(script).stream_complete(["a"], TextRequest())
     assert isinstance(next(events), TextDelta)
+    time.sleep(0.2)  # the worker waits for the server by now
     (worker,) = [one for one in threading.enumerate() if one not in before and one.name.startswith("ThreadPool")]
     events.close()
     worker.join(10)
