@@ -22,6 +22,10 @@ impl ByteSet {
         self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 
+    pub fn remove(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] &= !(1 << (byte & 63));
+    }
+
     pub fn contains(&self, byte: u8) -> bool {
         self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
     }
@@ -37,6 +41,13 @@ impl ByteSet {
     pub fn union(mut self, other: &ByteSet) -> ByteSet {
         for (word, more) in self.0.iter_mut().zip(other.0) {
             *word |= more;
+        }
+        self
+    }
+
+    pub fn intersection(mut self, other: &ByteSet) -> ByteSet {
+        for (word, filter) in self.0.iter_mut().zip(other.0) {
+            *word &= filter;
         }
         self
     }

@@ -41,63 +41,25 @@ pub struct End {
 
 /// The rest of tokens that cross the terminal's end: of all those below a node of the vocabulary's trie, from byte
 /// `depth` on. `node_depth` bytes lead to the node, so that they begin with what leads there from `depth` on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 pub struct Rest {
-    first: u8,
     pub node: u32,
     pub depth: u32,
     pub node_depth: u32,
 }
 
-/// All rests, by their first bytes.
+/// The rests with one first byte.
+#[derive(Default)]
 pub struct Rests {
-    all: Box<[Rest]>,
-    /// For each first byte: where its rests end, and how many nodes lie below all of them.
-    runs: Box<[(u8, u32, u32)]>,
+    pub all: Vec<Rest>,
+    /// How many nodes of the trie lie on their way, counted as if none were shared.
+    pub weight: usize,
 }
 
-impl Rests {
-    fn new(mut all: Vec<Rest>, trie: &Trie) -> Self {
-        all.sort_unstable();
-        all.dedup();
-        let mut runs: Vec<(u8, u32, u32)> = Vec::new();
-        for (index, rest) in all.iter().enumerate() {
-            let weight = rest.node_depth - rest.depth + trie.nodes()[rest.node as usize].end - rest.node;
-            match runs.last_mut().filter(|run| run.0 == rest.first) {
-                Some(run) => {
-                    run.1 = index as u32 + 1;
-                    run.2 = run.2.saturating_add(weight);
-                }
-                None => runs.push((rest.first, index as u32 + 1, weight)),
-            }
-        }
-        Rests {
-            all: all.into(),
-            runs: runs.into(),
-        }
-    }
-
-    /// Those that begin with one of `firsts`.
-    pub fn beginning<'r>(&'r self, firsts: &'r ByteSet) -> impl Iterator<Item = &'r Rest> {
-        let start = |index: usize| index.checked_sub(1).map_or(0, |before| self.runs[before].1);
-        let runs = self.runs.iter().enumerate().filter(|(_, run)| firsts.contains(run.0));
-        runs.flat_map(move |(index, run)| &self.all[start(index) as usize..run.1 as usize])
-    }
-
-    /// How many nodes of the trie lie on the way of those that begin with one of `firsts`.
-    pub fn weight(&self, firsts: &ByteSet) -> usize {
-        let runs = self.runs.iter().filter(|run| firsts.contains(run.0));
-        runs.map(|run| run.2 as usize).sum()
-    }
-
-    /// How many nodes of the trie lie on the way of all.
-    pub fn weight_of_all(&self) -> usize {
-        self.runs.iter().map(|run| run.2 as usize).sum()
-    }
-
-    fn bytes(&self) -> usize {
-        std::mem::size_of::<Rest>() * self.all.len() + 12 * self.runs.len()
-    }
+/// All rests in short: the bytes that they begin with, and their weight.
+struct Overview {
+    firsts: ByteSet,
+    weight: usize,
 }
 
 pub struct Class {
@@ -106,7 +68,8 @@ pub struct Class {
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
     slack: OnceLock<u32>,
-    rests: OnceLock<Rests>,
+    overview: OnceLock<Overview>,
+    rests: Mutex<FastMap<u8, Arc<Rests>>>,
     followed: Mutex<FastMap<Term, Arc<Class>>>,
 }
 
@@ -154,7 +117,8 @@ impl Class {
         }
         let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
         let mut walk = Walk::new(lexicon, state, None, meter)?;
-        let mut rests: Vec<&Rest> = self.rests(lexicon, meter)?.beginning(&firsts).collect();
+        let found = self.rests(lexicon, &firsts, meter)?;
+        let mut rests: Vec<Rest> = found.iter().flat_map(|rests| rests.all.iter().copied()).collect();
         rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
         for rest in rests {
             walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
@@ -170,32 +134,65 @@ impl Class {
         !self.cuts.is_empty()
     }
 
-    /// What is left, after the terminal's end, of the tokens that cross it.
-    pub fn rests(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<&Rests> {
-        if let Some(rests) = self.rests.get() {
-            return Ok(rests);
+    /// How many nodes of the trie lie on the way of the tokens that cross the terminal's end, after that.
+    pub fn weight(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<usize> {
+        Ok(self.overview(lexicon, meter)?.weight)
+    }
+
+    /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
+    pub fn rests(&self, lexicon: &Lexicon, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
+        let wanted = self.overview(lexicon, meter)?.firsts.intersection(firsts);
+        let mut known = lock(&self.rests);
+        let mut missing = wanted;
+        known.keys().for_each(|byte| missing.remove(*byte));
+        if !missing.is_empty() {
+            meter.work(self.ends.len() / 16 + 1)?;
+            let mut found: FastMap<u8, Rests> = FastMap::default();
+            self.for_each_rest(&lexicon.vocabulary.trie, |first, rest, weight| {
+                if missing.contains(first) {
+                    let rests = found.entry(first).or_default();
+                    rests.all.push(rest);
+                    rests.weight += weight;
+                }
+            });
+            for (first, rests) in found {
+                lexicon.count_class_bytes(std::mem::size_of::<Rest>() * rests.all.len());
+                known.insert(first, Arc::new(rests));
+            }
         }
-        let nodes = lexicon.vocabulary.trie.nodes();
-        let mut all = Vec::new();
+        Ok(wanted.iter().filter_map(|byte| known.get(&byte).cloned()).collect())
+    }
+
+    fn overview(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<&Overview> {
+        if let Some(overview) = self.overview.get() {
+            return Ok(overview);
+        }
+        meter.work(self.ends.len() / 16 + 1)?;
+        let (mut firsts, mut weight) = (ByteSet::default(), 0);
+        self.for_each_rest(&lexicon.vocabulary.trie, |first, _, more| {
+            firsts.insert(first);
+            weight += more;
+        });
+        Ok(self.overview.get_or_init(|| Overview { firsts, weight }))
+    }
+
+    /// Every cut with every depth on the way to it where the terminal could have ended: the byte after that, the rest,
+    /// and its weight.
+    fn for_each_rest(&self, trie: &Trie, mut visit: impl FnMut(u8, Rest, usize)) {
+        let nodes = trie.nodes();
         for &cut in self.cuts.iter() {
+            let node = &nodes[cut.node as usize];
             for end in &self.ends[cut.first_end as usize..cut.last_end as usize] {
                 let at_cut = end.depth + 1 == cut.depth;
-                all.push(Rest {
-                    first: if at_cut {
-                        nodes[cut.node as usize].byte
-                    } else {
-                        end.byte
-                    },
+                let rest = Rest {
                     node: cut.node,
                     depth: end.depth,
                     node_depth: cut.depth,
-                });
+                };
+                let weight = (cut.depth - end.depth + node.end - cut.node) as usize;
+                visit(if at_cut { node.byte } else { end.byte }, rest, weight);
             }
         }
-        meter.work(all.len() / 16 + 1)?;
-        let rests = Rests::new(all, &lexicon.vocabulary.trie);
-        lexicon.count_class_bytes(rests.bytes());
-        Ok(self.rests.get_or_init(|| rests))
     }
 
     /// From what a walk has found.
@@ -205,7 +202,8 @@ impl Class {
             cuts: cuts.into(),
             ends: ends.into(),
             slack: OnceLock::new(),
-            rests: OnceLock::new(),
+            overview: OnceLock::new(),
+            rests: Mutex::default(),
             followed: Mutex::default(),
         }
     }

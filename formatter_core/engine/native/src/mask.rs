@@ -92,7 +92,7 @@ impl Builder<'_> {
                 continue;
             }
             let class = lexicon.class(same[0].state, meter)?;
-            if is_shared || is_wide || terminals < SEVERAL || class.rests(lexicon, meter)?.weight_of_all() > HEAVY {
+            if is_shared || is_wide || terminals < SEVERAL || class.weight(lexicon, meter)? > HEAVY {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
@@ -131,8 +131,9 @@ impl Builder<'_> {
         if number == DEAD {
             return Ok(());
         }
-        let rests = class.rests(lexicon, meter)?;
-        if terminals < TERMINALS_BY_CLASS && rests.weight(self.automaton.live(number)) > HEAVY {
+        let mut rests = class.rests(lexicon, self.automaton.live(number), meter)?;
+        let weight: usize = rests.iter().map(|rests| rests.weight).sum();
+        if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
             let (mut wide, mut narrow) = (Vec::new(), Vec::new());
             for thread in self.automaton.threads(number) {
                 match lexicon.row(thread.state, meter)?.main_target() {
@@ -148,10 +149,10 @@ impl Builder<'_> {
             if number == DEAD {
                 return Ok(());
             }
+            rests = class.rests(lexicon, self.automaton.live(number), meter)?;
         }
         self.automaton.held.push(number);
-        let live = *self.automaton.live(number);
-        for rest in rests.beginning(&live) {
+        for rest in rests.iter().flat_map(|rests| rests.all.iter()) {
             self.add_rest(rest, meter)?;
         }
         self.automaton.held.pop();
