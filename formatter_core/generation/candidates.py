@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ __all__ = [
     "ScoreSettings",
     "Ties",
     "TopTokens",
+    "as_candidates",
     "check_ids",
     "checked_counts",
     "chosen_token",
@@ -59,6 +60,21 @@ class Candidate:
         return True
 
 
+def as_candidates(scores: Iterable[TokenScore], vocabulary: Vocabulary) -> tuple[Candidate, ...]:
+    """Tokens with their bytes and text, for `ChosenToken.top` and the like; no tokenizer is called."""
+    ends = frozenset(vocabulary.end_ids)
+    return tuple(
+        Candidate(
+            score.token_id,
+            score.logprob,
+            score.rank,
+            vocabulary.text_token(score.token_id) if score.bytes is None else score.bytes,
+            score.token_id in ends,
+        )
+        for score in scores
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TopTokens:
     """The best tokens at one place, the best first and ties by id, and the token that was taken there.
@@ -88,11 +104,7 @@ class TopTokens:
 
     def candidates(self, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
         """The tokens with their bytes and text, which the vocabulary knows without a call of the tokenizer."""
-        ends = frozenset(vocabulary.end_ids)
-        return tuple(
-            Candidate(token, logprob, rank, vocabulary.text_token(token), token in ends)
-            for token, logprob, rank in zip(self.ids, self.logprobs, self.ranks, strict=True)
-        )
+        return as_candidates(self.scores, vocabulary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,9 @@ def test_candidates_have_bytes_and_text() -> None:
         (5, None, "", True, False),
     ]
     assert [score.rank for score in one.scores] == [1, 2, 3, 4, 5, 6]
+    told = core.TokenScore(-1, -0.5, 1, b"\xa9")  # by a server that tells no ids
+    (shown,) = core.as_candidates([told], vocabulary)
+    assert (shown.bytes, shown.is_whole, shown.is_end) == (b"\xa9", False, False)
 
 
 @pytest.mark.parametrize(
