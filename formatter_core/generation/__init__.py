@@ -29,7 +29,7 @@ from formatter_core.generation.results import ChosenToken, Generated, Prompt, St
 from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
 from formatter_core.generation.top_n import log_softmax, top_n
-from formatter_core.generation.tries import OptionScore, OptionTrie, option_scores
+from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 
 __all__ = [
     "NO_SCORES",
@@ -38,6 +38,7 @@ __all__ = [
     "BatchSampler",
     "Beam",
     "BeamSearch",
+    "Branches",
     "Candidate",
     "ChosenToken",
     "Finished",

@@ -118,6 +118,8 @@ class ScoreSettings:
         prompt: the same for the tokens of the prompt, which no format constrains.
         unmasked: the same among all tokens as well, the forbidden ones included.
         ties: `"all"`, or `"none"` for exactly `top` tokens, of equally good ones the lowest ids.
+        branches: how probable each option of every named `choice` hole was where the output came to it, which takes a
+            forward pass for each hole once the output is there.
     """
 
     top: int = 0
@@ -126,6 +128,7 @@ class ScoreSettings:
     prompt: bool = False
     unmasked: bool = True
     ties: Ties = "all"
+    branches: bool = False
 
     def __post_init__(self) -> None:
         checked_counts(self.top, 1, DEFAULT_LIMITS)

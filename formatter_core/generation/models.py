@@ -160,7 +160,8 @@ class LogitsModel(Protocol):
     """A model whose logits are at hand.
 
     It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
-    `ChosenToken` each and None for the first; and `span(name)`, a context that names for a profiler what a loop does.
+    `ChosenToken` each and None for the first; `branches(output)`, the `Branches` of an output; and `span(name)`, a
+    context that names for a profiler what a loop does.
     """
 
     @property

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 from formatter_core.formatter import Formatter
+from formatter_core.generation.tries import Branches
 from formatter_core.result import Ended, Result
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
@@ -113,6 +114,7 @@ class Generated:
         passes_saved: forward passes of the model that forced text made unnecessary.
         parsed: what a format makes of a text that came without tokens.
         prompt_chosen: the same as `chosen` for the prompt's tokens; None for the first one, which nothing predicts.
+        branches: each named `choice` hole, and how probable its options were, where that was asked for.
     """
 
     tokens: tuple[int, ...]
@@ -125,6 +127,7 @@ class Generated:
     passes_saved: int = 0
     parsed: Result | None = None
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
+    branches: tuple[Branches, ...] = ()
 
     @property
     def text(self) -> str:

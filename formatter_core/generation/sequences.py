@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, get_args
 
 from formatter_core.compiled import CompiledFormat
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.forced import ForcedText
@@ -34,6 +34,7 @@ from formatter_core.generation.prompts import OnePrompt, as_list, as_text, begin
 from formatter_core.generation.results import Generated
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
+from formatter_core.generation.tries import Branches
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
 
@@ -141,6 +142,11 @@ class LogitsWriter:
             raise InvalidFormat(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
             )
+        if scores.branches and (compiled is None or not hasattr(model, "branches")):
+            raise InvalidFormat(
+                "ScoreSettings.branches needs a format, and a model that weighs options; "
+                f"{type(model).__name__} {'has no format here' if compiled is None else 'does not'}, so leave it out"
+            )
         self.model = model
         self.compiled = compiled
         self.max_tokens = max_tokens
@@ -175,7 +181,18 @@ class LogitsWriter:
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
         for start in range(0, len(rows), self.batch):
-            yield from run_together(self.model, rows[start : start + self.batch], settings)
+            for event in run_together(self.model, rows[start : start + self.batch], settings):
+                if isinstance(event, Finished) and settings.scores.branches and event.output.error is None:
+                    yield replace(event, output=self._with_branches(event.output))
+                else:
+                    yield event
+
+    def _with_branches(self, output: Generated) -> Generated:
+        branches: Callable[[Generated], Sequence[Branches]] = getattr(self.model, "branches")  # noqa: B009
+        try:
+            return replace(output, branches=tuple(branches(output)))
+        except FormatterError as error:  # the others are there all the same
+            return replace(output, error=error)
 
     def _rows(self, prompts: list[OnePrompt], samples: int, seed: int | None) -> list[Row]:
         _check_samples(samples)

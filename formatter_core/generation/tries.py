@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidFormat
 
-__all__ = ["OptionScore", "OptionTrie", "TrieNode", "option_scores"]
+__all__ = ["Branches", "OptionScore", "OptionTrie", "TrieNode", "option_scores"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,23 @@ class OptionScore:
     def probability(self) -> float:
         """The share of this option; those of all options add up to 1."""
         return math.exp(self.among)
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A `choice` hole as it was met, and how probable each of its options was there.
+
+    Attributes:
+        name: of the hole.
+        start: the byte of the output at which it begins.
+        taken: the option that the output has.
+        scores: of all options, in their order; `OptionScore.among` and `probability` compare them.
+    """
+
+    name: str
+    start: int
+    taken: str
+    scores: tuple[OptionScore, ...]
 
 
 def option_scores(

@@ -35,6 +35,8 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
         arguments["seed"] = request.seed
     if request.scores.prompt:
         raise InvalidFormat("servers tell nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
+    if request.scores.branches:
+        raise InvalidFormat("servers tell nothing about the options of a choice; leave out ScoreSettings.branches")
     if request.scores:
         if endpoint == "chat":
             _merge(arguments, {"logprobs": True, "top_logprobs": request.scores.top})

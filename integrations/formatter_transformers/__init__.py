@@ -6,7 +6,7 @@ prefill.
 """
 
 from formatter_transformers.beams import beam_search
-from formatter_transformers.choosing import Branches, branches, choose
+from formatter_transformers.choosing import branches, choose
 from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
 from formatter_transformers.model import TransformersBatch, TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
@@ -15,7 +15,6 @@ from formatter_transformers.token_scores import score_step, top_tokens
 from formatter_transformers.vocabulary import create_vocabulary
 
 __all__ = [
-    "Branches",
     "FormatterLogitsProcessor",
     "PrefixCache",
     "TransformersBatch",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,31 +13,16 @@ from formatter_core.errors import InvalidFormat, PromptTooLong
 from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.sequence import SequenceFormat
 from formatter_core.formats.text import TextFormat
-from formatter_core.generation import Generated, OptionScore, OptionTrie, option_scores
+from formatter_core.generation import Branches, Generated, OptionScore, OptionTrie, option_scores
 from formatter_core.generation.prompts import OnePrompt, beginning
-from formatter_transformers.model import TransformersBatch, TransformersModel
 
-__all__ = ["Branches", "branches", "choose"]
+if TYPE_CHECKING:
+    from formatter_transformers.model import TransformersBatch, TransformersModel
+
+__all__ = ["branches", "choose"]
 
 #: Logits that one forward pass over a trie gives, in bytes of float32; more options are weighed in several passes.
 _MOST_LOGITS = 256 * 2**20
-
-
-@dataclass(frozen=True)
-class Branches:
-    """A `choice` hole as it was met, and how probable each of its options was there.
-
-    Attributes:
-        name: of the hole.
-        start: the byte of the output at which it begins.
-        taken: the option that the output has.
-        scores: of all options, in their order; `OptionScore.among` and `probability` compare them.
-    """
-
-    name: str
-    start: int
-    taken: str
-    scores: tuple[OptionScore, ...]
 
 
 def choose(

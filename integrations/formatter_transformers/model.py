@@ -31,7 +31,9 @@ from formatter_core.errors import InvalidFormat
 from formatter_core.generation import (
     NO_SCORES,
     BatchSampler,
+    Branches,
     ChosenToken,
+    Generated,
     Picked,
     Sampling,
     SamplingRows,
@@ -39,6 +41,7 @@ from formatter_core.generation import (
 )
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
+from formatter_transformers.choosing import branches
 from formatter_transformers.key_values import KeyValues
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.prompt_scores import score_prompt
@@ -180,6 +183,10 @@ class TransformersModel:
     def score_prompt(self, tokens: Sequence[int], settings: ScoreSettings) -> list[ChosenToken | None]:
         """What `settings` ask about each token of a prompt; see `formatter_transformers.score_prompt`."""
         return score_prompt(self, tokens, settings)
+
+    def branches(self, output: Generated) -> list[Branches]:
+        """Each named `choice` hole of an output as it was met; see `formatter_transformers.branches`."""
+        return branches(self, output)
 
     @staticmethod
     def span(name: str) -> AbstractContextManager[Any]:

@@ -238,6 +238,8 @@ def test_a_server_that_is_gone() -> None:
         (lambda script: model_of(script, parallel=0), InvalidFormat),
         (lambda script: one(script, TextRequest(sampling=Sampling(top_k=5))), InvalidFormat),
         (lambda script: model_of(script).complete([[1, 2]], TextRequest()), InvalidFormat),
+        (lambda script: one(script, TextRequest(scores=ScoreSettings(prompt=True))), InvalidFormat),
+        (lambda script: one(script, TextRequest(scores=ScoreSettings(branches=True))), InvalidFormat),
     ],
 )
 def test_faults_of_the_caller(script, make, error) -> None:

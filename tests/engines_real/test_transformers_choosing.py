@@ -282,6 +282,13 @@ def test_branches_of_an_output_of_the_loop(model) -> None:
     (met,) = branches(model, output)
     assert met.taken in ("bad", "head")
     assert sum(score.probability for score in met.scores) == pytest.approx(1)
+    scores = ScoreSettings(branches=True)
+    for samples in completion(model, b, forced_text="off", scores=scores)([PROMPT, "the "], samples=2):
+        for one in samples:
+            assert [hole.taken for hole in one.branches] == list(one.captures["verdict"])
+    assert completion(model, b, forced_text="off", scores=scores)(PROMPT).branches[0].start == met.start
+    with pytest.raises(InvalidFormat, match="branches"):
+        completion(model, scores=scores)
 
 
 def test_an_earlier_output_with_more_text_is_a_prompt(model) -> None:
