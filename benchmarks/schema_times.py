@@ -10,6 +10,8 @@ Three ways, each over the schemas that both engines compile, the engines taking 
 - `children`: the same without that schema. The first write to any page of memory copies it, and the time is for the
   most part that of such copies.
 
+Then how long compiling takes where the format is found in the compiler's cache, as a share of compiling it.
+
 Times are CPU time of the process, so that other jobs matter less. "Python" is the share of formatter-core's time that
 is not spent in its native library. The cases are those of `json_schema.py`.
 """
@@ -21,6 +23,7 @@ import gc
 import json
 import os
 import pickle
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,14 +32,16 @@ from typing import Any
 from benchmarks.engines import ENGINES
 from benchmarks.json_schema import choose, percentiles, read_cases
 from benchmarks.masks import llama3
-from formatter_core import Compiler, bitmask, formats
+from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native
+from formatter_core.errors import FormatterError
 
 MICROSECONDS = 1e6
 OURS, PEER = "formatter-core", "llguidance"
 WAYS = ("process", "warmed children", "children")
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
+LOOK_UPS = 5
 
 EVERYDAY = json.dumps(
     {
@@ -86,9 +91,8 @@ class Clock:
         return timed
 
 
-def engines(clock: Clock) -> dict[str, Compile]:
+def engines(vocabulary: Vocabulary, encode: Callable[[str], list[int]], clock: Clock) -> dict[str, Compile]:
     """What compiles a schema's text and computes its first mask, by engine."""
-    vocabulary, encode = llama3()
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     row = bitmask.allocate(1, len(vocabulary))[0]
     peer: Any = ENGINES[PEER](vocabulary, encode)
@@ -154,6 +158,25 @@ def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str)
     return found
 
 
+def found_in_cache(vocabulary: Vocabulary, texts: list[str]) -> dict[str, float]:
+    """Percentiles of the time to compile a text again (the median of some), as a share of the time to compile it."""
+    compiler = Compiler(vocabulary, engine="native")
+    shares = []
+    for text in texts:
+        times = []
+        for _ in range(1 + LOOK_UPS):
+            before = time.process_time()
+            try:
+                compiler.compile(formats.json_schema(text))
+            except FormatterError:
+                break
+            times.append(time.process_time() - before)
+        if times:
+            shares.append(statistics.median(times[1:]) / times[0])
+    shares.sort()
+    return {f"p{place}": round(shares[min(len(shares) - 1, place * len(shares) // 100)], 4) for place in (50, 90, 99)}
+
+
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Percentiles in microseconds, their ratios, and the share of Python."""
     times = {name: percentiles([record[name][0] for record in records]) for name in (OURS, PEER)}
@@ -200,7 +223,8 @@ def main() -> None:
     shared = Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
     texts = [json.dumps(case["schema"]) for case in choose(read_cases(shared), options.schemas, options.seed)]
     clock = Clock()
-    compilers = engines(clock)
+    vocabulary, encode = llama3()
+    compilers = engines(vocabulary, encode, clock)
     for _ in range(WARM_UPS):
         for compile_text in compilers.values():
             compile_text(EVERYDAY)
@@ -212,6 +236,8 @@ def main() -> None:
         found[way] = run(compilers, clock, texts, way)
         results[way] = summary(found[way])
         print(f"{way}: {json.dumps(results[way])}", flush=True)
+    results["found in the cache"] = found_in_cache(vocabulary, texts)
+    print(f"found in the cache: {json.dumps(results['found in the cache'])}", flush=True)
     options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
     plot(found, options.output.with_suffix(".png"))
 
