@@ -76,6 +76,9 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     ],
 }
 
+#: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
+SIZES = {"vllm-0.11": 14}
+
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
 FINISHING = {
     "exllamav2": ROOT / "scripts" / "build_exllamav2.py",
@@ -106,8 +109,8 @@ REAL = [
             "test_openai_llama_cpp.py",
         ],
     ),
-    ("vllm-0.11", ["test_vllm.py"]),
     ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_openai_vllm.py"]),
+    ("vllm-0.11", ["test_vllm.py"]),
 ]
 
 
@@ -245,16 +248,27 @@ def environment(name: str) -> Path:
     with locked(folder.with_suffix(".lock")):
         if not (folder / "complete").exists():
             print(f"making the environment {folder} (once)", flush=True)
-            venv.create(folder, with_pip=True, clear=True)
-            for packages in steps:
-                words = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages]
-                if command(words, cwd=cache):
-                    raise NotMade(f"pip could not install {' '.join(packages)}")
-            interpreter = str(folder / "bin" / "python")
-            if finishing and command([interpreter, str(finishing), "--cache", str(cache), "--python", interpreter]):
-                raise NotMade(f"{finishing.name} failed")
+            free = shutil.disk_usage(cache).free / 1e9
+            if free < SIZES.get(name, 0):
+                raise NotMade(f"{name} takes {SIZES[name]} GB while it is made, and {free:.0f} are free")
+            try:
+                make(folder, steps, finishing, cache)
+            except NotMade:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             (folder / "complete").write_text(content)
     return folder
+
+
+def make(folder: Path, steps: list[list[str]], finishing: Path | None, cache: Path) -> None:
+    """Install and build what an environment holds."""
+    venv.create(folder, with_pip=True, clear=True)
+    interpreter = str(folder / "bin" / "python")
+    for packages in steps:
+        if command([interpreter, "-m", "pip", "install", "--quiet", *packages], cwd=cache):
+            raise NotMade(f"pip could not install {' '.join(packages)}")
+    if finishing and command([interpreter, str(finishing), "--cache", str(cache), "--python", interpreter]):
+        raise NotMade(f"{finishing.name} failed")
 
 
 @contextlib.contextmanager
