@@ -107,7 +107,11 @@ class _Writer:
             self._counted(_KEPT, _program_of(node))
         elif isinstance(node, (Sequence, Choice, Intersection)):
             for item in node.items:
-                self.regular(item)
+                known = self._again.get(id(item))
+                if known is not None:
+                    self.out += known
+                else:
+                    self.regular(item)
             self.out.append(_LISTS[type(node)])
             self.number(len(node.items))
         elif isinstance(node, Repeat):

@@ -22,9 +22,10 @@ class Goals:
 
     def conjoin(self, literals: Iterable[int]) -> Goal:
         """The goal of these literals; `(FALSE,)` where one schema is both demanded and forbidden."""
-        kept = dict.fromkeys(literal for literal in literals if literal != TRUE)
+        kept = dict.fromkeys(literals)
         if FALSE in kept:
             return (FALSE,)
+        kept.pop(TRUE, None)
         if len(kept) < 2:
             return tuple(kept)
         distinct = {self.same_schema(literal): literal for literal in reversed(kept)}

@@ -212,6 +212,8 @@ class Loader:
         return self.number(schema, where + fragment, resource)
 
     def _resource_of(self, schema: dict[str, Any], pointer: str, resource: Resource) -> Resource:
+        if _IDENTIFIERS.isdisjoint(schema):
+            return resource
         uri = _own_uri(schema, resource)
         return resource if uri is None else self._resources.get(uri, resource)
 

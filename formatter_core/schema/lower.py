@@ -99,6 +99,8 @@ class _Lowering:
         if shape is ANY:
             return self._rules.goal(())
         scalars = self._scalars(shape)
+        if scalars is not None and not (shape.arrays or shape.objects or shape.numbers not in _ALL_NUMBERS):
+            return scalars
         options: list[Node] = [] if scalars is None else [scalars]
         options += self._multiples(shape, goal, name)
         several = len(shape.arrays) + len(shape.objects) > 1
