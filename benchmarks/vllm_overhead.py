@@ -56,8 +56,11 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repetitions", type=int, default=15)
+    parser.add_argument("--smoke", action="store_true", help="as little as shows that it runs; its times say nothing")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # set in the process that measures
     options = parser.parse_args()
+    if options.smoke:
+        options.batches, options.tokens, options.repetitions = [2], 8, 1
     if options.here:
         Path(f"{options.output}.json").write_text(json.dumps(measure(options), indent=1))
         return
