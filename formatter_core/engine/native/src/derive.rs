@@ -333,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn large_counts_are_no_work() {
+        let states = Usage::default();
+        let mut meter = Meter::new(10_000, &states, 1_000_000);
+        let mut derivatives = Derivatives::new();
+        let terms = &mut derivatives.terms;
+        let pair = terms.literal(b"ab");
+        let many = terms.repeat(pair, 1_000_000, UNBOUNDED);
+        let end = terms.literal(b"c");
+        let all = terms.concatenation(many, end);
+        assert_eq!(derivatives.shortest_match(all, &mut meter).unwrap(), 2_000_001);
+    }
+
+    #[test]
     fn emptiness_is_exact() {
         let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 1_000_000);

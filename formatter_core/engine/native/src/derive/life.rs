@@ -255,7 +255,7 @@ impl Derivatives {
 
     /// The length of the shortest match of a live term, in bytes.
     pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
-        if let Some(&known) = self.shortest.get(&term) {
+        if let Some(known) = self.plain_shortest(term, LIFE_DEPTH, meter)? {
             return Ok(known);
         }
         let mut seen: FastSet<Term> = FastSet::default();
@@ -282,5 +282,58 @@ impl Derivatives {
         self.shortest.insert(term, length);
         self.bytes += 16;
         Ok(length)
+    }
+
+    /// The same where it can be told from the form: a count of a million would take as many steps otherwise.
+    fn plain_shortest(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
+        let mut length = 0u32;
+        let mut rest = term;
+        loop {
+            meter.work(1)?;
+            if let Some(&known) = self.shortest.get(&rest) {
+                return Ok(Some(length.saturating_add(known)));
+            }
+            if depth == 0 || self.terms.uncertain(rest) {
+                return Ok(None);
+            }
+            let last = match *self.terms.kind(rest) {
+                _ if self.terms.nullable(rest) => Some(0),
+                Kind::Set(_) => Some(1),
+                Kind::Concatenation(first, second) => {
+                    let Some(head) = self.plain_shortest(first, depth - 1, meter)? else {
+                        return Ok(None);
+                    };
+                    length = length.saturating_add(head);
+                    rest = second;
+                    continue;
+                }
+                Kind::Repeat { item, minimum, .. } => {
+                    let round = self.plain_shortest(item, depth - 1, meter)?;
+                    round.map(|round| round.saturating_mul(minimum))
+                }
+                Kind::Alternation(ref items) => {
+                    let items = items.clone();
+                    let mut least = Some(u32::MAX);
+                    for &item in items.iter() {
+                        let one = self.plain_shortest(item, depth - 1, meter)?;
+                        least = least.zip(one).map(|(least, one)| least.min(one));
+                    }
+                    least
+                }
+                _ => None,
+            };
+            let Some(last) = last else {
+                return Ok(None);
+            };
+            self.shortest.insert(rest, last);
+            self.bytes += 16;
+            if rest == term {
+                return Ok(Some(last));
+            }
+            length = length.saturating_add(last);
+            self.shortest.insert(term, length);
+            self.bytes += 16;
+            return Ok(Some(length));
+        }
     }
 }
