@@ -20,7 +20,7 @@ __all__ = ["sample"]
 
 CPU_SECONDS, GIBIBYTES = 5, 8
 #: So many of the chosen schemas are measured with engines after the first two, which may take a second for each.
-FEW = 100
+FEW = 40
 
 
 def sample(
