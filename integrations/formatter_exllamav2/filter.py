@@ -223,7 +223,11 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
         Whichever of them a thread was asked for, as another filter of the job can make them differ: what takes long is
         the same.
         """
-        self.background_drop()
+        running = self.background_result
+        if running is not None:
+            self.background_result = None
+            if running.exception() is None and mask and running.result() is True:
+                return True
         return self.prepare_logit_mask() if mask else self.next()
 
     # --- what a user asks --------------------------------------------------------------------------------------
