@@ -27,7 +27,7 @@ def score_prompt(
     """What `settings` ask about each token of a prompt, given those before it.
 
     The prompt is computed in chunks, each of which makes one copy to the host. The logits of a chunk take at most
-    `memory_bytes`, and what is computed from them at most 32 MiB, however long the prompt is (one position is computed
+    `memory_bytes`, and what is computed from them at most 8 MiB, however long the prompt is (one position is computed
     at a time where even that takes more). The keys and values go into the model's prefix cache, so an output that
     follows does not compute the prompt again.
 

@@ -22,8 +22,9 @@ Chosen: TypeAlias = "torch.Tensor | Sequence[int]"
 #: How many more than `n` are sorted out at first, to find ties without a second look: in bfloat16 about one more for
 #: every five rows at n = 5, and one a row at n = 20.
 _SPARE = 24
-#: Logits that are measured at a time; what is computed on the way takes at most eight bytes for each.
-_AT_ONCE = 1 << 22
+#: Logits that are measured at a time; what is computed on the way takes at most eight bytes for each. With more, a CPU
+#: spends most of the time on new memory.
+_AT_ONCE = 1 << 20
 #: Columns in a group of which only the best one is compared at first.
 _GROUP = 16
 #: Columns before the ids and values: the chosen token, its logit and rank, the scale, how many tie, how many are sure.
@@ -45,7 +46,7 @@ def top_tokens(
     All rows are measured together on the device of the logits, and one copy brings what was found to the host; a second
     one is needed only where more than two dozen tokens tie at the end of a list. Ties are those of the logits' own
     dtype; log-probabilities are computed in float32 at least. Tokens of -inf, which a mask forbids, are never among
-    them. What is computed on the way takes at most 32 MiB.
+    them. What is computed on the way takes at most 8 MiB.
 
     Args:
         logits: floating (rows, width) on any device, as the model gives them; left unchanged.
