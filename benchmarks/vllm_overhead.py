@@ -22,8 +22,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -230,16 +229,10 @@ def scripted_processor() -> Any:
                 cls.recorded[tuple(script)] = rows
                 cls.scripts.append(script)
 
-        @classmethod
-        @contextmanager
-        def counted(cls, name: str) -> Iterator[None]:
-            begun = time.process_time()
-            yield
-            cls.seconds[name] += time.process_time() - begun
-
         def update_state(self, batch_update: Any) -> None:
-            with self.counted("processor"):
-                super().update_state(batch_update)
+            begun = time.process_time()
+            super().update_state(batch_update)
+            self.seconds["processor"] += time.process_time() - begun
             for row in batch_update.removed if batch_update else ():
                 self.outputs.pop(row, None)
             for row, parameters, _, output in batch_update.added if batch_update else ():
@@ -250,8 +243,9 @@ def scripted_processor() -> Any:
                     self.outputs[first] = other
 
         def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
-            with self.counted("processor"):
-                logits = super().apply(logits, ctx)
+            begun = time.process_time()
+            logits = super().apply(logits, ctx)
+            self.seconds["processor"] += time.process_time() - begun
             rows = [self.outputs[row] for row in range(len(logits))]
             if rows[0][0]["mode"] == "control":
                 bits = [self.recorded[tuple(extra["script"])][len(output)] for extra, output in rows]
@@ -260,9 +254,11 @@ def scripted_processor() -> Any:
             return logits
 
     def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def counts(*arguments: Any, **named: Any) -> Any:
-            with ScriptedProcessor.counted(name):
-                return function(*arguments, **named)
+        def counts(*arguments: Any) -> Any:
+            begun = time.process_time()
+            answer = function(*arguments)
+            ScriptedProcessor.seconds[name] += time.process_time() - begun
+            return answer
 
         return counts
 

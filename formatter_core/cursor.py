@@ -103,18 +103,24 @@ class Cursor:
             nothing: like everything that goes wrong here, faults are kept by the cursors.
         """
         rows_of = range(len(cursors)) if places is None else places
-        for cursor, token_id in zip(cursors, token_ids, strict=True):
+        going, formatters = [], []
+        for number, (cursor, token_id) in enumerate(zip(cursors, token_ids, strict=True)):
             if token_id is not None:
                 cursor._kept.append(token_id)
-        going = [number for number, cursor in enumerate(cursors) if cursor.error is None]
+            if cursor.error is None:
+                going.append(number)
+                formatters.append(cursor.formatter)
+        are_all = len(going) == len(cursors)
         if going:
-            formatters = [cursors[number].formatter for number in going]
-            new, places = [token_ids[number] for number in going], [rows_of[number] for number in going]
-            for position, error in Formatter.step_together(formatters, new, rows, places).items():
+            new = token_ids if are_all else [token_ids[number] for number in going]
+            there = rows_of if are_all else [rows_of[number] for number in going]
+            for position, error in Formatter.step_together(formatters, new, rows, there).items():
                 cursors[going[position]].error = error
-        for cursor, place in zip(cursors, rows_of, strict=True):
-            if cursor.error is not None:
-                cursor._fill_end_only(rows[place])
+                are_all = False
+        if not are_all:
+            for cursor, place in zip(cursors, rows_of, strict=True):
+                if cursor.error is not None:
+                    cursor._fill_end_only(rows[place])
         return {}
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:

@@ -24,18 +24,23 @@ class Constraint:
     """The format of one request and how far its output has come.
 
     Nothing here raises, just as nothing in a `Cursor` does: an exception in a worker would end every request of the
-    engine. A request that cannot go on keeps its `error` and is offered nothing but its end.
+    engine. A request that cannot go on has an `error` and is offered nothing but its end.
     """
 
     def __init__(self, cursor: Cursor | None, end_ids: Sequence[int], has_competing_rules: bool) -> None:
         self.end_ids = tuple(end_ids)
         self.has_competing_rules = has_competing_rules
-        self.error: Exception | None = None
         self.is_reported = False
+        self._failure: Exception | None = None
         self._cursor = cursor
         self._known = 0
         self._latest = -1
         self._next: int | None = None  # the latest token, where the cursor does not have it yet
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the request cannot go on; None while it can."""
+        return self._failure if self._cursor is None else self._cursor.error
 
     @property
     def known(self) -> int:
@@ -72,14 +77,16 @@ class Constraint:
         Args:
             rows: int32 (len(constraints), words), C-contiguous.
         """
-        cursors = [constraint._cursor for constraint in constraints]
-        if None in cursors:
+        cursors, new = [], []
+        for constraint in constraints:
+            if constraint._cursor is not None:
+                cursors.append(constraint._cursor)
+                new.append(constraint._next)
+        if len(cursors) == len(constraints):
+            Cursor.step_together(cursors, new, rows)
+        else:
             for constraint, row in zip(constraints, rows, strict=True):
                 constraint.fill_drafts((), row[None])
-            return
-        Cursor.step_together(cursors, [constraint._next for constraint in constraints], rows)  # type: ignore[arg-type]
-        for constraint, cursor in zip(constraints, cursors, strict=True):
-            constraint.error = cursor.error  # type: ignore[union-attr]
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> None:
         """Write the masks of the next token and of the one after each draft: int32 (len(drafts) + 1, words)."""
@@ -91,12 +98,11 @@ class Constraint:
         if self._next is not None:
             self._cursor.append([self._next])
         self._cursor.fill_drafts(drafts, rows)
-        self.error = self._cursor.error
 
     def fail(self, error: Exception) -> None:
         """Offer nothing but the end from now on."""
         self._cursor = None
-        self.error = error
+        self._failure = error
 
 
 class Constraints:

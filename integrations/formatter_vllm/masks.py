@@ -40,9 +40,10 @@ class StepMasks:
         Args:
             logits: float (rows, width), any device; wider than the vocabulary is fine.
         """
-        # Those with drafts come last, so that the masks of the others lie together.
-        ordered = sorted(rows, key=lambda one: one[0] in drafts) if drafts else rows
-        places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
+        ordered, places = rows, [row for row, _ in rows]
+        if drafts:  # those with drafts come last, so that the masks of the others lie together
+            ordered = sorted(rows, key=lambda one: one[0] in drafts)
+            places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
         bits = self._rows(len(places), max(logits.shape[1], self._vocabulary_size))
         fill_rows(bits, ordered, drafts)
         apply_rows(logits, bits, places)
@@ -57,8 +58,9 @@ class StepMasks:
 def fill_rows(bits: NDArray[np.int32], rows: Rows, drafts: Drafts) -> None:
     """Write the masks of all rows, those of drafts included, one after the other; those with drafts come last."""
     alone = [constraint for row, constraint in rows if row not in drafts]
-    Constraint.fill_together(alone, bits[: len(alone)])
     done = len(alone)
+    if alone:
+        Constraint.fill_together(alone, bits[:done])
     for row, constraint in rows[done:]:
         count = len(drafts[row]) + 1
         constraint.fill_drafts(drafts[row], bits[done : done + count])
