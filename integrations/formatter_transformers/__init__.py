@@ -5,10 +5,11 @@
 prefill.
 """
 
+from formatter_transformers.batch import TransformersBatch
 from formatter_transformers.beams import beam_search
 from formatter_transformers.choosing import branches, choose
 from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
-from formatter_transformers.model import TransformersBatch, TransformersModel, transformers_model
+from formatter_transformers.model import TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step, top_tokens

@@ -17,7 +17,8 @@ from formatter_core.generation import Branches, Generated, OptionScore, OptionTr
 from formatter_core.generation.prompts import OnePrompt, beginning
 
 if TYPE_CHECKING:
-    from formatter_transformers.model import TransformersBatch, TransformersModel
+    from formatter_transformers.batch import TransformersBatch
+    from formatter_transformers.model import TransformersModel
 
 __all__ = ["branches", "choose"]
 

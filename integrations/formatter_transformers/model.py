@@ -41,21 +41,19 @@ from formatter_core.generation import (
 )
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
+from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.choosing import branches
-from formatter_transformers.key_values import KeyValues
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step
 from formatter_transformers.vocabulary import compiler_for
 
-__all__ = ["TransformersBatch", "TransformersModel", "transformers_model"]
+__all__ = ["TransformersModel", "transformers_model"]
 
 NOT_CHOSEN = ChosenToken(-1, None, None)
 
 #: What a model without a stated length may take.
 _LONGEST = 2**20
-#: Logits of one forward pass whose log-probabilities are wanted at most, in bytes; more are computed in several passes.
-_MOST_LOGITS = 256 * 2**20
 #: Prompts of one call that begin with so many same tokens have these computed once.
 _WORTH_SHARING = 32
 
@@ -223,7 +221,7 @@ class TransformersModel:
             if is_simple and scores.logprob:
                 columns.append(columns[0] - masked.logsumexp(dim=-1, keepdim=True))
                 if scores.unmasked:
-                    columns.append(columns[-1] if masked is exact else _logprobs(exact, ids[:, None]))
+                    columns.append(columns[-1] if masked is exact else logprobs_of(exact, ids[:, None]))
             if scored is not None:
                 columns.append(scored)
             packed = torch.cat([ids.to(torch.int32)[:, None], *(column.view(torch.int32) for column in columns)], dim=1)
@@ -251,205 +249,6 @@ def _chosen(ids: NDArray[np.int32], numbers: NDArray[np.float32], scores: ScoreS
     among_allowed = numbers[:, 2].tolist()
     among_all = numbers[:, 3].tolist() if scores.unmasked else [None] * len(ids)
     return list(map(ChosenToken, ids.tolist(), among_allowed, among_all))
-
-
-class TransformersBatch:
-    """Sequences that are computed together; made by `TransformersModel.start`."""
-
-    def __init__(self, model: TransformersModel, rows: int) -> None:
-        self._model = model
-        self._key_values = KeyValues(rows, model.forward.layers, model.device)
-        self._logits: torch.Tensor | None = None
-        self.tokens: list[list[int]] = [[] for _ in range(rows)]
-        """All tokens of each row that were computed, prompt included."""
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.tokens)
-
-    @property
-    def logits(self) -> torch.Tensor:
-        """Floats (rows, width): the logits after the last token of each row."""
-        if self._logits is None:
-            raise InvalidFormat("the last tokens of the batch were dropped; compute one more token of each row first")
-        return self._logits
-
-    def begin(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Compute the prompts of an empty batch."""
-        cache = self._model.prefix_cache
-        # The last token is computed anyway, for the logits after it.
-        found = [cache.find(prompt[:-1]) for prompt in prompts]
-        self._key_values.begin(found)
-        have = self._key_values.lengths if self._key_values.columns else np.zeros(len(prompts), dtype=np.int64)
-        self.tokens = [list(prompt[:count]) for prompt, count in zip(prompts, have, strict=True)]
-        self.forward([prompt[count:] for prompt, count in zip(prompts, have, strict=True)])
-        for row in range(len(self)):
-            self.remember(row)
-
-    def reserve(self, tokens: int) -> None:
-        """Make room for so many more tokens of each row, also of those that `select` makes of it."""
-        self._key_values.reserve(self._key_values.columns + tokens)
-
-    def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> torch.Tensor:
-        """Compute more tokens in one forward pass; logits (rows, keep, width) after the last `keep` of them.
-
-        Those of a row with fewer new tokens are right-aligned; a row without any keeps its logits.
-        """
-        ids, used = _block(tokens)
-        logits = self._run(ids, used, keep)
-        for row, new in zip(self.tokens, tokens, strict=True):
-            row.extend(map(int, new))
-        self._keep_last(logits[:, -1], used)
-        return logits
-
-    def forward_scored(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """`forward`, and the log-probability of each new token after those before it.
-
-        Returns:
-            float32 (rows, most new tokens), right-aligned.
-        """
-        ids, used = _block(tokens)
-        rows, columns = ids.shape
-        part = max(1, _MOST_LOGITS // (4 * rows * len(self._model.vocabulary)))
-        scores = []
-        for start in range(0, columns, part):
-            chunk = slice(start, start + part)
-            before = self.logits.float()[:, None]
-            logits = self._run(ids[:, chunk], used[:, chunk], min(part, columns - start))
-            # Rows with fewer tokens begin later in the block, after the logits that they have from before.
-            begins = torch.from_numpy(used[:, chunk].argmax(axis=1)).to(logits.device)
-            shifted = torch.cat([before, logits[:, :-1].float()], dim=1)
-            shifted[torch.arange(rows, device=logits.device), begins] = before[:, 0]
-            scores.append(_logprobs(shifted, torch.from_numpy(ids[:, chunk].copy()).to(logits.device)))
-            self._keep_last(logits[:, -1], used[:, chunk])
-        for row, new in zip(self.tokens, tokens, strict=True):
-            row.extend(map(int, new))
-        return torch.cat(scores, dim=1)
-
-    def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> torch.Tensor:
-        """Logits (nodes, width) after each node of a tree that continues the only row, in one forward pass.
-
-        The row is left as it is.
-
-        Args:
-            tokens: the id of each node, a parent before its children.
-            parents: the index of each node's parent, -1 where it follows the row's last token.
-        """
-        if len(self) != 1:
-            raise InvalidFormat(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
-        model, key_values = self._model, self._key_values
-        length, columns, nodes = int(key_values.lengths[0]), key_values.columns, len(tokens)
-        ancestors = np.zeros((nodes, nodes), dtype=np.bool_)
-        for node, parent in enumerate(parents):
-            if parent >= 0:
-                ancestors[node] = ancestors[parent]
-            ancestors[node, node] = True
-        if not model.forward.takes_trees(length + nodes):
-            return self._paths(tokens, ancestors)
-        seen = np.concatenate([np.broadcast_to(key_values.used, (nodes, columns)), ancestors], axis=1)
-        with torch.inference_mode():
-            dtype = model.model.dtype
-            mask = torch.zeros((1, 1, *seen.shape), dtype=dtype)
-            mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
-            ids = torch.tensor([list(tokens)], device=model.device)
-            positions = torch.from_numpy(length - 1 + ancestors.sum(axis=1))[None].to(model.device)
-            logits = model.forward(ids, positions, mask.to(model.device), key_values, nodes)
-            model.passes += 1
-            key_values.wrote(np.zeros((1, nodes), dtype=np.bool_))
-            key_values.crop([length])
-        return logits[0]
-
-    def select(self, rows: Sequence[int]) -> None:
-        """Make the batch consist of these rows, in this order; a row may be there several times, or not at all."""
-        with torch.inference_mode():
-            self._key_values.select(rows)
-            if self._logits is not None:
-                self._logits = self._logits[torch.tensor(list(rows), dtype=torch.int64, device=self._logits.device)]
-        self.tokens = [list(self.tokens[row]) for row in rows]
-
-    def crop(self, lengths: Sequence[int]) -> None:
-        """Forget the tokens of each row past this many."""
-        self._key_values.crop(lengths)
-        self.tokens = [tokens[:length] for tokens, length in zip(self.tokens, lengths, strict=True)]
-        self._logits = None
-
-    def remember(self, row: int) -> None:
-        """Keep what was computed of a row for later sequences that begin alike."""
-        with torch.inference_mode():
-            self._model.prefix_cache.add(
-                self.tokens[row], lambda start, stop: self._key_values.segment(row, start, stop)
-            )
-
-    def _run(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
-        model, key_values = self._model, self._key_values
-        with torch.inference_mode(), model.span("formatter: forward"):
-            key_values.pack()
-            if not model.forward.counts_columns(key_values.columns + ids.shape[1]) or used.all():
-                return self._compute(ids, used, keep)
-            # A layer that looks back so many columns must find no unused ones among a row's tokens: new tokens then
-            # come directly after the old ones, and what is unused behind them is dropped at once.
-            order = np.argsort(~used, axis=1, kind="stable")
-            first = np.take_along_axis(used, order, axis=1)
-            logits = self._compute(np.take_along_axis(ids, order, axis=1), first, ids.shape[1])
-            key_values.pack(always=True)
-            at = torch.from_numpy(np.argsort(first, axis=1, kind="stable")[:, -keep:]).to(logits.device)
-            return logits.gather(1, at[:, :, None].expand(-1, -1, logits.shape[2]))
-
-    def _compute(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
-        model, key_values = self._model, self._key_values
-        places = key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1
-        logits = model.forward(
-            torch.from_numpy(np.ascontiguousarray(ids)).to(model.device),
-            torch.from_numpy(np.where(used, places, 0)).to(model.device),
-            key_values.mask_with(used),
-            key_values,
-            keep,
-        )
-        key_values.wrote(used)
-        model.passes += 1
-        return logits
-
-    def _keep_last(self, logits: torch.Tensor, used: NDArray[np.bool_]) -> None:
-        if self._logits is not None and not used[:, -1].all():
-            is_new = torch.from_numpy(used[:, -1].copy()).to(logits.device)[:, None]
-            logits = torch.where(is_new, logits, self._logits)
-        self._logits = logits
-
-    def _paths(self, tokens: Sequence[int], ancestors: NDArray[np.bool_]) -> torch.Tensor:
-        """The tree as one row for each leaf: for models that take no mask of two dimensions."""
-        leaves = [node for node in range(len(tokens)) if not ancestors[node + 1 :, node].any()]
-        paths = [np.flatnonzero(ancestors[leaf]) for leaf in leaves]
-        copy = TransformersBatch(self._model, 1)
-        copy._key_values = self._key_values.copy()
-        copy.tokens = [list(self.tokens[0])]
-        copy.select([0] * len(leaves))
-        longest = max(map(len, paths))
-        logits = copy.forward([[tokens[node] for node in path] for path in paths], keep=longest)
-        where = {
-            int(node): (row, longest - len(path) + at) for row, path in enumerate(paths) for at, node in enumerate(path)
-        }
-        return torch.stack([logits[where[node]] for node in range(len(tokens))])
-
-
-def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """New tokens as a right-aligned block, int64 (rows, columns), and which of its places are tokens."""
-    columns = max((len(new) for new in tokens), default=0)
-    if not columns:
-        raise InvalidFormat("there is no new token to compute; give at least one row a token")
-    ids = np.zeros((len(tokens), columns), dtype=np.int64)
-    used = np.zeros((len(tokens), columns), dtype=np.bool_)
-    for row, new in enumerate(tokens):
-        if len(new):
-            ids[row, columns - len(new) :] = new
-            used[row, columns - len(new) :] = True
-    return ids, used
-
-
-def _logprobs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of ids (...) in logits (..., width), or of several ids (..., n) of the same logits."""
-    several = ids if ids.ndim == logits.ndim else ids.unsqueeze(-1)
-    logprobs = logits.gather(-1, several) - logits.logsumexp(dim=-1, keepdim=True)
-    return logprobs if ids.ndim == logits.ndim else logprobs[..., 0]
 
 
 def _common(prompts: Sequence[tuple[int, ...]]) -> int:
