@@ -351,9 +351,8 @@ def plot(found: dict[str, Any], path: Path) -> None:
             for mode in values:
                 if mode != "generate":
                     kind = mode.removeprefix("ours").removeprefix(", ")
-                    labels.append(
-                        f"{title}{name}" + ("" if "x" in name else " samples") + (f"\n{kind}" if kind else "")
-                    )
+                    what = name if "x" in name else f"{name} sample" + "s" * (name != "1")
+                    labels.append(f"{title}{what}\n{kind}")
                     shares.append(values[mode][0] / values["generate"][0])
     left.bar(range(len(shares)), shares, color="#4477aa")
     left.axhline(1, color="black", linewidth=0.8)
