@@ -38,6 +38,8 @@ from formatter_core import Vocabulary
 
 MICROSECONDS = 1e6
 MEASURES = ("ttfm", "first", "cold", "warm")
+Clock = Callable[[], float]
+CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.thread_time}
 STATISTICS = ("mean", "p50", "p99")
 WARM_UP = Case("warm-up", ("ab",), pattern="[a-z]+")
 #: An engine after the first two that needs longer for one case takes part in that case's first run only.
@@ -92,10 +94,9 @@ def now() -> float:
     return time.perf_counter() * MICROSECONDS
 
 
-def walk(start: Callable[[], Any], texts: list[list[int]]) -> list[float]:
+def walk(start: Callable[[], Any], texts: list[list[int]], clock: Clock) -> list[float]:
     """Microseconds of each step along the texts; raises where the engine refuses one of them."""
     times: list[float] = []
-    clock = time.perf_counter
     for tokens in texts:
         sequence = start()
         sequence.mask()
@@ -111,17 +112,19 @@ def walk(start: Callable[[], Any], texts: list[list[int]]) -> list[float]:
     return times
 
 
-def measure(engine: Engine, case: Case, texts: list[list[int]], measures: Iterable[str]) -> dict[str, list[float]]:
+def measure(
+    engine: Engine, case: Case, texts: list[list[int]], measures: Iterable[str], clock: Clock
+) -> dict[str, list[float]]:
     """Compile, first mask, and one walk for each measure."""
     gc.collect()
     gc.disable()
     try:
-        before = now()
+        before = clock()
         start = engine.compile(case)
         start().mask()
-        found = {"ttfm": [now() - before]}
+        found = {"ttfm": [(clock() - before) * MICROSECONDS]}
         for name in measures:
-            found[name] = walk(start, texts)
+            found[name] = walk(start, texts, clock)
         return found
     finally:
         gc.enable()
@@ -163,7 +166,9 @@ def rotated(names: list[str], turn: int) -> Iterator[str]:
     yield from names[shift:] + names[:shift]
 
 
-def one_run(turn: int, engines: dict[str, Engine], cases: list[tuple[Case, list[list[int]]]], times: Times) -> None:
+def one_run(
+    turn: int, engines: dict[str, Engine], cases: list[tuple[Case, list[list[int]]]], times: Times, clock: Clock
+) -> None:
     """Both times through all cases, the engines taking turns."""
     for measures in (("first",), ("cold", "warm")):
         for number, (case, texts) in enumerate(cases):
@@ -173,7 +178,7 @@ def one_run(turn: int, engines: dict[str, Engine], cases: list[tuple[Case, list[
                     continue
                 before = time.perf_counter()
                 try:
-                    measured = measure(engines[name], case, texts, measures)
+                    measured = measure(engines[name], case, texts, measures, clock)
                 except NoNotationError:
                     times.failed[key] = "no notation"
                     continue
@@ -331,7 +336,7 @@ def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]
         print(f"schemas: {about}", flush=True)
     texts = [(case, [encode(text) for text in case.texts]) for case in cases + sampled]
     for turn in range(options.runs):
-        one_run(turn, engines, texts, times)
+        one_run(turn, engines, texts, times, CLOCKS[options.clock])
         print(f"{name}: run {turn + 1} of {options.runs}", flush=True)
         if turn + 1 < options.runs:
             engines.clear()
@@ -368,6 +373,7 @@ def main() -> None:
         "--engines", nargs="+", choices=ENGINES, default=peers, help="the first is compared with others"
     )
     parser.add_argument("--cases", nargs="+", choices=[case.name for case in GRAMMARS + CASES], help="default: all")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: that of the thread, beside other jobs")
     parser.add_argument("--smoke", action="store_true", help="one small run")
     options = parser.parse_args()
     if options.smoke:
@@ -375,7 +381,7 @@ def main() -> None:
         options.sets = ["grammars"]
     results: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "unit": "microseconds", "runs": options.runs, "vocabularies": {},
+        "unit": "microseconds", "clock": options.clock, "runs": options.runs, "vocabularies": {},
     }  # fmt: skip
     for name in options.vocabularies:
         try:
