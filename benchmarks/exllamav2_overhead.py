@@ -436,7 +436,7 @@ def plot(found: dict[str, Any], path: Path) -> None:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=5, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.09, 1, 1))
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=75)
 
 
 if __name__ == "__main__":
