@@ -21,6 +21,8 @@ Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
 # Up to this share of words with an allowed token, copying those logits out beats a mask over all of them (on a CPU).
 _FEW_WORDS = 1 / 16
+# Up to so many runs of rows are masked one after the other; copying the rows out and back costs less than more of them.
+_FEW_RUNS = 4
 
 
 def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none", *, pinned: bool = False) -> torch.Tensor:
@@ -97,16 +99,14 @@ def _apply_at(logits: torch.Tensor, rows: Rows, places: Sequence[int]) -> None:
             f"{len(places)} places need as many bitmask rows, and logits of two dimensions; these are of the shapes "
             f"{tuple(rows.shape)} and {tuple(logits.shape)}"
         )
-    if logits.device.type != "cpu":
-        index = torch.tensor(places, device=logits.device)
+    # Runs of rows that lie together are masked where they are.
+    starts = [at for at in range(len(places)) if not at or places[at] != places[at - 1] + 1]
+    if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
+        index = torch.tensor(places, dtype=torch.int64, device=logits.device)
         logits[index] = apply(logits[index], rows)
         return
-    # Runs of rows that lie together are masked where they are.
-    first = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[end - 1] + 1:
-            apply_inplace(logits[places[first] : places[end - 1] + 1], rows[first:end])
-            first = end
+    for first, end in zip(starts, [*starts[1:], len(places)], strict=False):
+        apply_inplace(logits[places[first] : places[end - 1] + 1], rows[first:end])
 
 
 def _check(logits: torch.Tensor, rows: Rows) -> None:

@@ -45,9 +45,10 @@ class BatchRows:
                 self._rows[second] = moving
             if displaced is not None and _compat.is_swap(direction):
                 self._rows[first] = displaced
+        self._rows = dict(sorted(self._rows.items()))  # masks are applied to rows that lie together at once
 
     def follow(self, count: int) -> list[tuple[int, Constraint]]:
-        """The constrained rows among the first `count`, each in step with the output so far.
+        """The constrained rows among the first `count`, in order, each in step with the output so far.
 
         Outputs are read here and not in `update`, because asynchronous scheduling fills in the latest token in between;
         how often this is called says nothing, because a prompt in chunks is sampled after every chunk.

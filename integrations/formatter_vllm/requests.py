@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from formatter_core import Compiler, Format, Vocabulary, formats
@@ -33,6 +33,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "kbnf": (str,),
     "format": (dict,),
 }
+
+#: Formats of at most so many characters are kept as they were read.
+_SHORT = 20_000
 
 #: More ids than the tokenizers of today have.
 _SPECIAL_TOKENS = 300_000
@@ -76,10 +79,20 @@ def read_format(arguments: Any) -> Format | None:
         return None
     wanted = arguments[KEY]
     if isinstance(wanted, str):
-        try:
-            wanted = json.loads(wanted)
-        except (ValueError, RecursionError) as error:
-            raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
+        return _read_text(wanted) if len(wanted) <= _SHORT else _read_text.__wrapped__(wanted)
+    return _read(wanted)
+
+
+@lru_cache(maxsize=64)  # many requests ask for the same
+def _read_text(text: str) -> Format:
+    try:
+        wanted = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
+    return _read(wanted)
+
+
+def _read(wanted: Any) -> Format:
     if not isinstance(wanted, Mapping) or len(wanted) != 1 or not _READERS.keys() & wanted.keys():
         found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__
         raise InvalidFormat(f"`{KEY}` is an object with exactly one of the keys {', '.join(_READERS)}; found {found}")

@@ -79,7 +79,7 @@ def test_one_row(allowed: list[int], device: str) -> None:
         assert torch.isfinite(shared).nonzero().flatten().tolist() == allowed
 
 
-@pytest.mark.parametrize("places", [[], [2], [0, 1, 2, 5], [5, 1, 2, 0], [0, 1, 2, 3, 4, 5]])
+@pytest.mark.parametrize("places", [[], [2], [0, 1, 2, 5], [5, 1, 2, 0], [5, 3, 1, 4, 0], [0, 1, 2, 3, 4, 5]])
 def test_some_of_the_rows(places: list[int], device: str) -> None:
     logits = torch.randn(6, 80, device=device)
     rows = some_rows(70)[: len(places)]
