@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import random
+import statistics
 import threading
 import time
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -96,7 +97,7 @@ class Watched:
         self._steps = 0
         self._over = threading.Event()
         self._walker = threading.Thread(target=self._walk)
-        self.total: Counter[str] = Counter()
+        self.beside: defaultdict[str, list[int]] = defaultdict(list)
 
     def __enter__(self) -> Watched:
         self._walker.start()
@@ -122,7 +123,7 @@ class Watched:
         def watched(*arguments):
             before = self._steps
             answer = function(*arguments)
-            self.total[name] += self._steps - before
+            self.beside[name].append(self._steps - before)
             return answer
 
         return watched
@@ -133,17 +134,18 @@ def test_other_threads_run_while_the_native_engine_compiles_and_masks() -> None:
     long_calls = ("fcn_vocabulary_new", "fcn_grammar_new", "fcn_sequence_fill")
     draw = random.Random(1)
     with Watched() as library:
-        for _ in range(40):  # a busy machine may not let the other thread run even where it could
-            tokens = sorted({bytes(draw.choices(b"abcdef", k=draw.randint(1, 9))) for _ in range(40_000)})
+        for turn in range(20):  # a busy machine may not let the other thread run even where it could
+            tokens = sorted({bytes(draw.choices(b"abcdef", k=draw.randint(1, 40))) for _ in range(40_000)})
             words = ["".join(draw.choices("abcdef", k=12)) for _ in range(12_000)]
             engine = NativeEngine()
             engine._library = library
             compiler = Compiler(Vocabulary([*tokens, None], [len(tokens)]), engine=engine)
             assert compiler.compile(formats.choice(words)).formatter().allowed_tokens()
-            if all(library.total[name] > 30 for name in long_calls):
+            usual = {name: statistics.median(library.beside[name]) for name in long_calls}
+            if turn >= 4 and min(usual.values()) > 4:
                 break
-    # With the GIL held there would be a step now and then, between the count and the call.
-    assert all(library.total[name] > 30 for name in long_calls), library.total
+    # With the GIL held there would be a step between the count and the call, or behind it, and only rarely several.
+    assert min(usual.values()) > 4, usual
 
 
 class Tokenizer:
