@@ -7,6 +7,7 @@
     │   ├── InvalidGrammar          KBNF text or grammar values with a fault      line, column
     │   ├── InvalidRegex            a pattern with a fault                        pattern, position
     │   └── InvalidSchema           not a JSON Schema                             pointer, keyword
+    ├── InvalidArgument             an argument of another kind or value          argument
     ├── UnsupportedSchema           a keyword that is not enforced exactly        pointer, keyword
     ├── UnsatisfiableSchema         a schema without any valid document           pointer
     ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
@@ -40,6 +41,7 @@ __all__ = [
     "EngineUnavailable",
     "FormatterError",
     "IncompleteResult",
+    "InvalidArgument",
     "InvalidBitmask",
     "InvalidFormat",
     "InvalidGrammar",
@@ -102,6 +104,15 @@ class InvalidSchema(InvalidFormat):
         self.pointer = pointer
         self.keyword = keyword
         super().__init__(f"at {pointer or 'the root'}: {reason}")
+
+
+class InvalidArgument(FormatterError, ValueError):
+    """An argument, not a format, of the wrong type or value. `argument` is its name, where the message is about one."""
+
+    def __init__(self, reason: str, *, argument: str | None = None) -> None:
+        self.reason = reason
+        self.argument = argument
+        super().__init__(reason)
 
 
 class UnsupportedSchema(FormatterError):

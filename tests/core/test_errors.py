@@ -11,6 +11,7 @@ from formatter_core import errors
 
 SAMPLES = [
     errors.InvalidFormat("wrong"),
+    errors.InvalidArgument("max_tokens is 0; give a number from 1", argument="max_tokens"),
     errors.InvalidGrammar("wrong", line=1, column=2),
     errors.InvalidRegex("wrong", pattern="a(", position=1),
     errors.InvalidSchema("wrong", pointer="/a", keyword="type"),
@@ -35,6 +36,11 @@ SAMPLES = [
 
 def test_every_error_is_here() -> None:
     assert {type(error).__name__ for error in SAMPLES} == {*errors.__all__} - {"FormatterError"}
+
+
+def test_a_bad_argument_is_also_a_value_error() -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        raise errors.InvalidArgument("max_tokens is 0; give a number from 1", argument="max_tokens")
 
 
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
