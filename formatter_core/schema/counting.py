@@ -47,7 +47,8 @@ class Counting:
         self._values = values
         self._title = title
         starts = [wanted.start for wanted in arrays.contains]
-        self._length = max([len(goals) - 1, arrays.minimum, arrays.maximum or 0, *starts])
+        # No item and one item always differ: a comma stands before the items after the first.
+        self._length = max([1, len(goals) - 1, arrays.minimum, arrays.maximum or 0, *starts])
 
     def lower(self) -> Node | None:
         """What spells these arrays; None where there are none for certain."""

@@ -148,6 +148,22 @@ TABLE = [
         ["[1,2]", "[1,2,3,4,5]"],
     ),
     ({"type": "array", "contains": A}, ["[1]", '["x", 1, null]'], ["[]", '["x"]', "[1.5]"]),
+    ({"type": "array", "not": {"contains": B}}, ["[]", "[1]", "[1, 2]", "[1, [], 3]"], ['["x"]', '[1, "x"]']),
+    (
+        {"type": "array", "contains": {"const": 0}, "minContains": 0, "maxContains": 1},
+        ["[]", "[0]", "[1]", "[1, 0]", "[0, 1, 2]"],
+        ["[0, 0]", "[0, 1, 0]"],
+    ),
+    (
+        {"type": "array", "oneOf": [{"contains": B}, {"maxItems": 1}]},
+        ["[]", "[1]", '[1, "x"]', '["x", 1, "x"]'],
+        ['["x"]', "[1, 2]"],
+    ),
+    (
+        {"type": "array", "if": {"contains": B}, "else": {"items": A}},
+        ["[]", "[1, 2]", '[null, "x"]'],
+        ["[null]", "[1, null]"],
+    ),
     (
         {"type": "array", "contains": A, "minContains": 2, "maxContains": 3, "maxItems": 5},
         ['[1, "x", 2]'],
