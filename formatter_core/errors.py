@@ -23,6 +23,7 @@
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
     ├── ConcurrentUse               one formatter used by two threads at once
+    ├── HookReused                  a hook met a second request before a reset    hook
     └── IncompleteResult            the value of a text that is not complete      ended, missing
 
 Each message is a sentence that ends with what to do, and each fact in it is a field.
@@ -256,6 +257,15 @@ class BitmaskTooNarrow(InvalidBitmask):
 
 class ConcurrentUse(FormatterError):
     """One formatter used by two threads at once; give each thread a fork of its own."""
+
+
+class HookReused(FormatterError):
+    """A hook that serves one request at a time met another one. `hook` is its class; `remedy` says what to do."""
+
+    def __init__(self, hook: str, remedy: str) -> None:
+        self.hook = hook
+        self.remedy = remedy
+        super().__init__(f"this {hook} already serves another request; {remedy}")
 
 
 class IncompleteResult(FormatterError):

@@ -30,6 +30,7 @@ SAMPLES = [
     errors.InvalidBitmask("not int32"),
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),
+    errors.HookReused("FormatterLogitsProcessor", "make another one"),
     errors.IncompleteResult(ended="length", missing="'}'"),
 ]
 
