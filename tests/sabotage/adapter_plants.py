@@ -64,7 +64,7 @@ def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> N
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]")
+@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]", escapes="NotCalled")
 def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "extend", list.extend)
@@ -108,7 +108,11 @@ def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch) -> None:
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause[0.3.36-all forbidden]")
+@breaks(
+    3,
+    f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause[0.3.36-all forbidden]",
+    escapes="TokenRejected",
+)
 def llama_cpp_samples_where_nothing_is_left(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         def careless(self: Any, formatter: Any, logits: np.ndarray) -> None:
@@ -121,7 +125,7 @@ def llama_cpp_samples_where_nothing_is_left(patch: Patch) -> None:
     llama_cpp(patch, "masks", change)
 
 
-@breaks(1, f"{LLAMA}test_outputs_are_in_their_format[0.3.36]")
+@breaks(1, f"{LLAMA}test_outputs_are_in_their_format[0.3.36]", escapes="TokenRejected")
 def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         apply = module.Mask.apply
@@ -190,6 +194,7 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
     3,
     f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options0-0-fill_bitmask]",
     needs="torch",
+    escapes="LimitExceeded",
 )
 def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
     """It would take the loop with all its jobs along."""
@@ -218,7 +223,7 @@ def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(3, f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]", needs="torch")
+@breaks(3, f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]", needs="torch", escapes="ConcurrentUse")
 def two_jobs_of_exllamav3_share_a_filter(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "runs", lambda job: False)

@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,27 +21,43 @@ from formatter_core.engine.native import NativeEngine
 from tests.sabotage.adapter_plants import PLANTS
 from tests.sabotage.plants import Plant
 
-ROOT = Path(__file__).resolve().parents[2]
+SABOTAGE = Path(__file__).resolve().parent
+ROOT = SABOTAGE.parents[1]
 #: Seconds after which a run counts as hanging.
 LONGEST = 150
 
 
 class Outcomes:
-    """A pytest plugin that counts."""
+    """A pytest plugin that counts outcomes, and says of each failure what raised it."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.failed: list[str] = []
+        self.failures: list[dict[str, object]] = []
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" or report.outcome == "skipped":
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.when == "call" or report.skipped:
             self.counts[report.outcome] += 1
-        if report.outcome == "failed":
+        if report.failed and call.excinfo is not None:
             self.counts["errors"] += report.when != "call"
-            self.failed.append(report.nodeid)
+            self.failures.append({"test": item.nodeid, **described(call.excinfo.value)})
+        return report
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self.counts["errors"] += report.outcome == "failed"
+        self.counts["errors"] += report.failed
+
+
+def described(error: BaseException) -> dict[str, object]:
+    """The error's type and text; whether a check of a test raised it, or the code of a fault did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    by_fault = not frames or SABOTAGE in Path(frames[-1].filename).resolve().parents
+    is_check = isinstance(error, (AssertionError, pytest.fail.Exception)) and not by_fault
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    text = str(error)[:300]
+    return {"type": type(error).__name__, "text": text, "where": where, "is_check": is_check, "by_fault": by_fault}
 
 
 def outcomes(tests: Sequence[str], plant: Plant | None) -> dict[str, object]:
@@ -56,13 +73,13 @@ def outcomes(tests: Sequence[str], plant: Plant | None) -> dict[str, object]:
             plant.apply(pytest.MonkeyPatch())
         pytest.main([*tests, "-q", "-p", "no:cacheprovider", "--tb=no", f"--rootdir={ROOT}"], plugins=[seen])
         with os.fdopen(writing, "w") as file:
-            json.dump({**seen.counts, "which": seen.failed}, file)
+            json.dump({**seen.counts, "failures": seen.failures}, file)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as file:
         told = file.read()
     os.waitpid(child, 0)
-    return json.loads(told) if told else {"hung or crashed": 1, "which": tests}
+    return json.loads(told) if told else {"hung or crashed": 1, "failures": []}
 
 
 def is_there(name: str) -> bool:
