@@ -74,6 +74,7 @@ def job_of(script: Sequence[int], *filters: Any, ends: Sequence[int] = (END, OTH
 
 
 def text_of(job: ExLlamaV2DynamicJob) -> bytes:
+    assert max(job.tokens, default=0) < len(TOKENS), "ids that the vocabulary does not have were left allowed"
     return b"".join(TOKENS[token] or b"" for token in job.tokens)
 
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.sabotage.plants import PLANTS, Patch, breaks
+from tests.sabotage.plants import PLANTS, Patch, after, breaks
 
 __all__ = ["PLANTS"]
 
 LLAMA = "tests/adapters/test_llama_cpp.py::"
 PARALLEL = "tests/adapters/test_llama_cpp_parallel.py::"
 EXLLAMA = "tests/adapters/test_exllamav3.py::"
+EXLLAMAV2 = "tests/adapters/test_exllamav2.py::"
+VLLM = "tests/adapters/test_vllm.py::"
 
 
 def imported(patch: Patch, stand_ins: str, context: str, module: str, change: Callable[[Patch, Any], None]) -> None:
@@ -38,6 +40,14 @@ def llama_cpp(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -
 
 def exllamav3(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
     imported(patch, "exllamav3_stand_ins", "exllamav3_of", f"formatter_exllamav3.{module}", change)
+
+
+def exllamav2(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
+    imported(patch, "exllamav2_stand_ins", "exllamav2_of", f"formatter_exllamav2.{module}", change)
+
+
+def vllm(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
+    imported(patch, "vllm_stand_ins", "vllm_of", f"formatter_vllm.{module}", change)
 
 
 # --- llama.cpp ---------------------------------------------------------------------------------------------------
@@ -185,6 +195,65 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
     from formatter_core.generation.stopping import TextStream
 
     patch.setattr(TextStream, "_held_back", lambda self, longest: 0)
+
+
+# --- vLLM --------------------------------------------------------------------------------------------------------
+
+
+@breaks(3, f"{VLLM}TestFailures::test_a_fault_of_our_own_ends_the_constrained_requests", needs="torch")
+def a_fault_of_our_own_leaves_the_rows_of_vllm_unconstrained(patch: Patch) -> None:
+    def change(patch: Patch, module: Any) -> None:
+        patch.setattr(module, "end_rows", lambda logits, rows, drafts: None)
+
+    vllm(patch, "logits_processor", change)
+
+
+@breaks(3, f"{VLLM}TestFailures::test_a_bad_request_that_nobody_checked", needs="torch")
+def a_bad_request_of_vllm_has_no_format(patch: Patch) -> None:
+    def change(patch: Patch, module: Any) -> None:
+        after(patch, module.Constraints, "of_request", lambda made, *_: made if made and made.error is None else None)
+
+    vllm(patch, "constraints", change)
+
+
+@breaks(3, f"{VLLM}TestPerRequest::test_a_fault_of_our_own_leaves_the_end_alone", needs="torch")
+def a_fault_in_the_processor_of_an_old_vllm_is_ignored(patch: Patch) -> None:
+    def change(patch: Patch, module: Any) -> None:
+        processor = module.RequestLogitsProcessor
+        masked = processor.__call__
+
+        def careless(self: Any, prompt_ids: Any, output_ids: Any, logits: Any) -> Any:
+            given = logits.clone()
+            made = masked(self, prompt_ids, output_ids, logits)
+            return given if (made == 0.0).any() else made
+
+        patch.setattr(processor, "__call__", careless)
+
+    vllm(patch, "per_request", change)
+
+
+# --- ExLlamaV2 ---------------------------------------------------------------------------------------------------
+
+
+@breaks(3, f"{EXLLAMAV2}test_a_filter_that_fails_ends_its_job_alone", needs="torch")
+def a_job_of_exllamav2_that_failed_goes_on_unconstrained(patch: Patch) -> None:
+    def change(patch: Patch, module: Any) -> None:
+        def opened(row: np.ndarray, sequence: Any) -> np.ndarray:
+            if sequence.error is not None:
+                row.fill(-1)
+            return row
+
+        after(patch, module.Sequence, "advance", opened)
+
+    exllamav2(patch, "sequence", change)
+
+
+@breaks(3, f"{EXLLAMAV2}test_all_that_is_allowed_is_forbidden_elsewhere", needs="torch")
+def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch) -> None:
+    def change(patch: Patch, module: Any) -> None:
+        patch.setattr(module.Sequence, "fail", lambda self, error: None)
+
+    exllamav2(patch, "sequence", change)
 
 
 # --- ExLlamaV3 ---------------------------------------------------------------------------------------------------

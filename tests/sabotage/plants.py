@@ -163,6 +163,23 @@ def a_request_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     after(patch, vllm_harness, "_hook", forget)
 
 
+@breaks(3, f"tests/adapters/test_contract.py::TestVllmSlots::{FAILING}[oracle-fill_bitmask-bug]", needs="torch")
+def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
+    from tests.adapters import vllm_harness
+
+    def forget(hook: Any, *_: Any) -> Any:
+        follow = hook._slots.follow
+
+        def without_failed(context: Any, count: int) -> Any:
+            rows, drafts = follow(context, count)
+            return [(row, one) for row, one in rows if one.error is None], drafts
+
+        hook._slots.follow = without_failed
+        return hook
+
+    after(patch, vllm_harness, "_hook", forget)
+
+
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
 def the_cause_is_forgotten(patch: Patch) -> None:
     from formatter_core.cursor import Cursor
