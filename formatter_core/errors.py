@@ -41,6 +41,7 @@ __all__ = [
     "DeadEnd",
     "EngineUnavailable",
     "FormatterError",
+    "HookReused",
     "IncompleteResult",
     "InvalidArgument",
     "InvalidBitmask",
