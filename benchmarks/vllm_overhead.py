@@ -103,10 +103,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from vllm.sampling_params import StructuredOutputsParams
 
     from formatter_vllm import create_extra_args
+    from tests.engines_real.vllm_processes import DTYPE
 
     processor = scripted_processor()
     llm = LLM(
         options.model,
+        dtype=DTYPE,
         enforce_eager=True,
         max_model_len=2048,
         max_num_seqs=max(options.batches),

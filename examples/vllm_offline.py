@@ -1,7 +1,7 @@
 """vLLM in one process, a format for each request, and typed results.
 
 python examples/vllm_offline.py                          # the small model in this folder; no download
-python examples/vllm_offline.py --model some/model       # any model that vLLM can load
+python examples/vllm_offline.py --model some/model       # any model that vLLM can load; on a CPU with --dtype float32
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def card() -> FormatterBuilder:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(TINY_MODEL))
-    llm = LLM(parser.parse_args().model, logits_processors=[FormatterLogitsProcessor], enforce_eager=True)
+    parser.add_argument("--dtype", default="auto", help="of the weights; float32 runs on every CPU")
+    options = parser.parse_args()
+    llm = LLM(options.model, dtype=options.dtype, logits_processors=[FormatterLogitsProcessor], enforce_eager=True)
 
     wanted = {"": Person, "card: ": card(), "job: ": formats.choice(["admiral", "doctor", "pilot"])}
     parameters = [

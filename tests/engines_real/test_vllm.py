@@ -18,7 +18,7 @@ if importlib.util.find_spec("vllm") is None:
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from tests.engines_real.vllm_models import make_model  # noqa: E402
-from tests.engines_real.vllm_processes import ROOT, environment, run_python, write_entry_point  # noqa: E402
+from tests.engines_real.vllm_processes import DTYPE, ROOT, environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
 
 #: The model that the page names.
@@ -208,7 +208,7 @@ def test_the_hook_is_imported_where_vllm_is() -> None:
 
 
 def test_the_example_runs() -> None:
-    shown = run_python([ROOT / "examples" / "vllm_offline.py"], environment(), TIME_OUT)
+    shown = run_python([ROOT / "examples" / "vllm_offline.py", "--dtype", DTYPE], environment(), TIME_OUT)
     assert shown.returncode == 0, shown.stdout[-6000:]
     assert shown.stdout.count("\n  is ") == 3, shown.stdout[-6000:]
 

@@ -32,10 +32,13 @@ from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import (  # noqa: E402
+    DTYPE,
     ROOT,
+    EngineDied,
     environment,
     memory_of,
     run_python,
+    signal_in,
     started,
     write_entry_point,
 )
@@ -53,6 +56,11 @@ class Person:
 class Server:
     address: str
     process: subprocess.Popen[str]
+    log: Path
+
+    def death(self) -> str | None:
+        """One line on the signal that ended one of its processes; None where none did."""
+        return signal_in(self.log.read_text(errors="replace"), self.process.poll())
 
 
 @pytest.fixture(scope="module")
@@ -65,25 +73,29 @@ def server(tmp_path_factory) -> Iterator[Server]:
         port = free.getsockname()[1]
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     words += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    words += ["--dtype", DTYPE]
     words += ["--max-model-len", "512", "--max-num-seqs", "8"]
     words += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor"]
     log = folder / "log"
     settings = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1")
     with log.open("w") as output, started(words, settings, output) as process:
-        wait_for(f"http://127.0.0.1:{port}/health", process, log)
-        yield Server(f"http://127.0.0.1:{port}/v1", process)
+        server = Server(f"http://127.0.0.1:{port}/v1", process, log)
+        wait_for(f"http://127.0.0.1:{port}/health", server)
+        yield server
 
 
-def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
+def wait_for(url: str, server: Server) -> None:
     end = time.monotonic() + TIME_OUT
-    while time.monotonic() < end and process.poll() is None:
+    while time.monotonic() < end and server.process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 if answer.status == 200:
                     return
         except (urllib.error.URLError, OSError):
             time.sleep(1)
-    pytest.fail(f"the server did not start:\n{log.read_text()[-6000:]}")
+    if cause := server.death():
+        raise EngineDied(cause)
+    pytest.fail(f"the server did not start:\n{server.log.read_text()[-6000:]}")
 
 
 @pytest.fixture(scope="module")

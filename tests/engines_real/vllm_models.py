@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from tests.engines_real.vllm_processes import DTYPE
+
 #: Logits that no token of the tokenizer has.
 TAIL = 64
 #: The tokenizer's end, and one that only the generation config names.
@@ -75,21 +77,21 @@ def _write_weights(folder: Path, width: int, seed: int) -> None:
         "hidden_act": "silu",
         "rope_theta": 10000.0,
         "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16",
+        "torch_dtype": DTYPE,
         "eos_token_id": 0,
     }
     (folder / "config.json").write_text(json.dumps(config))
     generator = torch.Generator().manual_seed(seed)
 
     def matrix(rows: int, columns: int) -> torch.Tensor:
-        return (torch.randn(rows, columns, generator=generator) * 0.08).bfloat16()
+        return torch.randn(rows, columns, generator=generator) * 0.08
 
     weights = {"model.embed_tokens.weight": matrix(width, _HIDDEN), "lm_head.weight": matrix(width, _HIDDEN)}
-    weights["model.norm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+    weights["model.norm.weight"] = torch.ones(_HIDDEN)
     for layer in range(_LAYERS):
         prefix = f"model.layers.{layer}"
-        weights[f"{prefix}.input_layernorm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
-        weights[f"{prefix}.post_attention_layernorm.weight"] = torch.ones(_HIDDEN, dtype=torch.bfloat16)
+        weights[f"{prefix}.input_layernorm.weight"] = torch.ones(_HIDDEN)
+        weights[f"{prefix}.post_attention_layernorm.weight"] = torch.ones(_HIDDEN)
         for name in "qkvo":
             weights[f"{prefix}.self_attn.{name}_proj.weight"] = matrix(_HIDDEN, _HIDDEN)
         weights[f"{prefix}.mlp.gate_proj.weight"] = matrix(_INNER, _HIDDEN)

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+
+#: Of every model that vLLM loads here. On a processor that announces AMX, vLLM's attention for bfloat16 uses it, and a
+#: process that may not dies of SIGILL; `--dtype auto` would turn float32 weights into bfloat16 on a CPU.
+DTYPE = "float32"
 
 _SETTINGS = {
     "HF_HUB_OFFLINE": "1",
@@ -26,6 +31,8 @@ _SETTINGS = {
     "VLLM_LOGGING_LEVEL": "WARNING",
     # Without this and where they are bound, threads that wait for each other take a hundred times as long as the work.
     "OMP_NUM_THREADS": "1",
+    # A process that a signal ends says so first, also where it is one that vLLM started.
+    "PYTHONFAULTHANDLER": "1",
 }
 
 
@@ -35,6 +42,20 @@ def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> d
     paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
     shown = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "FORMATTER_TEST_HIDE": ",".join(_broken_packages())}
     return {**_SETTINGS, "VLLM_CPU_OMP_THREADS_BIND": _threads(), **os.environ, **shown, **settings}
+
+
+class EngineDied(Exception):
+    """A signal ended a process with vLLM in it; `conftest.py` reports this in one line."""
+
+
+def signal_in(log: str, returncode: int | None = None) -> str | None:
+    """One line on the signal that ended a process or one that it started, by its log; None where none did."""
+    told = re.search(r"^(?:\([^)]*\) )?Fatal Python error: (.+)", log, re.MULTILINE)
+    if told is not None:
+        return f"vLLM died of a signal: {told[1]}"
+    if returncode is not None and returncode < 0:
+        return f"vLLM died of a signal: {signal.Signals(-returncode).name}"
+    return None
 
 
 @cache
@@ -71,14 +92,20 @@ def write_entry_point(folder: Path) -> Path:
 
 
 def run_python(arguments: Sequence[Any], env: dict[str, str], time_out: float) -> subprocess.CompletedProcess[str]:
-    """Run a script to its end; its outputs come in one text. It and what it started are ended at the time-out."""
+    """Run a script to its end; its outputs come in one text. It and what it started are ended at the time-out.
+
+    Raises:
+        EngineDied: a signal ended it.
+    """
     with started([sys.executable, *map(str, arguments)], env, subprocess.PIPE) as process:
         try:
             text, _ = process.communicate(timeout=time_out)
         except subprocess.TimeoutExpired:
             _end_group(process)
             text, _ = process.communicate()
-            text += f"\n(ended after {time_out} s)"
+            return subprocess.CompletedProcess(process.args, process.returncode, f"{text}\n(ended after {time_out} s)")
+        if cause := signal_in(text, process.returncode):
+            raise EngineDied(cause)
         return subprocess.CompletedProcess(process.args, process.returncode, text)
 
 
