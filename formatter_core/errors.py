@@ -24,6 +24,7 @@
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
     ├── ConcurrentUse               one formatter used by two threads at once
     ├── HookReused                  a hook met a second request before a reset    hook
+    ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
     └── IncompleteResult            the value of a text that is not complete      ended, missing
 
 Each message is a sentence that ends with what to do, and each fact in it is a field.
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidGrammar",
     "InvalidRegex",
     "InvalidSchema",
+    "InvalidValue",
     "InvalidVocabulary",
     "LimitExceeded",
     "PromptTooLong",
@@ -267,6 +269,24 @@ class HookReused(FormatterError):
         self.hook = hook
         self.remedy = remedy
         super().__init__(f"this {hook} already serves another request; {remedy}")
+
+
+class InvalidValue(FormatterError):
+    """The text is in its format, but the Python type refuses the value, or cannot hold it.
+
+    `text` is the text of the value, `pointer` a JSON Pointer (RFC 6901) to the part that is refused, and `reason` what
+    the type says.
+    """
+
+    def __init__(self, reason: str, *, text: str, pointer: str = "") -> None:
+        self.reason = reason
+        self.text = text
+        self.pointer = pointer
+        shown = text if len(text) <= 80 else text[:77] + "..."
+        super().__init__(
+            f"the text {shown!r} is complete, but its value is refused (at {pointer or 'the root'}): {reason}; "
+            "generate again, or use a type that takes it"
+        )
 
 
 class IncompleteResult(FormatterError):

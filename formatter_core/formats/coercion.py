@@ -7,10 +7,11 @@ import types
 import typing
 from typing import Any
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, InvalidSchema
 from formatter_core.format import Format
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.python_type import python_type
+from formatter_core.schema.load import read_json
 
 __all__ = ["as_format"]
 
@@ -43,13 +44,16 @@ def as_format(value: Any) -> Format:
 
 
 def _from_text(text: str) -> Format:
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError):
-        schema = None
+    schema = None
+    if text.lstrip(" \t\n\r").startswith(("{", "true", "false")):
+        try:
+            schema = read_json(text)
+        except InvalidSchema as error:
+            if not isinstance(error.__cause__, json.JSONDecodeError):
+                raise
     if not isinstance(schema, (dict, bool)):
         raise InvalidFormat(
             "a str is taken as the JSON text of a schema, and this one is not; "
             "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
         )
-    return json_schema(schema)
+    return json_schema(text)

@@ -26,6 +26,8 @@ class SchemaWarning(UserWarning):
 class JsonSchemaFormat:
     """JSON that satisfies a schema; its value is what `json.loads` makes of the text.
 
+    A number that is too large for a float is a `Decimal`.
+
     `schema` is JSON text, and `registry` JSON text of an object: URI to schema.
     """
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from formatter_core.decimals import integers, numbers
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Lowered, Match
-from formatter_core.formats.json_values import read_integer
+from formatter_core.formats.json_values import read_float, read_integer
 from formatter_core.grammar import Grammar, Terminal
 from formatter_core.limits import Limits
 
@@ -42,7 +42,10 @@ class IntegerFormat:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A decimal number, with or without a fraction and never with an exponent; its value is a `float`."""
+    """A decimal number, with or without a fraction and never with an exponent.
+
+    Its value is a `float`, or a `Decimal` where it is too large for one.
+    """
 
     minimum: Decimal | None
     maximum: Decimal | None
@@ -103,5 +106,5 @@ def _to_int(match: Match) -> int:
     return read_integer(match.text)
 
 
-def _to_float(match: Match) -> float:
-    return float(match.text)
+def _to_float(match: Match) -> float | Decimal:
+    return read_float(match.text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -22,7 +22,8 @@ __all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "read_json"]
 TRUE = 1
 FALSE = -1
 
-_LARGEST_EXPONENT = 5000
+#: Digits of a number in a schema: as many as Python turns into text and back without being asked to.
+_MOST_DIGITS = 4000
 #: What gives a schema a URI, or a name inside of one.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
 _HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
@@ -72,15 +73,29 @@ def read_json(text: str) -> Any:
         return _DECODER.decode(text)
     except RecursionError as error:
         raise LimitExceeded("depth", 100, "the nesting of the schema's JSON text") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise InvalidSchema(f"the text is not JSON: {error}") from error
+    except ValueError as error:  # how `int` says that a number has too many digits
+        raise InvalidSchema(f"an integer has too many digits ({error}); use one of at most {_MOST_DIGITS}") from error
 
 
 def _exact(text: str) -> Decimal:
-    value = Decimal(text)
-    if value and abs(value.adjusted()) > _LARGEST_EXPONENT:
-        raise InvalidSchema(f"the number {text} has an exponent beyond {_LARGEST_EXPONENT}; use a number nearer to 1")
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise _too_long(text) from error
+    if not value:
+        return Decimal(0)
+    if abs(value.adjusted()) + len(text) > _MOST_DIGITS:
+        raise _too_long(text)
     return value
+
+
+def _too_long(number: str) -> InvalidSchema:
+    shown = number if len(number) <= 40 else f"{number[:37]}..."
+    return InvalidSchema(
+        f"the number {shown} has more than {_MOST_DIGITS} digits, written without an exponent; use a shorter one"
+    )
 
 
 def _no_constant(name: str) -> Any:

@@ -31,6 +31,7 @@ SAMPLES = [
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),
     errors.HookReused("FormatterLogitsProcessor", "make another one"),
+    errors.InvalidValue("the year 0 is out of range", text='{"when": "0000-01-01"}', pointer="/when"),
     errors.IncompleteResult(ended="length", missing="'}'"),
 ]
 
