@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
-from operator import index
 from typing import TYPE_CHECKING, Any
 
+from formatter_core.arguments import as_bytes
 from formatter_core.engine.protocol import EngineGrammar
-from formatter_core.errors import InvalidVocabulary
 from formatter_core.explanation import describe
 from formatter_core.format import Format, Lowered
 from formatter_core.grammar import Census
 from formatter_core.limits import Limits
 from formatter_core.parse import Recognizer, min_bytes, parse
 from formatter_core.result import Result
-from formatter_core.vocabulary import Vocabulary
+from formatter_core.vocabulary import Vocabulary, checked_end_ids
 
 if TYPE_CHECKING:
     from formatter_core.formatter import Formatter
@@ -76,22 +75,13 @@ class CompiledFormat:
 
         if end_ids is None:
             return Formatter(self, self.vocabulary.end_ids)
-        chosen = tuple(sorted(set(map(index, end_ids))))
-        if not chosen:
-            raise InvalidVocabulary("end_ids is empty, so the sequence could never end; name at least one token id")
-        for token_id in chosen:
-            if not 0 <= token_id < len(self.vocabulary):
-                raise InvalidVocabulary(
-                    f"the end id {token_id} lies outside the vocabulary of {len(self.vocabulary)} tokens",
-                    token_id=token_id,
-                )
+        chosen = checked_end_ids(end_ids, len(self.vocabulary))
         # The same ids are the same tuple, so that the formatter need not ask which of them are text.
         return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
 
     def parse(self, text: str | bytes) -> Result:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
-        # Of whatever holds bytes; never of a number, which would be as many zeros.
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(memoryview(text))
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
         match = parse(self.lowered.grammar, data, self.limits)
         missing = None if match is not None else self._what_is_missing(data)
         return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)

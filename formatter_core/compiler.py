@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from formatter_core.arguments import shown, whole_number
 from formatter_core.cache import ByteBoundedCache
 from formatter_core.collection import paused_collection
 from formatter_core.compiled import CompiledFormat
 from formatter_core.engine import choose_engine
 from formatter_core.engine.protocol import GrammarEngine
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded
 from formatter_core.format import Format
 from formatter_core.formats import as_format
 from formatter_core.limits import Limits
@@ -33,6 +34,7 @@ class Compiler:
 
     Raises:
         EngineUnavailable: the grammar engine is not there; the message names the remedies.
+        InvalidArgument: an argument of another kind.
     """
 
     def __init__(
@@ -43,18 +45,19 @@ class Compiler:
         cache_bytes: int = 256 * 2**20,
     ) -> None:
         if not isinstance(vocabulary, Vocabulary):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"Compiler takes a Vocabulary, found {type(vocabulary).__name__}; "
-                "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)"
+                "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)",
+                argument="vocabulary",
             )
         if limits is not None and not isinstance(limits, Limits):
-            raise InvalidFormat(f"limits is {limits!r}; pass formatter_core.Limits(...)")
-        if not isinstance(cache_bytes, int) or cache_bytes < 0:
-            raise InvalidFormat(f"cache_bytes is {cache_bytes!r}; give a whole number of bytes from 0")
+            raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
         self.vocabulary = vocabulary
         self.limits = Limits() if limits is None else limits
         self._engine = choose_engine(engine)
-        self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(cache_bytes, _size_of)
+        self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
+            whole_number(cache_bytes, "cache_bytes"), _size_of
+        )
 
     @property
     def engine(self) -> str:

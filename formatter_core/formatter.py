@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
+from formatter_core.arguments import as_bytes, elements_of, not_a_token_id, one_of, shown, whole_number
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
 from formatter_core.errors import (
     BitmaskTooNarrow,
     ConcurrentUse,
     DeadEnd,
-    InvalidFormat,
+    InvalidArgument,
     LimitExceeded,
     TokenRejected,
 )
@@ -101,7 +102,10 @@ class Formatter:
             raise ConcurrentUse(ONE_THREAD)
         try:
             bitmask.check_row(row)
-            token_id = index(token_id)
+            try:
+                token_id = index(token_id)
+            except TypeError as error:
+                raise not_a_token_id(token_id) from error
             transcript = self._transcript
             if transcript.ends or token_id in self.end_ids or not 0 <= token_id < self._size or row.size != self._words:
                 self._accept(token_id)
@@ -136,7 +140,14 @@ class Formatter:
 
         Raises:
             InvalidBitmask: rows of another kind; nothing was changed.
+            InvalidArgument: no formatters, or not as many tokens and places; nothing was changed.
         """
+        for given, name in ((formatters, "formatters"), (token_ids, "token_ids")):
+            if not isinstance(given, Sequence):
+                raise InvalidArgument(f"{name} is {shown(given)}; give a list", argument=name)
+        if not {*map(type, formatters)} <= {Formatter}:
+            found = next(shown(each) for each in formatters if type(each) is not Formatter)
+            raise InvalidArgument(f"{found} is not a Formatter; give formatters alone", argument="formatters")
         return step_together(formatters, token_ids, rows, places)
 
     @_exclusive
@@ -157,7 +168,11 @@ class Formatter:
         if not self._busy.acquire(False):
             raise ConcurrentUse(ONE_THREAD)
         try:
-            self._accept(index(token_id))
+            try:
+                token_id = index(token_id)
+            except TypeError as error:
+                raise not_a_token_id(token_id) from error
+            self._accept(token_id)
         finally:
             self._busy.release()
 
@@ -168,7 +183,7 @@ class Formatter:
         Raises:
             TokenRejected: they are not allowed here; nothing was changed.
         """
-        part = bytes(memoryview(data))  # of whatever holds bytes; never of a number, which would be as many zeros
+        part = as_bytes(data, "data")
         transcript = self._transcript
         if transcript.ends or not self._state.accept_bytes(part):
             reason = "the sequence has ended" if transcript.ends else f"the bytes {part!r} do not continue it"
@@ -195,11 +210,12 @@ class Formatter:
         """Undo the last `steps` steps, end ids included.
 
         Raises:
-            InvalidFormat: there are not that many.
+            InvalidArgument: there are not that many.
         """
         most = len(self._transcript.steps)
-        if not 0 <= steps <= most:
-            raise InvalidFormat(f"cannot undo {steps} steps of {most}; ask for at most that many")
+        steps = whole_number(steps, "steps")
+        if steps > most:
+            raise InvalidArgument(f"cannot undo {steps} steps of {most}; ask for at most that many", argument="steps")
         self._rollback(steps)
 
     @_exclusive
@@ -255,7 +271,11 @@ class Formatter:
     @_exclusive
     def explain(self, token_id: int) -> str:
         """Why a token is allowed or not: the text so far, what is expected, and where in the format."""
-        return self._explain(index(token_id))
+        try:
+            token_id = index(token_id)
+        except TypeError as error:
+            raise not_a_token_id(token_id) from error
+        return self._explain(token_id)
 
     # --- what has come -----------------------------------------------------------------------------------------
 
@@ -298,8 +318,8 @@ class Formatter:
         A text is complete when it is in the format and was ended by the format's own rules: by an end id, or
         because nothing may follow.
         """
-        if ended is not None and ended not in get_args(Ended):
-            raise InvalidFormat(f"a sequence cannot have ended by {ended!r}; give one of {', '.join(get_args(Ended))}")
+        if ended is not None:
+            one_of(ended, "ended", get_args(Ended))
         is_finished = self._transcript.ends > 0
         how: Ended | None = "end" if ended is None and is_finished else ended
         may_end = self._state.can_stop()
@@ -366,8 +386,12 @@ class Formatter:
 
     def _accept_while_allowed(self, token_ids: Iterable[int]) -> int:
         taken = 0
-        for token_id in token_ids:
-            if not self._try(index(token_id)):
+        for value in elements_of(token_ids, "token_ids", "token ids"):
+            try:
+                token_id = index(value)
+            except TypeError as error:
+                raise not_a_token_id(value) from error
+            if not self._try(token_id):
                 break
             taken += 1
         return taken

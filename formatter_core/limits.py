@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.arguments import whole_number
 
 __all__ = ["DEFAULT_LIMITS", "Limits"]
 
@@ -37,9 +37,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InvalidFormat(f"Limits.{field.name} is {value!r}; give a whole number from 0")
+            object.__setattr__(self, field.name, whole_number(getattr(self, field.name), f"Limits.{field.name}"))
 
 
 DEFAULT_LIMITS = Limits()

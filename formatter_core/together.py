@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
+from formatter_core.arguments import not_a_token_id, shown
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
-from formatter_core.errors import ConcurrentUse, FormatterError
+from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
 
 if TYPE_CHECKING:
     from formatter_core.formatter import Formatter
@@ -28,8 +29,14 @@ def step_together(
     places: Sequence[int] | None = None,
 ) -> dict[int, Exception]:
     """What `Formatter.step_together` promises."""
-    bitmask.check_rows(rows, len(formatters))
-    rows_of = range(len(formatters)) if places is None else places
+    count = len(formatters)
+    bitmask.check_rows(rows, count)
+    rows_of = range(count) if places is None else _checked_places(places, len(rows))
+    given = len(token_ids)
+    if not count or given != count or len(rows_of) != count:
+        raise InvalidArgument(
+            f"found {count} formatters, {given} token ids and {len(rows_of)} places; give as many of each, at least one"
+        )
     faults: dict[int, Exception] = {}
     held: list[Formatter] = []
     try:
@@ -40,6 +47,16 @@ def step_together(
     for number in faults:
         rows[rows_of[number]] = 0
     return faults
+
+
+def _checked_places(places: Sequence[int], count: int) -> Sequence[int]:
+    try:
+        rows_of = list(map(index, places))
+    except TypeError as error:
+        raise InvalidArgument(f"places is {shown(places)}; give row numbers", argument="places") from error
+    if rows_of and not 0 <= min(rows_of) <= max(rows_of) < count:
+        raise InvalidArgument(f"places is {shown(places)}; give numbers of the {count} rows", argument="places")
+    return rows_of
 
 
 def _step_all(
@@ -61,7 +78,11 @@ def _step_all(
             continue
         held.append(formatter)
         if token_id is not None:
-            token_id = index(token_id)
+            try:
+                token_id = index(token_id)
+            except TypeError:
+                faults[number] = not_a_token_id(token_id)
+                continue
         state = formatter._state
         if (
             fits

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from functools import cache
 
+from formatter_core.arguments import one_of
 from formatter_core.engine.protocol import GrammarEngine
-from formatter_core.errors import EngineUnavailable, InvalidFormat
+from formatter_core.errors import EngineUnavailable
 
 __all__ = ["choose_engine"]
 
@@ -23,12 +24,11 @@ def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
 
     Raises:
         EngineUnavailable: it is not there.
-        InvalidFormat: there is no grammar engine of that name.
+        InvalidArgument: there is no grammar engine of that name.
     """
-    if not isinstance(engine, str) and hasattr(engine, "compile"):
+    if not isinstance(engine, (str, type)) and hasattr(engine, "compile") and hasattr(engine, "name"):
         return engine
-    if engine not in ("auto", *_REMEDIES):
-        raise InvalidFormat(f"there is no grammar engine {engine!r}; use 'auto', 'native' or 'kbnf'")
+    engine = one_of(engine, "engine", ("auto", *_REMEDIES))
     for name in _REMEDIES if engine == "auto" else (engine,):
         found = _find(name)
         if found is not None:

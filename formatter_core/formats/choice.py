@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from formatter_core.arguments import elements_of
 from formatter_core.errors import InvalidFormat
 from formatter_core.format import Lowered
 from formatter_core.grammar import Choice, Grammar, Terminal, literal
@@ -40,9 +41,7 @@ def choice(options: Iterable[str]) -> ChoiceFormat:
     """
     if isinstance(options, str):
         raise InvalidFormat(f"choice takes a list of texts, found the text {options!r}; put it into a list")
-    if not isinstance(options, Iterable):
-        raise InvalidFormat(f"choice takes a list of texts, found {options!r}; put it into a list")
-    given = tuple(options)
+    given = tuple(elements_of(options, "options", "texts"))
     for option in given:
         if not isinstance(option, str):
             raise InvalidFormat(f"the option {option!r} is not text; pass str(option), or use formats.json_schema")

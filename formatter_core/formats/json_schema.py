@@ -8,12 +8,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, InvalidSchema
+from formatter_core.arguments import one_of, shown
+from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_values import read_value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage
 from formatter_core.schema.load import read_json
+from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 
@@ -37,6 +39,14 @@ class JsonSchemaFormat:
     string_formats: str = "enforce"
     on_unsupported: str = "error"
     registry: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, str) or not isinstance(self.registry, str | None):
+            raise InvalidFormat("the schema and the registry of a JsonSchemaFormat are JSON text; use json_schema(...)")
+        as_whitespace(self.whitespace)
+        one_of(self.key_order, "key_order", ("schema", "any"))
+        one_of(self.string_formats, "string_formats", ("enforce", "annotate"))
+        one_of(self.on_unsupported, "on_unsupported", ("error", "warn"))
 
     def to_grammar(self, limits: Limits) -> Lowered:
         dropped: list[Dropped] = []
@@ -123,15 +133,12 @@ def json_schema(
 
     Raises:
         InvalidSchema: not JSON.
-        InvalidFormat: an unknown option.
+        InvalidArgument: an option of another kind.
     """
-    blanks = whitespace
-    if not isinstance(blanks, (str, Whitespace)):
-        raise InvalidFormat(f'whitespace is {blanks!r}; give "flexible", "compact" or a Whitespace')
     known = None
     if registry is not None:
-        known = _text({uri.rstrip("#"): getattr(schema, "contents", schema) for uri, schema in registry.items()})
-    return JsonSchemaFormat(_text(schema), blanks, key_order, string_formats, on_unsupported, known)
+        known = _text({uri.rstrip("#"): getattr(each, "contents", each) for uri, each in _entries(registry)})
+    return JsonSchemaFormat(_text(schema), whitespace, key_order, string_formats, on_unsupported, known)
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
@@ -145,6 +152,17 @@ def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
         data["on_unsupported"],
         data["registry"],
     )
+
+
+def _entries(registry: Any) -> list[tuple[str, Any]]:
+    try:
+        entries = list(registry.items())
+    except (AttributeError, TypeError):
+        entries = [(None, None)]
+    if not all(isinstance(uri, str) for uri, _ in entries):
+        reason = f"registry is {shown(registry)}; give a dict from URI to schema, or a referencing.Registry"
+        raise InvalidArgument(reason, argument="registry")
+    return entries
 
 
 def _text(schema: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_origin
 
+from formatter_core.arguments import shown
+from formatter_core.errors import InvalidFormat
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_value
@@ -56,5 +58,10 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
     Raises:
         InvalidFormat: another type, or a part of it is.
     """
+    if isinstance(tp, Collection) and not isinstance(tp, type) and not get_origin(tp):
+        raise InvalidFormat(
+            f"{shown(tp)} is not a type; give a type or a function, "
+            "or use formats.json_schema(schema) for a schema and formats.example(value) for an example"
+        )
     shaped = shape_of(tp)
     return PythonTypeFormat(tp, json_schema(shaped.schema, **options), shaped)

@@ -40,7 +40,7 @@ def _read(data: Any, depth: int) -> Format:
         raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats")
     try:
         reader = _READERS[data["type"]]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, IndexError) as error:
         raise InvalidFormat(f"a format as JSON is an object whose `type` is one of {', '.join(_READERS)}") from error
     try:
         return reader(data, depth - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import InvalidSchema, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
@@ -41,7 +41,6 @@ def lower_schema(
         UnsatisfiableSchema: no document satisfies the schema.
         LimitExceeded: within `limits` there is no answer.
     """
-    _check_options(key_order, string_formats, on_unsupported)
     _check_known(schema)
     refusals = Refusals(lenient=on_unsupported == "warn")
     blanks = as_whitespace(whitespace)
@@ -80,16 +79,6 @@ def schema_coverage(
     except UnsatisfiableSchema:
         pass
     return coverage_of(Loader(schema, limits, registry), refused, string_formats == "enforce")
-
-
-def _check_options(key_order: str, string_formats: str, on_unsupported: str) -> None:
-    for name, value, choices in (
-        ("key_order", key_order, ("schema", "any")),
-        ("string_formats", string_formats, ("enforce", "annotate")),
-        ("on_unsupported", on_unsupported, ("error", "warn")),
-    ):
-        if value not in choices:
-            raise InvalidFormat(f"{name} is {value!r}; give one of {', '.join(map(repr, choices))}")
 
 
 def _check_known(schema: Any) -> None:

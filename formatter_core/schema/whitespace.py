@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.arguments import shown, whole_number
+from formatter_core.errors import InvalidArgument
 from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
 
 __all__ = ["Whitespace", "as_whitespace", "is_named"]
@@ -35,10 +36,9 @@ class Whitespace:
     def __post_init__(self) -> None:
         for name, text, mark in (("comma", self.comma, ","), ("colon", self.colon, ":")):
             if text is not None and (not isinstance(text, str) or text.strip(_BLANK) != mark):
-                raise InvalidFormat(f"Whitespace.{name} is {text!r}; give a {name} with nothing but blanks around it")
+                raise InvalidArgument(f"Whitespace.{name} is {shown(text)}; give a {name} with blanks around it alone")
         for name, count in (("spaces", self.spaces), ("indent", self.indent)):
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise InvalidFormat(f"Whitespace.{name} is {count!r}; give a whole number from 0")
+            whole_number(count, f"Whitespace.{name}")
 
     @cached_property
     def gap(self) -> Node:
@@ -64,12 +64,13 @@ def as_whitespace(value: str | Whitespace) -> Whitespace:
     """The named whitespace ("flexible" or "compact"), or the value itself.
 
     Raises:
-        InvalidFormat: neither of these.
+        InvalidArgument: neither of these.
     """
     if isinstance(value, Whitespace):
         return value
     if not isinstance(value, str) or value not in _NAMED:
-        raise InvalidFormat(f'whitespace is {value!r}; give "flexible", "compact" or a Whitespace')
+        reason = f'whitespace is {shown(value)}; give "flexible", "compact" or a Whitespace'
+        raise InvalidArgument(reason, argument="whitespace")
     return _NAMED[value]
 
 

@@ -9,11 +9,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from formatter_core.errors import InvalidVocabulary
+from formatter_core.arguments import elements_of, not_a_token_id, whole_number
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.vocabulary.table import TokenTable
 
-__all__ = ["Vocabulary"]
+__all__ = ["Vocabulary", "checked_end_ids"]
 
+#: No model has as many ids; a table of that size would fill the memory.
+_LARGEST = 2**27
 _NO_END = (
     "a vocabulary needs at least one end id, or no output could ever end; pass end_ids, for example the tokenizer's "
     "end-of-sequence id or the model's generation_config.eos_token_id"
@@ -43,12 +46,12 @@ class Vocabulary:
     _fingerprint: str | None
 
     def __init__(self, tokens: Sequence[bytes | None], end_ids: Iterable[int]) -> None:
-        table = tuple(tokens)
+        table = tuple(elements_of(tokens, "tokens", "bytes and None"))
         if not {type(token) for token in table} <= {bytes, type(None)}:
             _refuse_token(table)
         set_field = object.__setattr__
         set_field(self, "_tokens", table)
-        set_field(self, "_end_ids", _checked_end_ids(end_ids, len(table)))
+        set_field(self, "_end_ids", checked_end_ids(end_ids, len(table)))
         set_field(self, "_end_set", frozenset(self._end_ids))
         set_field(self, "_fingerprint", None)
 
@@ -83,9 +86,12 @@ class Vocabulary:
 
     def text_token(self, token_id: int) -> bytes | None:
         """The bytes that this id adds to a text; None for end ids, holes, empty tokens and ids out of range."""
-        if not 0 <= token_id < len(self._tokens) or token_id in self._end_set:
-            return None
-        return self._tokens[token_id] or None
+        try:
+            if not 0 <= token_id < len(self._tokens) or token_id in self._end_set:
+                return None
+            return self._tokens[token_id] or None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise not_a_token_id(token_id) from error
 
     def __len__(self) -> int:
         """The number of token ids."""
@@ -106,12 +112,14 @@ class Vocabulary:
                 which the model cannot produce, are dropped.
 
         Raises:
-            InvalidVocabulary: see the class; a `size` below 1.
+            InvalidVocabulary: see the class.
+            InvalidArgument: a `size` that is no width of logits.
         """
         tokens = list(table.tokens)
         if size is not None:
-            if size < 1:
-                raise InvalidVocabulary(f"size is {size}; give the width of the model's logits, or None")
+            size = whole_number(size, "size", 1)
+            if size > _LARGEST:
+                raise InvalidArgument(f"size is {size}; give the width of the model's logits", argument="size")
             tokens = tokens[:size] + [None] * (size - len(tokens))
         return cls(tokens, table.end_ids if end_ids is None else end_ids)
 
@@ -183,11 +191,17 @@ def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:
     )
 
 
-def _checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
-    if isinstance(end_ids, (int, str, bytes)):
-        raise InvalidVocabulary(f"end_ids is {end_ids!r}; give a sequence of token ids")
+def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
+    """The end ids of a vocabulary of `size` ids, sorted.
+
+    Raises:
+        InvalidVocabulary: one is no id of it, or there is none.
+        InvalidArgument: they are no sequence.
+    """
+    if isinstance(end_ids, (str, bytes)):
+        raise InvalidArgument(f"end_ids is {end_ids!r}; give a sequence of token ids", argument="end_ids")
     checked: set[int] = set()
-    for value in end_ids:
+    for value in elements_of(end_ids, "end_ids", "token ids"):
         try:
             token_id = operator.index(value)
         except TypeError as error:

@@ -1,0 +1,81 @@
+"""Checks of arguments, where Python itself would raise something that says little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import index
+from typing import Any, TypeVar
+
+from formatter_core.errors import InvalidArgument
+
+__all__ = ["as_bytes", "elements_of", "not_a_token_id", "one_of", "shown", "whole_number"]
+
+_T = TypeVar("_T")
+
+#: Characters of a value that a message shows.
+_SHOWN = 80
+
+
+def shown(value: Any) -> str:
+    """A value as text for a message, cut where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a value that cannot even be shown must not hide what is wrong with it
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
+    """A whole number, numpy's included, from `minimum`.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None or number < minimum:
+        raise InvalidArgument(f"{argument} is {shown(value)}; give a whole number from {minimum}", argument=argument)
+    return number
+
+
+def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
+    """One of several names.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    if isinstance(value, str) and value in choices:
+        return value
+    names = ", ".join(map(repr, choices))
+    raise InvalidArgument(f"{argument} is {shown(value)}; give one of {names}", argument=argument)
+
+
+def as_bytes(value: Any, argument: str) -> bytes:
+    """The bytes of whatever holds bytes; never of a number, which would be as many zeros.
+
+    Raises:
+        InvalidArgument: it holds none.
+    """
+    try:
+        return bytes(memoryview(value))
+    except (TypeError, ValueError, BufferError) as error:
+        raise InvalidArgument(f"{argument} is {shown(value)}; give bytes", argument=argument) from error
+
+
+def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
+    """What an iterable holds.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    try:
+        return iter(values)
+    except TypeError as error:
+        raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument) from error
+
+
+def not_a_token_id(value: Any) -> InvalidArgument:
+    """The error for something else than a whole number in the place of a token id."""
+    return InvalidArgument(f"a token id is a whole number, found {shown(value)}; give an int", argument="token_id")

@@ -1,0 +1,186 @@
+"""Wrong calls of every public name of the core raise errors of ours, whatever the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import formatter_core
+from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, bitmask, formats
+from tests.core.wrong_calls import Call, raw_errors
+
+END = 256
+VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None, b"ab"], [END])
+COMPILER = Compiler(VOCABULARY)
+COMPILED = COMPILER.compile(formats.regex("(?P<a>[ab]+)c?"))
+
+
+def formatter() -> Any:
+    made = COMPILED.formatter()
+    made.accept_tokens([97, 98])
+    return made
+
+
+def row() -> np.ndarray:
+    return bitmask.allocate(1, len(VOCABULARY))[0]
+
+
+def on(make: Any, method: str) -> Any:
+    """The method of an object that is made anew for each call."""
+    return lambda *arguments, **options: getattr(make(), method)(*arguments, **options)
+
+
+def builder_call(method: str, *arguments: Any, **options: Any) -> Call:
+    return Call(
+        f"FormatterBuilder.{method}", on(FormatterBuilder, method), lambda: arguments, lambda: {**options, "name": "n"}
+    )
+
+
+SCHEMA = {"type": "array", "items": {"type": "integer"}}
+SCHEMA_OPTIONS = {
+    "whitespace": "compact",
+    "key_order": "any",
+    "string_formats": "annotate",
+    "on_unsupported": "warn",
+    "registry": {},
+}
+
+CALLS = [
+    Call("Vocabulary", Vocabulary, lambda: ([b"a", None], [1])),
+    Call("Vocabulary.text_token", VOCABULARY.text_token, lambda: (3,)),
+    *(
+        Call(f"Vocabulary.{name}", getattr(Vocabulary, name), lambda: (None,), lambda: {"end_ids": [1], "size": 5})
+        for name in ("from_huggingface", "from_tiktoken", "from_sentencepiece", "from_mistral_common")
+    ),
+    Call("Compiler", Compiler, lambda: (VOCABULARY,), lambda: {"engine": "auto", "limits": Limits(), "cache_bytes": 0}),
+    Call("Compiler.compile", COMPILER.compile, lambda: (SCHEMA,)),
+    Call("CompiledFormat.formatter", COMPILED.formatter, lambda: ([3],)),
+    Call("CompiledFormat.parse", COMPILED.parse, lambda: ("abc",)),
+    Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
+    Call("Formatter.step", on(formatter, "step"), lambda: (97, row())),
+    Call(
+        "Formatter.step_together",
+        formatter_core.Formatter.step_together,
+        lambda: ([formatter(), formatter()], [97, None], bitmask.allocate(2, len(VOCABULARY)), [1, 0]),
+    ),
+    Call("Formatter.accept_token", on(formatter, "accept_token"), lambda: (97,)),
+    Call("Formatter.accept_bytes", on(formatter, "accept_bytes"), lambda: (b"a",)),
+    Call("Formatter.accept_tokens", on(formatter, "accept_tokens"), lambda: ([97],)),
+    Call("Formatter.count_valid", on(formatter, "count_valid"), lambda: ([97],)),
+    Call("Formatter.rollback", on(formatter, "rollback"), lambda: (1,)),
+    Call("Formatter.explain", on(formatter, "explain"), lambda: (97,)),
+    Call("Formatter.result", on(formatter, "result"), lambda: ("end",)),
+    Call("Limits", Limits, tuple, lambda: {"nodes": 1, "states": 1, "work": 1, "depth": 1, "max_top_n": 1}),
+    # bitmasks
+    Call("bitmask.words", bitmask.words, lambda: (5,)),
+    Call("bitmask.allocate", bitmask.allocate, lambda: (1, 5, "all")),
+    Call("bitmask.check_row", bitmask.check_row, lambda: (row(),)),
+    Call("bitmask.check_rows", bitmask.check_rows, lambda: (bitmask.allocate(2, 5), 1)),
+    Call("bitmask.get", bitmask.get, lambda: (row(), 3)),
+    Call("bitmask.set_ids", bitmask.set_ids, lambda: (row(), [3])),
+    Call("bitmask.clear_ids", bitmask.clear_ids, lambda: (row(), [3])),
+    Call("bitmask.unpack", bitmask.unpack, lambda: (row(),)),
+    Call("bitmask.allowed_ids", bitmask.allowed_ids, lambda: (row(),)),
+    Call("bitmask.apply_inplace", bitmask.apply_inplace, lambda: (np.zeros(300), row())),
+    Call("bitmask.fill_batch", bitmask.fill_batch, lambda: ([formatter(), None], bitmask.allocate(2, 258))),
+    # formats
+    Call("formats.json_schema", formats.json_schema, lambda: (SCHEMA,), lambda: dict(SCHEMA_OPTIONS)),
+    Call("formats.python_type", formats.python_type, lambda: (int,), lambda: dict(SCHEMA_OPTIONS)),
+    Call("formats.python_type", formats.python_type, lambda: (int,)),
+    Call("formats.regex", formats.regex, lambda: ("a",)),
+    Call("formats.choice", formats.choice, lambda: (["a"],)),
+    Call("formats.substring_of", formats.substring_of, lambda: ("a",)),
+    Call("formats.kbnf", formats.kbnf, lambda: ('start ::= "a";', "start")),
+    Call("formats.integer", formats.integer, lambda: (1, 2)),
+    Call("formats.number", formats.number, lambda: (1, 2)),
+    Call("formats.string", formats.string, lambda: ("a", 2)),
+    Call("formats.until", formats.until, lambda: ("a",)),
+    Call("formats.token", formats.token, lambda: (1,)),
+    Call("formats.text", formats.text, lambda: ("a", formats.regex("b"))),
+    Call("formats.sequence", formats.sequence, lambda: (formats.regex("a"), formats.regex("b"))),
+    Call("formats.example", formats.example, lambda: ([1],)),
+    Call("formats.as_format", formats.as_format, lambda: (int,)),
+    Call("formats.from_json", formats.from_json, lambda: ({"type": "regex", "pattern": "a"},)),
+    *(
+        Call(f"formats.from_json {name}", lambda *parts, name=name, **more: formats.from_json({**more, "type": name}),
+             tuple, lambda parts=parts: {key: value for key, value in parts.items() if key != "type"})
+        for name, parts in {
+            made.to_json()["type"]: made.to_json()
+            for made in (
+                formats.regex("a"),
+                formats.choice(["a"]),
+                formats.kbnf('start ::= "a";'),
+                formats.text("a", formats.regex("b")),
+                formats.sequence(formats.regex("a")),
+                formats.integer(1, 2),
+                formats.number(1, 2),
+                formats.string("a"),
+                formats.until("a"),
+                formats.token(1),
+                formats.substring_of("a"),
+                formats.json_schema(True),
+                formats.json_schema({}, whitespace=formats.Whitespace()),
+            )
+        }.items()
+    ),
+    Call("formats.Hole", formats.Hole, lambda: (formats.regex("a"), "name")),
+    Call("formats.Whitespace", formats.Whitespace, lambda: (",", ":", 1, True, 1)),
+    Call("FormatterBuilder.append", on(FormatterBuilder, "append"), lambda: ("a",)),
+    Call("FormatterBuilder.append_line", on(FormatterBuilder, "append_line"), lambda: ("a",)),
+    builder_call("regex", "a"),
+    builder_call("choice", ["a"]),
+    builder_call("substring_of", "a"),
+    builder_call("json", {}),
+    builder_call("kbnf", 'start ::= "a";', start="start"),
+    builder_call("integer", minimum=1, maximum=2),
+    builder_call("number", minimum=1, maximum=2),
+    builder_call("string", pattern="a", max_length=2),
+    builder_call("until", "a"),
+    builder_call("format", formats.regex("a")),
+]  # fmt: skip
+
+
+def compiled_too(call: Call) -> Call:
+    """The call, and what it made compiled: an argument that is taken must not fail later as something else."""
+
+    def made_and_compiled(*arguments: Any, **options: Any) -> None:
+        made = call.function(*arguments, **options)
+        COMPILER.compile(made)
+
+    return call._replace(function=made_and_compiled)
+
+
+FORMAT_CALLS = [
+    compiled_too(call)
+    for call in CALLS
+    if call.name.startswith(("formats.", "FormatterBuilder.append"))
+    and call.name not in ("formats.Hole", "formats.Whitespace")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wrong_calls_raise_errors_of_ours(seed: int) -> None:
+    assert raw_errors([*CALLS, *FORMAT_CALLS], 1000, seed) == []
+
+
+def public_functions() -> Iterator[str]:
+    for name in bitmask.__all__:
+        yield f"bitmask.{name}"
+    for name in formats.__all__:
+        if name != "FormatterBuilder":
+            yield f"formats.{name}"
+    for kind in (Vocabulary, Compiler, formatter_core.CompiledFormat, formatter_core.Formatter, FormatterBuilder):
+        for name, member in vars(kind).items():
+            if not name.startswith("_") and callable(getattr(kind, name)) and not isinstance(member, property):
+                yield f"{kind.__name__}.{name}"
+
+
+def test_every_public_function_that_takes_arguments_is_called() -> None:
+    without_arguments = {"Formatter.allowed_tokens", "Formatter.reset", "Formatter.fork", "Formatter.forced_bytes"}
+    without_arguments |= {"Formatter.events", "FormatterBuilder.build"}
+    internal = {"Vocabulary.from_table"}
+    missing = {*public_functions()} - {call.name for call in CALLS} - without_arguments - internal
+    assert not missing
