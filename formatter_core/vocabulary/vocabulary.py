@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from formatter_core.arguments import elements_of, not_a_token_id, whole_number
+from formatter_core.arguments import elements_of, not_a_token_id, shown, whole_number
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.vocabulary.table import TokenTable
 
@@ -195,11 +195,10 @@ def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
     """The end ids of a vocabulary of `size` ids, sorted.
 
     Raises:
-        InvalidVocabulary: one is no id of it, or there is none.
-        InvalidArgument: they are no sequence.
+        InvalidVocabulary: they are not a sequence, one is not an id of the vocabulary, or there is none.
     """
-    if isinstance(end_ids, (str, bytes)):
-        raise InvalidArgument(f"end_ids is {end_ids!r}; give a sequence of token ids", argument="end_ids")
+    if isinstance(end_ids, (str, bytes)) or not isinstance(end_ids, Iterable):
+        raise InvalidVocabulary(f"end_ids is {shown(end_ids)}; give a sequence of token ids")
     checked: set[int] = set()
     for value in elements_of(end_ids, "end_ids", "token ids"):
         try:

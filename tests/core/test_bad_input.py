@@ -18,6 +18,7 @@ from formatter_core.errors import (
     DeadEnd,
     EngineUnavailable,
     FormatterError,
+    InvalidArgument,
     InvalidBitmask,
     InvalidFormat,
     InvalidGrammar,
@@ -452,7 +453,7 @@ def test_tokens_that_are_not_allowed(token: int, compiler: Compiler) -> None:
 def test_rollbacks(steps: int, compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("a+b")).formatter()
     formatter.accept_tokens(b"aa")
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         formatter.rollback(steps)
     assert formatter.text == "aa"
     assert formatter.accept_tokens([*b"b", END]) == 2
@@ -520,7 +521,7 @@ def test_vocabularies(tokens: Any, end_ids: Any) -> None:
     "limits", [{"nodes": -1}, {"states": 1.5}, {"depth": "9"}, {"work": True}, {"repeat": None}], ids=repr
 )
 def test_limits(limits: dict[str, Any]) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         Limits(**limits)
 
 
@@ -528,7 +529,7 @@ def test_limits(limits: dict[str, Any]) -> None:
     "arguments", [{"vocabulary": None}, {"vocabulary": [b"a"]}, {"engine": "nope"}, {"engine": ""}], ids=repr
 )
 def test_compilers(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         Compiler(**{"vocabulary": VOCABULARY, **arguments})
 
 

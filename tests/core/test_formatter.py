@@ -14,6 +14,7 @@ from formatter_core.errors import (
     DeadEnd,
     FormatterError,
     IncompleteResult,
+    InvalidArgument,
     InvalidBitmask,
     InvalidFormat,
     InvalidVocabulary,
@@ -299,7 +300,7 @@ class TestSteps:
             assert formatter.allowed_tokens() == masks.pop(), token_id
         assert formatter.bytes == b""
         for count in (1, -1):
-            with pytest.raises(InvalidFormat):
+            with pytest.raises(InvalidArgument):
                 formatter.rollback(count)
 
     def test_a_fork_goes_its_own_way(self, compiler: Compiler) -> None:

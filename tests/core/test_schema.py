@@ -8,6 +8,7 @@ import pytest
 
 from formatter_core.errors import (
     FormatterError,
+    InvalidArgument,
     InvalidFormat,
     InvalidSchema,
     LimitExceeded,
@@ -396,8 +397,8 @@ def test_key_order_follows_the_walk_of_the_schema() -> None:
 
 @pytest.mark.parametrize("option", ["whitespace", "key_order", "string_formats", "on_unsupported"])
 def test_unknown_options(option: str) -> None:
-    with pytest.raises(InvalidFormat):
-        lower_schema({}, **{option: "nonsense"})
+    with pytest.raises(InvalidArgument):
+        json_schema({}, **{option: "nonsense"})
 
 
 def test_whitespace() -> None:

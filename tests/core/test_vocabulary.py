@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from formatter_core.errors import InvalidVocabulary
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.vocabulary import Vocabulary
 from formatter_core.vocabulary.table import TokenTable
 
@@ -117,8 +117,9 @@ def test_from_table_sizes_to_the_logits() -> None:
     assert Vocabulary.from_table(table, size=2).tokens == (b"a", b"b")
     with pytest.raises(InvalidVocabulary, match="outside"):
         Vocabulary.from_table(table, [2], size=2)
-    with pytest.raises(InvalidVocabulary, match="width of the model's logits"):
-        Vocabulary.from_table(table, size=0)
+    for size in (0, 2**40):
+        with pytest.raises(InvalidArgument, match="size is"):
+            Vocabulary.from_table(table, size=size)
 
 
 @pytest.mark.parametrize(
