@@ -355,8 +355,8 @@ def test_end_ids_are_never_text_whatever_their_bytes(compiler: Compiler, vocabul
 def test_the_error_tree() -> None:
     names = [
         "InvalidFormat", "InvalidArgument", "InvalidGrammar", "InvalidRegex", "InvalidSchema", "UnsupportedSchema",
-        "UnsatisfiableSchema", "UnsupportedByEngine", "UnsupportedFormat", "LimitExceeded", "EngineUnavailable", "UnsupportedEngineVersion",
-        "TokenRejected", "DeadEnd", "BitmaskTooNarrow", "ConcurrentUse", "IncompleteResult",
+        "UnsatisfiableSchema", "UnsupportedByEngine", "UnsupportedFormat", "LimitExceeded", "EngineUnavailable",
+        "UnsupportedEngineVersion", "TokenRejected", "DeadEnd", "BitmaskTooNarrow", "ConcurrentUse", "IncompleteResult",
     ]  # fmt: skip
     for name in names:
         assert issubclass(getattr(errors, name), errors.FormatterError)
