@@ -85,7 +85,7 @@ class Assertions:
         if types is None or "number" in types:
             numbers = (ANY_NUMBER,)
         elif "integer" in types:
-            numbers = (NumberSet(multiple=Fraction(1), bare=True) if location.resource.draft == 4 else ANY_INTEGER,)
+            numbers = (NumberSet(multiple=Fraction(1), pointed=False) if location.resource.draft == 4 else ANY_INTEGER,)
         if numbers and not _NUMBER_KEYWORDS.isdisjoint(schema):
             bounded = narrowed(self._numbers(location))
             met = None if bounded is None else meet_numbers(numbers[0], bounded)

@@ -11,7 +11,18 @@ from math import lcm
 from formatter_core.automaton import Automaton
 from formatter_core.decimals import integers, numbers
 from formatter_core.errors import LimitExceeded
-from formatter_core.grammar import Bytes, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, optional
+from formatter_core.grammar import (
+    EMPTY,
+    Bytes,
+    Chars,
+    Choice,
+    Complement,
+    Intersection,
+    Node,
+    Repeat,
+    Sequence,
+    optional,
+)
 from formatter_core.limits import Limits
 
 __all__ = [
@@ -39,8 +50,8 @@ _EXPONENT = Sequence(
 
 #: Every number in every legal spelling.
 ANY_NUMBER_NODE = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT)))
-_INTEGER = Sequence((optional(_MINUS), _WHOLE, optional(_ZEROS)))
-_INTEGER_WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
+_WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
+_INTEGER = Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS)))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
 #: An automaton made to decide whether a set is empty stays small: past this the answer is "not known to be".
@@ -55,8 +66,9 @@ _MOST_LAST_DIGITS = 4
 class NumberSet:
     """The numbers between two bounds that are multiples of `multiple` and of no number in `not_multiples`.
 
-    `values`, where not None, lists the members instead, and no other field counts but `bare`: integers without a
-    fraction, as draft 4 wants them. `excluded` are single numbers.
+    `values`, where not None, lists the members instead, and no other field counts but `pointed`: whether the members,
+    whole numbers then, are spelled with a fraction, as for draft 4 the number 2 is an integer and 2.0 is not; None
+    where both spellings are in the set. `excluded` are single numbers.
     """
 
     low: Fraction | None = None
@@ -67,7 +79,7 @@ class NumberSet:
     not_multiples: tuple[Fraction, ...] = ()
     excluded: frozenset[Fraction] = frozenset()
     values: tuple[Fraction, ...] | None = None
-    bare: bool = False
+    pointed: bool | None = None
 
     def __contains__(self, value: Fraction) -> bool:
         if self.values is not None:
@@ -91,11 +103,13 @@ def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
         return b
     if b is ANY_NUMBER:
         return a
-    bare = a.bare or b.bare
+    if None not in (a.pointed, b.pointed) and a.pointed != b.pointed:
+        return None
+    pointed = b.pointed if a.pointed is None else a.pointed
     if a.values is not None or b.values is not None:
         first, second = (a, b) if a.values is not None else (b, a)
         kept = tuple(value for value in first.values or () if value in second)
-        return NumberSet(values=kept, bare=bare) if kept else None
+        return NumberSet(values=kept, pointed=pointed) if kept else None
     low, low_open = max((a.low, a.low_open), (b.low, b.low_open), key=_low_key)
     high, high_open = min((a.high, a.high_open), (b.high, b.high_open), key=_high_key)
     steps = [step for step in (a.multiple, b.multiple) if step is not None]
@@ -104,15 +118,16 @@ def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
         (p, q), (r, s) = ((step.numerator, step.denominator) for step in steps)
         multiple = Fraction(lcm(p * s, r * q), q * s)
     not_multiples = tuple(dict.fromkeys((*a.not_multiples, *b.not_multiples)))
-    made = NumberSet(low, high, low_open, high_open, multiple, not_multiples, a.excluded | b.excluded, None, bare)
+    made = NumberSet(low, high, low_open, high_open, multiple, not_multiples, a.excluded | b.excluded, None, pointed)
     return narrowed(made)
 
 
 def other_numbers(a: NumberSet) -> list[NumberSet]:
     """The numbers outside a set, as a union."""
+    # A whole number in its other spelling.
+    found = [] if a.pointed is None else [NumberSet(multiple=Fraction(1), pointed=not a.pointed)]
     if a.values is not None:
-        return [NumberSet(excluded=frozenset(a.values))]
-    found: list[NumberSet] = []
+        return [*found, NumberSet(excluded=frozenset(a.values))]
     if a.low is not None:
         found.append(NumberSet(high=a.low, high_open=not a.low_open))
     if a.high is not None:
@@ -133,20 +148,20 @@ def number_node(numbers_: NumberSet) -> Node:
     if numbers_ == ANY_NUMBER:
         return ANY_NUMBER_NODE
     if numbers_.values is not None:
-        return Choice(tuple(_spelled(value, numbers_.bare) for value in numbers_.values))
+        return Choice(tuple(_spelled(value, numbers_.pointed) for value in numbers_.values))
     node = _interval(numbers_)
     if numbers_.multiple not in (None, 1):
         multiples = _multiples(numbers_.multiple or Fraction(1))
         if multiples is not None:
             node = multiples if node is _DECIMAL else Intersection((node, multiples))
-        if numbers_.bare:
-            node = Intersection((node, _INTEGER_WITHOUT_FRACTION))
+        if numbers_.pointed is not None:
+            node = Intersection((node, Sequence((_WITHOUT_FRACTION, _tail(numbers_.pointed)))))
     for step in numbers_.not_multiples:
         multiples = _INTEGER if step == 1 else _multiples(step)
         if multiples is not None:
             node = Intersection((node, Complement(multiples)))
     if numbers_.excluded:
-        excluded = tuple(_spelled(value, bare=False) for value in sorted(numbers_.excluded))
+        excluded = tuple(_spelled(value) for value in sorted(numbers_.excluded))
         node = Intersection((node, Complement(Choice(excluded))))
     return node
 
@@ -202,7 +217,7 @@ def narrowed(made: NumberSet) -> NumberSet | None:
     step = made.multiple
     if step is None:
         if low is not None and low == high:
-            return NumberSet(values=(low,), bare=made.bare) if low in made else None
+            return NumberSet(values=(low,), pointed=made.pointed) if low in made else None
         return made
     if low is None or high is None:
         return made
@@ -210,7 +225,7 @@ def narrowed(made: NumberSet) -> NumberSet | None:
     if last - first > _MOST_LISTED or (step == 1 and not made.excluded and not made.not_multiples and last - first > 2):
         return made
     kept = tuple(value for value in (step * index for index in range(first, last + 1)) if value in made)
-    return NumberSet(values=kept, bare=made.bare) if kept else None
+    return NumberSet(values=kept, pointed=made.pointed) if kept else None
 
 
 def _interval(wanted: NumberSet) -> Node:
@@ -221,9 +236,9 @@ def _interval(wanted: NumberSet) -> Node:
             return _DECIMAL
         node = numbers(low, high, exclude_minimum=wanted.low_open, exclude_maximum=wanted.high_open)
         return _with_negative_zero(node, wanted, optional(_ZEROS))
-    tail: Node = Sequence(()) if wanted.bare else optional(_ZEROS)
+    tail = _tail(wanted.pointed)
     if low is None and high is None:
-        return _INTEGER_WITHOUT_FRACTION if wanted.bare else _INTEGER
+        return _INTEGER if wanted.pointed is None else Sequence((*_WITHOUT_FRACTION.items, tail))
     if low is not None and wanted.low_open and low == low.to_integral_value():
         low += 1
     if high is not None and wanted.high_open and high == high.to_integral_value():
@@ -235,14 +250,20 @@ def _with_negative_zero(node: Node, wanted: NumberSet, tail: Node) -> Node:
     return Choice((node, Sequence((Bytes(b"-0"), tail)))) if Fraction(0) in wanted else node
 
 
-def _spelled(value: Fraction, bare: bool) -> Node:
+def _spelled(value: Fraction, pointed: bool | None = None) -> Node:
     decimal = as_decimal(value)
     text = "" if decimal is None else format(decimal, "f")
     if "." in text:
         return Sequence((Bytes(text.rstrip("0").encode()), Repeat(Bytes(b"0"))))
     sign = (optional(_MINUS),) if value == 0 else ()
-    tail = () if bare else (optional(_ZEROS),)
-    return Sequence((*sign, Bytes(text.encode()), *tail))
+    return Sequence((*sign, Bytes(text.encode()), _tail(pointed)))
+
+
+def _tail(pointed: bool | None) -> Node:
+    """What may stand after the digits of a whole number."""
+    if pointed is None:
+        return optional(_ZEROS)
+    return _ZEROS if pointed else EMPTY
 
 
 def _multiples(step: Fraction) -> Node | None:

@@ -209,7 +209,8 @@ def meet_arrays(a: ArraySet, b: ArraySet) -> ArraySet | None:
     minimum, maximum = max(a.minimum, b.minimum), _least(a.maximum, b.maximum)
     if maximum is not None and minimum > maximum:
         return None
-    unique, repeated = a.unique or b.unique, a.repeated or b.repeated
+    unique = b.unique if a.unique is None else a.unique
+    repeated = b.repeated if a.repeated is None else a.repeated
     if unique is not None and repeated is not None:
         return None
     return ArraySet(_joined(a.parts, b.parts), minimum, maximum, _joined(a.contains, b.contains), unique, repeated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from typing import Any
 
 from formatter_core.earley.recognizer import Recognizer
@@ -17,10 +18,15 @@ class Judge:
     def __init__(self, schema: Any, **options: Any) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         self.recognizer = Recognizer(lower_schema(read_json(text), **options))
+        self._before = b""
 
     def accepts(self, text: str) -> bool:
-        self.recognizer.pop(self.recognizer.length)
-        return all(map(self.recognizer.push, text.encode())) and self.recognizer.can_stop()
+        data = text.encode()
+        # What the text begins with in common with the one before has been read already.
+        shared = min(len(os.path.commonprefix([data, self._before])), self.recognizer.length)
+        self.recognizer.pop(self.recognizer.length - shared)
+        self._before = data
+        return all(map(self.recognizer.push, data[shared:])) and self.recognizer.can_stop()
 
     def accepts_value(self, value: Any, orders: int = 60, indent: int | None = None) -> bool:
         """Whether the value is accepted with its keys in one of the first so many orders."""

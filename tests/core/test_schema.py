@@ -32,6 +32,8 @@ MUTUAL = {
     "$ref": "#/$defs/list",
 }
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
 TABLE = [
     # any value, no value in places
     (
@@ -49,6 +51,20 @@ TABLE = [
     ({"type": "number"}, ["0", "1.50", "-1e3", "1E+3", "2e-7"], ["1.", ".5", "1e", "-", "NaN"]),
     ({"type": ["integer", "null"]}, ["1", "null"], ["1.5", "true"]),
     ({"type": ["integer", "number"]}, ["1.5"], ["true"]),
+    # in draft 4, 2.0 is not an integer
+    ({"$schema": DRAFT_4, "type": "integer", "minimum": 2}, ["2", "13"], ["2.0", "1", "1e1"]),
+    ({"$schema": DRAFT_4, "not": {"type": "integer"}}, ["2.0", "1.5", "-0.0", "[]"], ["2", "0", "-0", "13"]),
+    ({"$schema": DRAFT_4, "not": {"not": {"type": "integer"}}}, ["2"], ["2.0", "1.5"]),
+    (
+        {"$schema": DRAFT_4, "type": "number", "not": {"type": "integer", "multipleOf": 3}, "minimum": 1, "maximum": 6},
+        ["1", "1.5", "3.0", "6.00", "5"],
+        ["3", "6"],
+    ),
+    (
+        {"$schema": DRAFT_4, "enum": [2, 3, 2.5], "oneOf": [{"type": "integer"}, {"minimum": 3}]},
+        ["2", "3.0"],
+        ["2.0", "3", "2.5"],
+    ),
     # keywords of other types have no effect
     ({"type": "string", "properties": {"a": A}, "minimum": 3, "items": False}, ['"a"'], ["1", "{}"]),
     ({"minLength": 2}, ['"ab"', "1", "[]", "null"], ['"a"', '""']),
@@ -169,6 +185,11 @@ TABLE = [
         {"type": "array", "contains": A, "minContains": 2, "maxContains": 3, "maxItems": 5},
         ['[1, "x", 2]'],
         ["[1]", "[1,2,3,4]", '[1,1,"a","b","c","d"]'],
+    ),
+    (
+        {"uniqueItems": True, "items": {"enum": [1, None]}, "anyOf": [{"maxItems": 2}, {"minItems": 1}]},
+        ["[]", "[1, null]", "[null]"],
+        ["[1, 1]", "[null, null]", "[1, null, 1]"],
     ),
     (
         {"type": "array", "items": {"enum": [1, 2, "a"]}, "uniqueItems": True},
