@@ -1,4 +1,4 @@
-"""Objects as rules: named keys in order, left-recursive; counted only where the number of properties matters."""
+"""Objects as rules: named keys in order, right-linear; counted only where the number of properties matters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.grammar import Node, Reference
+from formatter_core.grammar import Choice, Node, Repeat
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.machine import Machine, Property
@@ -107,36 +107,37 @@ class ObjectLowering:
         return objects
 
     def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
+        """From the last key to the first: each rule is what may come from a key on, up to the end of the object.
+
+        So calls stand in last place, where they need no way back, and each key is written once.
+        """
         rules, tokens = self._rules, self._tokens
-        current: Node | None = None
-        may_be_empty = True
-        for each in properties:
-            value = rules.goal(each.values[0][1])
-            options: list[Node] = []
-            if current is not None:
-                if not each.required:
-                    current = rules.shared(f"{title}: properties before {each.name!r}", current)
-                    options.append(current)
-                options.append(in_order(current, tokens.comma, each.key, value))
-            if may_be_empty:
-                options.append(in_order(each.key, value))
-            may_be_empty = may_be_empty and not each.required
-            current = (
-                options[0] if len(options) == 1 else rules.add(f"{title}: properties to {each.name!r}", any_of(options))
-            )
-        if extras:
-            name = rules.reserve(f"{title}: properties")
-            options = [] if current is None else [current]
-            for extra in extras:
-                pair = in_order(extra.key, rules.goal(extra.goal))
-                options += [pair] if may_be_empty else []
-                options.append(in_order(Reference(name), tokens.comma, pair))
-            rules.define(name, any_of(options))
-            current = Reference(name)
-        options = [tokens.empty_object] if may_be_empty else []
-        if current is not None:
-            options.append(in_order(tokens.open_object, current, tokens.close_object))
+        values = [rules.goal(each.values[0][1]) for each in properties]
+        following = self._extra_properties(extras, title) if extras else None
+        may_end = True
+        for each, value in zip(reversed(properties), reversed(values), strict=True):
+            if following is not None and not each.required:
+                following = rules.shared(f"{title}: properties after {each.name!r}", following)
+            after: list[Node] = [tokens.close_object] if may_end else []
+            if following is not None:
+                after.append(in_order(tokens.comma, following))
+            here = in_order(each.key, value, any_of(after))
+            if following is None or each.required:
+                following = here
+            else:
+                following = rules.add(f"{title}: properties from {each.name!r}", Choice((here, following)))
+            may_end = may_end and not each.required
+        options: list[Node] = [tokens.empty_object] if may_end else []
+        if following is not None:
+            options.append(in_order(tokens.open_object, following))
         return any_of(options)
+
+    def _extra_properties(self, extras: list[KeyClass], title: str) -> Node:
+        """One or more properties that are not named, and the end."""
+        rules, tokens = self._rules, self._tokens
+        pairs = any_of([in_order(extra.key, rules.goal(extra.goal)) for extra in extras])
+        pair = rules.shared(f"{title}: another property", pairs) if len(extras) > 1 else pairs
+        return in_order(pair, Repeat(in_order(tokens.comma, pair)), tokens.close_object)
 
 
 def _pointer(objects: ObjectSet) -> str:

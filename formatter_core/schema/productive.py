@@ -12,8 +12,9 @@ __all__ = ["productive"]
 def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     """The rules that the start needs, without alternatives that derive nothing; empty where the start derives nothing.
 
-    Bodies are alternatives of sequences of references, terminals and repeats, as schemas are lowered. Linear in their
-    size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for Horn clauses).
+    Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, and choices in
+    which one option needs no rule. Linear in their size: an alternative waits for the references that it needs
+    (Dowling & Gallier 1984, for Horn clauses).
     """
     needs: dict[str, list[_Alternative]] = {}
     found: set[str] = set()
@@ -74,7 +75,7 @@ def _reachable(
     return kept
 
 
-#: A node, the rules that it needs, and those in repeats that it can do without.
+#: A node, the rules that it needs, and those in repeats and choices that it can do without.
 _Alternative: TypeAlias = tuple[Node, list[str], list[str]]
 
 
@@ -94,8 +95,16 @@ def _read(node: Node, found: list[str], spared: list[str]) -> None:
         return
     if isinstance(node, Reference):
         found.append(node.name)
-    elif isinstance(node, (Choice, Sequence)):
+    elif isinstance(node, Sequence):
         for item in node.items:
             _read(item, found, spared)
+    elif isinstance(node, Choice):
+        needed: list[str] = []
+        for item in node.items:
+            before = len(needed)
+            _read(item, needed, spared)
+            if len(needed) == before:
+                found = spared
+        found += needed
     elif isinstance(node, Repeat):
         _read(node.item, found if node.minimum else spared, spared)

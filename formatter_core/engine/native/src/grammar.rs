@@ -76,6 +76,7 @@ impl Grammar {
         chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), &mut meter)?;
         let start = freeze(&chart, &mut cache, &mut meter)?;
         let start = cache.state(start)?;
+        drop(meter);
         Ok(Grammar {
             start,
             network,
@@ -96,6 +97,11 @@ impl Grammar {
     pub fn bytes(&self) -> usize {
         let automata = lock(&self.automata).iter().map(Automaton::bytes).sum::<usize>();
         self.network.bytes() + self.cache().bytes() + automata
+    }
+
+    /// The elementary steps that this grammar has taken: to be compiled, and for all of its masks and moves.
+    pub fn work(&self) -> u64 {
+        self.usage.work()
     }
 
     /// The state after one more token; None if the token is not allowed.

@@ -12,7 +12,7 @@ use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 4;
+const INTERFACE_VERSION: i32 = 5;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -187,6 +187,18 @@ pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
 pub unsafe extern "C" fn fcn_grammar_bytes(grammar: *const Grammar, bytes: *mut usize) -> i32 {
     guarded(|| {
         *bytes = (*grammar).bytes();
+        Ok(DONE)
+    })
+}
+
+/// The elementary steps that the grammar has taken so far: to be compiled, and for the masks and moves of all sequences.
+///
+/// # Safety
+/// `grammar` is a live handle; `work` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u64) -> i32 {
+    guarded(|| {
+        *work = (*grammar).work();
         Ok(DONE)
     })
 }

@@ -49,6 +49,14 @@ impl Default for Limits {
 pub struct Usage {
     states: AtomicU64,
     bytes: AtomicU64,
+    work: AtomicU64,
+}
+
+impl Usage {
+    /// The elementary steps of all calls that have ended.
+    pub fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
 }
 
 /// Bytes by which one grammar may make the shared automata grow.
@@ -56,7 +64,9 @@ const MAXIMUM_GROWTH: u64 = 256 << 20;
 
 /// Counts the elementary steps of one call, and what its grammar has caused.
 pub struct Meter<'a> {
+    /// What is left of `maximum_work`.
     work: u64,
+    maximum_work: u64,
     usage: &'a Usage,
     max_states: u64,
 }
@@ -65,6 +75,7 @@ impl<'a> Meter<'a> {
     pub fn new(work: u64, usage: &'a Usage, max_states: u64) -> Self {
         Meter {
             work,
+            maximum_work: work,
             usage,
             max_states,
         }
@@ -98,5 +109,12 @@ impl<'a> Meter<'a> {
             return Err(Fault::Limit(Limit::States));
         }
         Ok(())
+    }
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        let used = self.maximum_work - self.work;
+        self.usage.work.fetch_add(used, Ordering::Relaxed);
     }
 }

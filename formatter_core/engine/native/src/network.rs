@@ -58,10 +58,14 @@ impl Network {
             positions: vec![Position::End],
             known: FastMap::default(),
             helpers: FastMap::default(),
+            entries: FastMap::default(),
         };
         let mut starts = Vec::new();
         while let Some(&body) = builder.bodies.get(starts.len()) {
             starts.push(builder.body(body)?);
+        }
+        for (rule, entry) in &builder.entries {
+            builder.positions[*entry as usize] = Position::Split([starts[*rule as usize]].into());
         }
         let (mut positions, meter) = (builder.positions, builder.meter);
         meter.work(4 * positions.len())?;
@@ -184,6 +188,8 @@ struct Builder<'a, 'm> {
     positions: Vec<Position>,
     known: FastMap<Position, u32>,
     helpers: FastMap<u32, u32>,
+    /// Where rules begin that are called in last place, by rule.
+    entries: FastMap<u32, u32>,
 }
 
 /// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
@@ -350,8 +356,19 @@ impl Builder<'_, '_> {
     fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
         match self.items[self.bodies[rule as usize] as usize] {
             Item::Terminal { term, .. } => self.terminal(term, next),
+            _ if next == END => self.entry(rule),
             _ => self.place(Position::Call { rule, next }),
         }
+    }
+
+    /// Where a rule begins that is called in last place: there is nothing to come back to, so that it needs no frame.
+    fn entry(&mut self, rule: u32) -> Outcome<u32> {
+        if let Some(&entry) = self.entries.get(&rule) {
+            return Ok(entry);
+        }
+        let entry = self.new_place(Position::Split(Box::default()))?;
+        self.entries.insert(rule, entry);
+        Ok(entry)
     }
 
     fn split(&mut self, mut places: Vec<u32>) -> Outcome<u32> {

@@ -53,7 +53,12 @@ struct Facts {
     nullable: bool,
     /// Whether emptiness is not plain from the form, because of an intersection or a complement.
     uncertain: bool,
+    /// Whether a count stands in the form where alternatives are compared, see `drop_narrower`.
+    counted: bool,
 }
+
+/// So many alternatives beside one are compared with it, and so many parts of their sequences.
+const MOST_COMPARED: usize = 32;
 
 /// All terms.
 pub struct Terms {
@@ -294,11 +299,61 @@ impl Terms {
         if flat.first() == Some(&EMPTY) && flat[1..].iter().any(|term| self.nullable(*term)) {
             flat.remove(0);
         }
+        self.drop_narrower(&mut flat);
         match flat.len() {
             0 => NOTHING,
             1 => flat[0],
             _ => self.intern(Kind::Alternation(flat.into())),
         }
+    }
+
+    /// Leave out alternatives that differ from another one in narrower counts alone.
+    ///
+    /// Where a counted part can begin in many places, there is an alternative for each: of `(.{1,63}x){1,127}`, up to
+    /// 63 times 127. Almost all of them are within another one.
+    fn drop_narrower(&self, items: &mut Vec<Term>) {
+        let is_counted = |item: &Term| self.facts[*item as usize].counted;
+        if items.iter().filter(|item| is_counted(item)).nth(1).is_none() {
+            return;
+        }
+        let counted: Vec<Term> = items.iter().copied().filter(is_counted).collect();
+        let is_narrower = |index: usize| {
+            let (first, end) = (index.saturating_sub(MOST_COMPARED), index + MOST_COMPARED + 1);
+            let near = &counted[first..end.min(counted.len())];
+            near.iter()
+                .any(|other| *other != counted[index] && self.is_within(counted[index], *other))
+        };
+        let narrower: Vec<Term> = (0..counted.len())
+            .filter(|index| is_narrower(*index))
+            .map(|index| counted[index])
+            .collect();
+        items.retain(|item| narrower.binary_search(item).is_err());
+    }
+
+    /// Whether two terms are the same but for counts, and those of the first lie within those of the second.
+    fn is_within(&self, mut narrow: Term, mut wide: Term) -> bool {
+        let same = |narrow: Term, wide: Term| match (self.kind(narrow), self.kind(wide)) {
+            _ if narrow == wide => true,
+            (
+                Kind::Repeat { item, minimum, maximum },
+                Kind::Repeat {
+                    item: other,
+                    minimum: least,
+                    maximum: most,
+                },
+            ) => item == other && least <= minimum && maximum <= most,
+            _ => false,
+        };
+        for _ in 0..MOST_COMPARED {
+            match (self.kind(narrow), self.kind(wide)) {
+                _ if narrow == wide => return true,
+                (Kind::Concatenation(first, rest), Kind::Concatenation(other, others)) if same(*first, *other) => {
+                    (narrow, wide) = (*rest, *others);
+                }
+                _ => return same(narrow, wide),
+            }
+        }
+        false
     }
 
     fn add_alternative(&self, term: Term, flat: &mut Vec<Term>, single: &mut ByteSet) {
@@ -408,7 +463,18 @@ impl Terms {
             Kind::Repeat { item, minimum, .. } => (*minimum == 0, self.uncertain(*item)),
             Kind::First(item) | Kind::Shortest(item) => (false, self.uncertain(*item)),
         };
-        Facts { nullable, uncertain }
+        let counted = match kind {
+            Kind::Concatenation(first, second) => {
+                self.facts[*first as usize].counted || self.facts[*second as usize].counted
+            }
+            Kind::Repeat { minimum, maximum, .. } => *minimum > 1 || *maximum != UNBOUNDED,
+            _ => false,
+        };
+        Facts {
+            nullable,
+            uncertain,
+            counted,
+        }
     }
 }
 
@@ -429,5 +495,22 @@ mod tests {
         assert_eq!(terms.alternation(vec![EMPTY, star]), star);
         assert_eq!(terms.repeat(star, 3, UNBOUNDED), star);
         assert_eq!(terms.shortest(EMPTY), NOTHING);
+    }
+
+    #[test]
+    fn alternatives_with_narrower_counts_are_left_out() {
+        let mut terms = Terms::new();
+        let (a, b) = (terms.literal(b"ab"), terms.literal(b"b"));
+        let mut counted = |minimum, maximum, rounds| {
+            let first = terms.repeat(a, minimum, maximum);
+            let tail = terms.repeat(b, 0, rounds);
+            (first, tail)
+        };
+        let [narrow, wide, other] = [counted(1, 3, 4), counted(0, 5, 4), counted(0, 6, 3)];
+        let [narrow, wide, other] = [narrow, wide, other].map(|(first, tail)| terms.concatenation(first, tail));
+        assert_eq!(terms.alternation(vec![narrow, wide]), wide);
+        let both = terms.alternation(vec![narrow, wide, other]);
+        assert_eq!(both, terms.alternation(vec![wide, other]));
+        assert!(both != wide && both != other);
     }
 }

@@ -1,0 +1,69 @@
+"""What compiles can be walked to its end: no step of the native engine runs into a limit or costs too much."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import CompiledFormat, Compiler, Vocabulary
+from formatter_core.engine.native import NativeEngine
+
+pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine is not built; install cargo")
+
+BYTES = [bytes([byte]) for byte in range(256)]
+END = 256
+HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
+#: Elementary steps of one mask: about 10 milliseconds on a slow machine.
+MOST_WORK = 200_000
+
+
+def compiled_for_bytes(format: Any) -> CompiledFormat:
+    """A format for a vocabulary of its own, so that nothing has been worked out before."""
+    return Compiler(Vocabulary([*BYTES, b""], [END]), engine="native").compile(format)
+
+
+def open_object(count: int) -> dict[str, Any]:
+    return {"type": "object", "properties": {f"property{index}": {"type": "integer"} for index in range(count)}}
+
+
+def work_of_masks(compiled: CompiledFormat, text: bytes) -> list[int]:
+    """The elementary steps of the mask after each byte, with the byte; the text must be complete."""
+    formatter, row = compiled.formatter(), np.zeros(compiled.vocabulary.words, dtype=np.int32)
+    grammar: Any = compiled.engine_grammar
+    formatter.fill_bitmask(row)
+    found = [grammar.work_done()]
+    for byte in text:
+        formatter.step(byte, row)
+        found.append(grammar.work_done())
+    assert formatter.can_stop
+    return [after - before for before, after in pairwise(found)]
+
+
+@pytest.mark.parametrize(
+    "text", ["www.example.org", ".".join(["abcdefg"] * 30), "." * 250 + "a", "a." * 100 + "\u00e9" * 10 + ".b"]
+)
+def test_nested_counts_stay_cheap(text: str) -> None:
+    compiled = compiled_for_bytes({"type": "string", "pattern": HOST_NAME})
+    for spelling in (json.dumps(text), json.dumps(text, ensure_ascii=False)):
+        assert max(work_of_masks(compiled, spelling.encode())) < MOST_WORK
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_masks_of_optional_properties_cost_in_proportion_to_their_number(closed: bool) -> None:
+    def worst(count: int) -> int:
+        schema = {**open_object(count), "additionalProperties": not closed}
+        document = {f"property{index}": index for index in range(0, count, count // 5)}
+        document |= {} if closed else {"other": 1, "and": [2]}
+        return max(work_of_masks(compiled_for_bytes(schema), json.dumps(document).encode()))
+
+    assert worst(1600) < 10 * worst(200)
+
+
+def test_three_thousand_optional_properties() -> None:
+    compiled = compiled_for_bytes(open_object(3000))
+    for document in ({}, {"property0": 1, "property2999": 2, "property3000": None}):
+        assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
