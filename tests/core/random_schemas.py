@@ -1,4 +1,4 @@
-"""Random schemas that count, inside of keywords that negate, choose, or ask what was evaluated, with documents for them.
+"""Random schemas that count, inside of keywords that negate, choose, or ask what was evaluated; and documents.
 
 `compare` judges our grammars by the `jsonschema` package. `scripts/compare_schemas.py` does so for many schemas.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +29,7 @@ VALIDATORS: dict[int, Any] = {
     4: Draft4Validator,
     6: Draft6Validator,
     7: Draft7Validator,
-    # For draft 2019-09 `jsonschema` overlooks what a schema in `additionalProperties` evaluates; the later one does not.
+    # In draft 2019-09 `jsonschema` overlooks what a schema in `additionalProperties` evaluates.
     2019: extend(
         Draft201909Validator, {"unevaluatedProperties": Draft202012Validator.VALIDATORS["unevaluatedProperties"]}
     ),
@@ -126,8 +125,8 @@ def mutations(document: Any, source: random.Random) -> Iterator[Any]:
         if document:
             place = source.randrange(len(document))
             yield document[:place] + document[place + 1 :]
-            yield document[:place] + [document[place]] + document[place:]
-            yield document[:place] + [source.choice(SCALARS)] + document[place + 1 :]
+            yield [*document[:place], document[place], *document[place:]]
+            yield [*document[:place], source.choice(SCALARS), *document[place + 1 :]]
         yield [*document, source.choice(SCALARS)]
     elif isinstance(document, dict):
         yield {**document, source.choice(NAMES): source.choice(SCALARS)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from typing import Any
 
 from formatter_core.earley.recognizer import Recognizer
@@ -23,7 +22,8 @@ class Judge:
     def accepts(self, text: str) -> bool:
         data = text.encode()
         # What the text begins with in common with the one before has been read already.
-        shared = min(len(os.path.commonprefix([data, self._before])), self.recognizer.length)
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(data, self._before, strict=False))
+        shared = min(sum(1 for _ in same), self.recognizer.length)
         self.recognizer.pop(self.recognizer.length - shared)
         self._before = data
         return all(map(self.recognizer.push, data[shared:])) and self.recognizer.can_stop()

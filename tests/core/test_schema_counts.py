@@ -1,4 +1,4 @@
-"""Random schemas that count inside of keywords that negate and choose, judged as the `jsonschema` package judges them."""
+"""Random schemas that count inside of keywords that negate and choose, judged by the `jsonschema` package."""
 
 from __future__ import annotations
 
