@@ -1,7 +1,8 @@
 """Python types and callables to JSON Schema, and JSON values to instances of them.
 
 A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the
-instance. Classes become definitions, so that a type may refer to itself.
+instance of it, or raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`:
+numbers with a fraction or an exponent are a `Decimal`. Classes become definitions, so that a type may refer to itself.
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ import collections.abc
 import dataclasses
 import enum
 import inspect
-import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
 from typing import Any, TypeAlias
 
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
 
 __all__ = ["Shaped", "shape_of"]
 
 Accepts: TypeAlias = Callable[[Any], bool]
-Convert: TypeAlias = Callable[[Any], Any]
+#: From a JSON value and the JSON Pointer to it, for an error to name.
+Convert: TypeAlias = Callable[[Any, str], Any]
 
 _MOST_NESTED = 100
 
 
 @dataclass
 class Shaped:
-    """A JSON Schema, whether a JSON value satisfies it, and what makes the instance of such a value."""
+    """A JSON Schema, whether a JSON value that satisfies the whole has this shape, and what makes the instance."""
 
     schema: dict[str, Any]
     accepts: Accepts
@@ -80,7 +83,7 @@ class _Reader:
         if tp is None or tp is type(None):
             return Shaped({"type": "null"}, lambda value: value is None, _same)
         if tp is Any or tp is object:
-            return Shaped({}, lambda value: True, _same)
+            return Shaped({}, lambda value: True, _plain)
         if isinstance(tp, typing.NewType):
             return self.read(tp.__supertype__)
         if not isinstance(tp, type):
@@ -120,7 +123,7 @@ class _Reader:
             return Shaped(
                 {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})},
                 lambda value: isinstance(value, dict) and all(map(item.accepts, value.values())),
-                lambda value: {key: item.convert(one) for key, one in value.items()},
+                lambda value, pointer: {key: item.convert(one, _below(pointer, key)) for key, one in value.items()},
             )
         return self._adapted(tp)
 
@@ -135,8 +138,15 @@ class _Reader:
     def _union(self, members: Iterable[Any]) -> Shaped:
         options = [self.read(member) for member in members]
 
-        def convert(value: Any) -> Any:
-            return next(option for option in options if option.accepts(value)).convert(value)
+        def convert(value: Any, pointer: str) -> Any:
+            refusals: list[InvalidValue] = []
+            for option in options:
+                if option.accepts(value):
+                    try:
+                        return option.convert(value, pointer)
+                    except InvalidValue as error:
+                        refusals.append(error)
+            raise refusals[0]
 
         return Shaped(
             {"anyOf": [option.schema for option in options]},
@@ -156,8 +166,9 @@ class _Reader:
             right_length = isinstance(value, list) and len(value) == len(items)
             return right_length and all(item.accepts(one) for item, one in zip(items, value, strict=True))
 
-        def convert(value: Any) -> Any:
-            return tuple(item.convert(one) for item, one in zip(items, value, strict=True))
+        def convert(value: Any, pointer: str) -> Any:
+            pairs = enumerate(zip(items, value, strict=True))
+            return tuple(item.convert(one, f"{pointer}/{index}") for index, (item, one) in pairs)
 
         return Shaped(schema, accepts, convert)
 
@@ -171,8 +182,7 @@ class _Reader:
             count += 1
             name = f"{cls.__name__}{count}"
         self.definitions[name] = {}
-        pointer = name.replace("~", "~0").replace("/", "~1")
-        shaped = self._classes[cls] = Shaped({"$ref": f"#/$defs/{pointer}"}, bool, _same)
+        shaped = self._classes[cls] = Shaped({"$ref": _below("#/$defs", name)}, bool, _same)
         hints = _hints(cls)
         if dataclasses.is_dataclass(cls):
             fields, required = _dataclass_fields(cls, hints)
@@ -203,8 +213,9 @@ class _Reader:
                 and all(shapes[name].accepts(one) for name, one in value.items())
             )
 
-        def convert(value: Any) -> Any:
-            return make(**{name: shapes[name].convert(one) for name, one in value.items()})
+        def convert(value: Any, pointer: str) -> Any:
+            fields = {name: shapes[name].convert(one, _below(pointer, name)) for name, one in value.items()}
+            return _made(lambda: make(**fields), value, pointer)
 
         return Shaped(schema, accepts, convert)
 
@@ -228,42 +239,53 @@ class _Reader:
     def _adapted(self, tp: Any) -> Shaped:
         """A type that pydantic knows."""
         try:
-            import pydantic
+            from formatter_core.pydantic_types import adapt  # it alone imports pydantic, which need not be installed
         except ImportError as error:
             reason = f"{tp!r} is no type that has a JSON Schema by itself; install pydantic, or use another type"
             raise InvalidFormat(reason) from error
         self._adapters += 1
-        prefix = f"pydantic.{self._adapters}." if self._adapters > 1 else ""
-        try:
-            adapter = pydantic.TypeAdapter(tp)
-            schema = adapter.json_schema(ref_template="#/$defs/" + prefix + "{model}")
-        except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
-            raise InvalidFormat(f"{tp!r} has no JSON Schema: {error}") from error
-        for name, definition in schema.pop("$defs", {}).items():
-            self.definitions[prefix + name] = definition
-
-        def accepts(value: Any) -> bool:
-            try:
-                convert(value)
-            except pydantic.ValidationError:
-                return False
-            return True
-
-        def convert(value: Any) -> Any:
-            return adapter.validate_json(json.dumps(value))
-
-        return Shaped(schema, accepts, convert)
+        adapted = adapt(tp, f"pydantic.{self._adapters}." if self._adapters > 1 else "")
+        self.definitions.update(adapted.definitions)
+        return Shaped(adapted.schema, lambda value: True, adapted.convert)
 
 
-def _same(value: Any) -> Any:
+def _same(value: Any, pointer: str) -> Any:
     return value
+
+
+def _below(pointer: str, key: str) -> str:
+    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
+    """What a constructor of the user's makes; it may check more than its annotations say, and raise anything."""
+    try:
+        return make()
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise InvalidValue(f"{type(error).__name__}: {error}", text=repr(value), pointer=pointer) from error
+
+
+def _plain(value: Any, pointer: str) -> Any:
+    """What `json.loads` makes of it, but that numbers too large for a float stay as they are; without recursion."""
+    holder = [value]
+    stack: list[Any] = [holder]
+    while stack:
+        inside = stack.pop()
+        for key, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
+            if isinstance(one, Decimal):
+                inside[key] = float(one) if isfinite(float(one)) else one
+            elif isinstance(one, (list, dict)):
+                stack.append(one)
+    return holder[0]
 
 
 def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
     return Shaped(
         {"type": "array", **({"items": item.schema} if item.schema else {})},
         lambda value: isinstance(value, list) and all(map(item.accepts, value)),
-        lambda value: make(item.convert(one) for one in value),
+        lambda value, pointer: make([item.convert(one, f"{pointer}/{index}") for index, one in enumerate(value)]),
     )
 
 
@@ -271,11 +293,13 @@ def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
     """One of these values; the keys are what `_key` makes of JSON values."""
 
     def accepts(value: Any) -> bool:
+        value = _rounded(value)
         return isinstance(value, (str, int, float, type(None))) and (isinstance(value, bool), value) in members
 
-    return Shaped(
-        {"enum": [value for _, value in members]}, accepts, lambda value: members[isinstance(value, bool), value]
-    )
+    def convert(value: Any, pointer: str) -> Any:
+        return members[isinstance(value, bool), _rounded(value)]
+
+    return Shaped({"enum": [value for _, value in members]}, accepts, convert)
 
 
 def _key(value: Any, tp: Any) -> tuple[bool, Any]:
@@ -311,13 +335,34 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a number is spelled as an integer is: without an exponent, and with no fraction but zeros."""
+    if isinstance(value, Decimal):
+        return int(value.as_tuple().exponent) <= 0 and value == value.to_integral_value()
+    return _is_number(value)
+
+
+def _rounded(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _to_float(value: Any, pointer: str) -> float:
+    try:
+        made = float(value)
+    except OverflowError:
+        made = float("inf")
+    if not isfinite(made):
+        raise InvalidValue("the number is too large for a float", text=str(Decimal(value)), pointer=pointer)
+    return made
 
 
 _SCALARS: dict[type, Shaped] = {
     bool: Shaped({"type": "boolean"}, lambda value: isinstance(value, bool), _same),
-    int: Shaped({"type": "integer"}, lambda value: _is_number(value) and value == int(value), int),
-    float: Shaped({"type": "number"}, _is_number, float),
+    int: Shaped({"type": "integer"}, _is_integer, lambda value, pointer: int(value)),
+    float: Shaped({"type": "number"}, _is_number, _to_float),
     str: Shaped({"type": "string"}, lambda value: isinstance(value, str), _same),
 }
 _ITERABLES: dict[Any, Callable[[Iterable[Any]], Any]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import FormatterError, IncompleteResult, LimitExceeded
+from formatter_core.errors import IncompleteResult, InvalidValue, LimitExceeded
 from formatter_core.format import Converter, Lowered, Match, text_of
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
@@ -99,6 +99,7 @@ class Result:
         Of a text that is not complete, those that no continuation could change.
 
         Raises:
+            InvalidValue: a Python type refuses one of the values.
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
         return tuple(self._spans())
@@ -117,6 +118,7 @@ class Result:
 
         Raises:
             IncompleteResult: the text is not complete; the message says what is missing.
+            InvalidValue: the text is complete, but a Python type refuses the value (docs/json_schema.md lists when).
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
         if self._fault is not None and self.missing is None:
@@ -141,11 +143,10 @@ def converted(convert: Converter, match: Match) -> Any:
     """The value of a match.
 
     Raises:
-        FormatterError: it is an object within objects, deeper than Python's stack.
+        InvalidValue: the type refuses it, or it is an object within objects, deeper than Python's stack.
     """
     try:
         return convert(match)
     except RecursionError as error:
-        raise FormatterError(
-            "the value is nested deeper than Python builds objects; raise sys.setrecursionlimit, or read the text"
-        ) from error
+        reason = "it is nested deeper than Python builds objects (see sys.setrecursionlimit)"
+        raise InvalidValue(reason, text=match.text) from error

@@ -16,6 +16,9 @@ __all__ = ["may_overflow", "read_exact", "read_float", "read_integer", "read_val
 #: What a number beyond a float is written with: hundreds of digits, or an exponent of two.
 _MAY_OVERFLOW = re.compile(rb"[0-9]{300}|[0-9][eE]\+?[0-9]{2}")
 
+#: A number of at most so many digits before its point is the same as a float.
+_SAFE_DIGITS = 14
+
 #: A caller's own context may turn what cannot be read into NaN.
 _STRICT = Context(traps=[InvalidOperation])
 
@@ -63,14 +66,17 @@ def write_value(value: Any) -> str:
     """A value of `read_exact` as JSON text.
 
     Raises:
+        TypeError: it is not JSON data.
         RecursionError: nested deeper than Python's stack.
     """
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}:{write_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(write_value, value)) + "]"
     if isinstance(value, Decimal):
-        return str(value)
+        # An integer with zeros after its point as an integer: pydantic reads no large one otherwise.
+        integer = int(value.as_tuple().exponent) <= 0 and value.adjusted() > _SAFE_DIGITS
+        return str(value.to_integral_value() if integer and value == value.to_integral_value() else value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(Decimal(value))  # of an `int` with thousands of digits, `str` raises
     return json.dumps(value)

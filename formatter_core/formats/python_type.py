@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_origin
 
 from formatter_core.arguments import shown
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.json_values import read_value
+from formatter_core.formats.json_values import read_exact, write_value
 from formatter_core.limits import Limits
 from formatter_core.python_types import Shaped, shape_of
 
@@ -30,7 +30,10 @@ class PythonTypeFormat:
         convert = self.shaped.convert
 
         def value(match: Match) -> Any:
-            return convert(read_value(match.data))
+            try:
+                return convert(read_exact(match.data), "")
+            except InvalidValue as error:
+                raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
         return Lowered(grammar, value=value)
 
@@ -53,10 +56,13 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
     abstract counterparts, `TypedDict`, `NamedTuple`, dataclasses, `NewType`, and functions, which are never called:
     their value is a dict of keyword arguments. With pydantic 2 installed also its models and all that its
     `TypeAdapter` takes. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields' names in their
-    order and no others; fields with defaults may be left out.
+    order and no others; fields with defaults may be left out. Models of pydantic too, but with `extra="allow"`.
+
+    The schema is narrowed to what pydantic validates where a language can say it. Where none can, reading the value of
+    a complete text raises `InvalidValue`; docs/json_schema.md lists the cases.
 
     Raises:
-        InvalidFormat: another type, or a part of it is.
+        InvalidFormat: another type, or a part of it is, or it imports what a text names (pydantic's `ImportString`).
     """
     if isinstance(tp, Collection) and not isinstance(tp, type) and not get_origin(tp):
         raise InvalidFormat(
@@ -64,4 +70,8 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
             "or use formats.json_schema(schema) for a schema and formats.example(value) for an example"
         )
     shaped = shape_of(tp)
-    return PythonTypeFormat(tp, json_schema(shaped.schema, **options), shaped)
+    try:
+        schema = write_value(shaped.schema)
+    except (TypeError, ValueError) as error:
+        raise InvalidSchema(f"the schema of {tp!r} is not JSON data: {error}") from error
+    return PythonTypeFormat(tp, json_schema(schema, **options), shaped)

@@ -1,0 +1,215 @@
+"""A complete document of a Python type has a value, or `InvalidValue` says why not."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.errors import InvalidFormat, InvalidValue
+from formatter_core.testing.oracle import OracleEngine
+
+pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
+samples = pytest.importorskip("tests.core.type_samples")
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json_schema.md"
+
+
+@pytest.fixture
+def compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler(vocabulary, engine=OracleEngine())  # values are no engine's business
+
+
+def test_sampled_documents_of_every_type_have_a_value_or_a_listed_reason() -> None:
+    from formatter_core.engine.native import NativeEngine
+
+    if not NativeEngine.available():
+        pytest.skip("the native grammar engine is not built (no cargo)")
+    found = samples.outcomes(documents=12, seed=20)
+    assert len(found) > 80
+    for name, outcome in found.items():
+        if name in samples.REFUSED:
+            assert isinstance(outcome, str), name
+            continue
+        assert isinstance(outcome, samples.Outcome), (name, outcome)
+        assert outcome.made + len(outcome.refused) > 6, name
+        assert not outcome.refused or name in samples.LISTED, (name, outcome.refused[0])
+
+
+def test_the_docs_list_the_reasons() -> None:
+    page = " ".join(DOCS.read_text(encoding="utf-8").split())
+    for reason in {*samples.LISTED.values(), samples.DEPTH}:
+        assert reason in page, reason
+
+
+class P(pydantic.BaseModel):
+    name: str
+
+
+class Kept(pydantic.BaseModel, extra="allow"):
+    name: str
+
+
+class Sets(pydantic.BaseModel):
+    numbers: set[int]
+
+
+class Exact(pydantic.BaseModel):
+    price: Decimal
+    count: int
+
+
+#: What was taken by the mask and refused by the type, or dropped.
+REJECTED: list[tuple[Any, str]] = [
+    (Decimal, '"abc"'),
+    (Annotated[Decimal, pydantic.Field(gt=0)], '"-1"'),
+    (Annotated[Decimal, pydantic.Field(gt=0)], "0"),
+    (Annotated[Decimal, pydantic.Field(max_digits=4, decimal_places=2)], '"123.4"'),
+    (Annotated[Decimal, pydantic.Field(max_digits=4, decimal_places=2)], "1.234"),
+    (pydantic.HttpUrl, '"a:b"'),
+    (pydantic.HttpUrl, '"http://1.2.3.4.5/"'),
+    (pydantic.PostgresDsn, '"postgres"'),
+    (datetime.datetime, '"2016-12-31T23:59:60Z"'),
+    (datetime.datetime, '"0000-01-01T00:00:00Z"'),
+    (datetime.date, '"0000-01-01"'),
+    (datetime.time, '"23:59:60Z"'),
+    (datetime.timedelta, '"P99999999999D"'),
+    (pydantic.NaiveDatetime, '"2020-01-01T00:00:00Z"'),
+    (pydantic.NaiveDatetime, '"2023-02-29T00:00:00"'),
+    (pydantic.FiniteFloat, "1e999"),
+    (pydantic.FiniteFloat, "1" + "0" * 309),
+    (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=3)], '"   "'),
+    (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=3)], '" a\\u0085"'),
+    (Annotated[bytes, pydantic.Field(max_length=3)], '"éé"'),
+    (pydantic.UUID4, '"00000000-0000-1000-8000-000000000000"'),
+    (pydantic.IPvAnyAddress, '"somewhere"'),
+    (pydantic.Base64Bytes, '"?"'),
+    (Annotated[dict[int, str], pydantic.Field()], '{"a": "b"}'),
+    (P, '{"name": "n", "zzz": [1]}'),
+    (list[P], '[{"name": "n", "zzz": [1]}]'),
+]
+
+
+@pytest.mark.parametrize(("tp", "text"), REJECTED, ids=lambda value: str(value)[:60])
+def test_what_a_type_refuses_is_no_text_of_its_format(compiler: Compiler, tp: Any, text: str) -> None:
+    assert not compiler.compile(tp).parse(text).is_complete
+
+
+ACCEPTED: list[tuple[Any, str, Any]] = [
+    (Decimal, "1.25", Decimal("1.25")),
+    (Decimal, '"-1.250"', Decimal("-1.250")),
+    (Annotated[Decimal, pydantic.Field(gt=Decimal("0.1"))], "0.2", Decimal("0.2")),
+    (Annotated[Decimal, pydantic.Field(max_digits=4, decimal_places=2)], '"12.34"', Decimal("12.34")),
+    (Annotated[Decimal, pydantic.Field(max_digits=4)], '"0.123"', Decimal("0.123")),
+    (pydantic.HttpUrl, '"https://example.com:8080/a/b?c=d#e"', pydantic.HttpUrl("https://example.com:8080/a/b?c=d#e")),
+    (pydantic.AnyUrl, '"mailto:ann@example.com"', pydantic.AnyUrl("mailto:ann@example.com")),
+    (pydantic.NaiveDatetime, '"2024-02-29T01:02:03.5"', datetime.datetime(2024, 2, 29, 1, 2, 3, 500000)),
+    (pydantic.FiniteFloat, "-12.5", -12.5),
+    (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=3)], '"a c"', "a c"),
+    (Kept, '{"name": "n", "zzz": [1]}', Kept(name="n", zzz=[1])),
+    (Sets, '{"numbers": [1, 1, 2]}', Sets(numbers={1, 2})),
+    (set[int], "[1, 1, 2]", {1, 2}),
+    (Exact, '{"price": 0.1, "count": 100000000000000000000000.0}', Exact(price="0.1", count=10**23)),
+]
+
+
+@pytest.mark.parametrize(("tp", "text", "value"), ACCEPTED, ids=lambda value: str(value)[:60])
+def test_what_a_type_takes_has_its_value(compiler: Compiler, tp: Any, text: str, value: Any) -> None:
+    found = compiler.compile(tp).parse(text).value
+    assert (type(found), found) == (type(value), value)
+
+
+def test_only_python_types_are_closed(compiler: Compiler) -> None:
+    text = '{"name": "n", "zzz": [1]}'
+    assert compiler.compile(P.model_json_schema()).parse(text).value == json.loads(text)
+    assert compiler.compile(formats.json_schema({"type": "string", "format": "uri"})).parse('"a:b"').value == "a:b"
+
+
+@dataclass
+class Even:
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number % 2:
+            raise ArithmeticError("odd")
+
+
+class Checked(pydantic.BaseModel):
+    inner: list[Even]
+
+    @pydantic.field_validator("inner")
+    @classmethod
+    def short(cls, value: list[Even]) -> list[Even]:
+        if len(value) > 1:
+            raise LookupError("too many")
+        return value
+
+
+class Floats(pydantic.BaseModel):
+    x: float
+
+
+INVALID: list[tuple[Any, str, str, str]] = [
+    (float, "1e999", "", "too large for a float"),
+    (dict[str, list[float]], '{"a/b": [1, 10e71005]}', "/a~1b/1", "too large for a float"),
+    (Floats, '{"x": 10e71005}', "", "too large for a float"),
+    (Floats, '{"x": 1' + "0" * 400 + "}", "", "too large for a float"),
+    (list[Even], '[{"number": 2}, {"number": 3}]', "/1", "ArithmeticError: odd"),
+    (Even | None, '{"number": 3}', "", "odd"),
+    (Checked, '{"inner": [{"number": 2}, {"number": 2}]}', "", "LookupError"),
+    (Checked, '{"inner": [{"number": 1}]}', "", "odd"),
+    (list[Exact], '[{"price": 1, "count": 1' + "0" * 5000 + "}]", "/0", "number"),
+    (pydantic.Json[int], '"[]"', "", "valid integer"),
+    (pydantic.PastDate, '"9999-01-01"', "", "past"),
+    (tuple[pydantic.PastDate, int], '["9999-01-01", 1]', "/0", "past"),
+]
+
+
+@pytest.mark.parametrize(("tp", "text", "pointer", "reason"), INVALID, ids=lambda value: str(value)[:40])
+def test_what_no_language_can_say_is_an_invalid_value(
+    compiler: Compiler, tp: Any, text: str, pointer: str, reason: str
+) -> None:
+    result = compiler.compile(tp).parse(text)
+    assert result.is_complete
+    with pytest.raises(InvalidValue, match=reason) as caught:
+        _ = result.value
+    assert (caught.value.text, caught.value.pointer) == (text, pointer)
+
+
+def test_a_member_of_a_union_that_refuses_leaves_the_value_to_the_next(compiler: Compiler) -> None:
+    compiled = compiler.compile(Even | dict[str, int])
+    assert compiled.parse('{"number": 2}').value == Even(2)
+    assert compiled.parse('{"number": 3}').value == {"number": 3}
+
+
+def test_captures_and_events_name_what_is_refused(compiler: Compiler) -> None:
+    builder = formats.FormatterBuilder()
+    builder.append("x: ", builder.json(list[float], name="x"), ".")
+    with pytest.raises(InvalidValue) as caught:
+        _ = compiler.compile(builder).parse("x: [1e999].").captures
+    assert (caught.value.text, caught.value.pointer) == ("[1e999]", "/0")
+
+
+def test_a_type_that_imports_what_a_text_names_is_refused() -> None:
+    class Loader(pydantic.BaseModel):
+        function: pydantic.ImportString[Any]
+
+    for tp in (pydantic.ImportString, Loader):
+        with pytest.raises(InvalidFormat, match="import"):
+            formats.python_type(tp)
+
+
+def test_deep_values_of_a_model_are_refused_by_name(compiler: Compiler) -> None:
+    class Holder(pydantic.BaseModel):
+        x: Any
+
+    result = compiler.compile(Holder).parse('{"x":' + "[" * 500 + "]" * 500 + "}")
+    assert result.is_complete
+    with pytest.raises(InvalidValue, match=r"recursion|nested deeper"):
+        _ = result.value
