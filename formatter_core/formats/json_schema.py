@@ -144,6 +144,11 @@ def json_schema(
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
     """The format that `JsonSchemaFormat.to_json` described."""
     blanks = data["whitespace"]
+    for part in ("schema", "registry"):
+        if not isinstance(data[part], str) and (part, data[part]) != ("registry", None):
+            raise InvalidFormat(f"`{part}` is JSON text, found {shown(data[part])}")
+    if data["registry"] is not None and not isinstance(read_json(data["registry"]), dict):
+        raise InvalidFormat(f"`registry` is the JSON text of an object, found {shown(data['registry'])}")
     return JsonSchemaFormat(
         data["schema"],
         blanks if isinstance(blanks, str) else Whitespace(**blanks),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_origin
 
 from formatter_core.arguments import shown
@@ -14,7 +14,7 @@ from formatter_core.formats.json_values import read_exact, write_value
 from formatter_core.limits import Limits
 from formatter_core.python_types import Shaped, shape_of
 
-__all__ = ["PythonTypeFormat", "python_type"]
+__all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class PythonTypeFormat:
         return Lowered(grammar, value=value)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON Schema of the type: JSON data can name no class."""
-        return self.schema.to_json()
+        """The schema of the type, and its name for people: `from_json` takes the type only from its caller."""
+        name = getattr(self.type, "__qualname__", None) or shown(self.type)
+        return {"type": "python_type", "name": name, "schema": self.schema.to_json()}
 
     def key(self) -> Hashable:
         try:
@@ -70,8 +71,23 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
             "or use formats.json_schema(schema) for a schema and formats.example(value) for an example"
         )
     shaped = shape_of(tp)
+    return PythonTypeFormat(tp, json_schema(_text(tp, shaped), **options), shaped)
+
+
+def with_schema(tp: Any, schema: JsonSchemaFormat) -> PythonTypeFormat:
+    """The format of a type that was written to JSON as `schema`, with the options of then.
+
+    Raises:
+        InvalidFormat: this type has another schema.
+    """
+    made = python_type(tp)
+    if made.schema.schema != schema.schema:
+        raise InvalidFormat(f"the data are of a type with another schema than {shown(tp)}; pass the type they are of")
+    return replace(made, schema=schema)
+
+
+def _text(tp: Any, shaped: Shaped) -> str:
     try:
-        schema = write_value(shaped.schema)
+        return write_value(shaped.schema)
     except (TypeError, ValueError) as error:
         raise InvalidSchema(f"the schema of {tp!r} is not JSON data: {error}") from error
-    return PythonTypeFormat(tp, json_schema(schema, **options), shaped)

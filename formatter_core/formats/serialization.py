@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from formatter_core.arguments import shown
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.format import Format
 from formatter_core.formats.choice import choice
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import integer, number
+from formatter_core.formats.python_type import with_schema
 from formatter_core.formats.regex import regex
 from formatter_core.formats.sequence import sequence
 from formatter_core.formats.string import string
@@ -23,32 +25,53 @@ from formatter_core.limits import DEFAULT_LIMITS
 __all__ = ["from_json"]
 
 
-def from_json(data: Any) -> Format:
-    """The format that `to_json` described.
+def from_json(data: Any, *, type: Any = None) -> Format:
+    """The format that `to_json` described. Nothing is imported, called or unpickled: data are only data.
 
-    A Python type comes back as its JSON Schema: the data can name no class, so values are plain JSON values.
+    Args:
+        data: what `to_json` gave.
+        type: the Python type in the data, which can name none; where they hold several, a dict from the names under
+            which `to_json` noted them (`"name"`) to the types. `typing.Any` leaves the values plain JSON values.
 
     Raises:
-        InvalidFormat: the data describes no format.
+        InvalidFormat: the data describes no format, or a Python type that `type` does not give.
         LimitExceeded: formats nested deeper than `Limits.depth`.
     """
-    return _read(data, DEFAULT_LIMITS.depth)
+    return _Reader(type).read(data, DEFAULT_LIMITS.depth)
 
 
-def _read(data: Any, depth: int) -> Format:
-    if not depth:
-        raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats")
-    try:
-        reader = _READERS[data["type"]]
-    except (KeyError, TypeError, IndexError) as error:
-        raise InvalidFormat(f"a format as JSON is an object whose `type` is one of {', '.join(_READERS)}") from error
-    try:
-        return reader(data, depth - 1)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise InvalidFormat(f"the format of type {data['type']!r} lacks or garbles a part: {error!r}") from error
+class _Reader:
+    def __init__(self, types: Any) -> None:
+        self._types = types
+
+    def read(self, data: Any, depth: int) -> Format:
+        """One format, in which others may be nested `depth` deep."""
+        if not depth:
+            raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats")
+        try:
+            reader = _READERS[data["type"]]
+        except (KeyError, TypeError, IndexError) as error:
+            names = ", ".join(_READERS)
+            raise InvalidFormat(f"a format as JSON is an object whose `type` is one of {names}") from error
+        try:
+            return reader(self, data, depth - 1)
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise InvalidFormat(f"the format of type {data['type']!r} lacks or garbles a part: {error!r}") from error
+
+    def python_type(self, data: Mapping[str, Any], depth: int) -> Format:
+        """A Python type of the caller's; the data only say which schema it had."""
+        schema = json_schema_from_json(data["schema"])
+        name = data["name"]
+        wanted = self._types.get(name) if isinstance(self._types, dict) else self._types
+        if wanted is None:
+            raise InvalidFormat(
+                f"the data describe the Python type {shown(name)}, which data cannot bring back; "
+                "pass it, from_json(data, type=...), or type=typing.Any for plain JSON values"
+            )
+        return schema if wanted is Any else with_schema(wanted, schema)
 
 
-def _text(data: Mapping[str, Any], depth: int) -> Format:
+def _text(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
     holes: list[Hole] = []
     parts: list[str | Hole] = []
     for part in data["parts"]:
@@ -57,25 +80,26 @@ def _text(data: Mapping[str, Any], depth: int) -> Format:
         elif "again" in part:
             parts.append(holes[part["again"]])
         else:
-            holes.append(Hole(_read(part["format"], depth), part["name"]))
+            holes.append(Hole(reader.read(part["format"], depth), part["name"]))
             parts.append(holes[-1])
     return TextFormat(tuple(parts))
 
 
-_Reader: TypeAlias = Callable[[Mapping[str, Any], int], Format]
+_Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]
 
 #: By type: what makes a format of the data, given how deep it may be nested.
-_READERS: dict[str, _Reader] = {
+_READERS: dict[str, _Read] = {
     "text": _text,
-    "regex": lambda data, _: regex(data["pattern"]),
-    "choice": lambda data, _: choice(data["options"]),
-    "substring_of": lambda data, _: substring_of(data["text"]),
-    "kbnf": lambda data, _: kbnf(data["text"], data["start"]),
-    "until": lambda data, _: until(data["end"]),
-    "integer": lambda data, _: integer(data["minimum"], data["maximum"]),
-    "number": lambda data, _: number(data["minimum"], data["maximum"]),
-    "string": lambda data, _: string(data["pattern"], data["max_length"]),
-    "sequence": lambda data, depth: sequence(*(_read(part, depth) for part in data["parts"])),
-    "token": lambda data, _: token(data["id"]),
-    "json_schema": lambda data, _: json_schema_from_json(data),
+    "regex": lambda _, data, __: regex(data["pattern"]),
+    "choice": lambda _, data, __: choice(data["options"]),
+    "substring_of": lambda _, data, __: substring_of(data["text"]),
+    "kbnf": lambda _, data, __: kbnf(data["text"], data["start"]),
+    "until": lambda _, data, __: until(data["end"]),
+    "integer": lambda _, data, __: integer(data["minimum"], data["maximum"]),
+    "number": lambda _, data, __: number(data["minimum"], data["maximum"]),
+    "string": lambda _, data, __: string(data["pattern"], data["max_length"]),
+    "sequence": lambda reader, data, depth: sequence(*(reader.read(part, depth) for part in data["parts"])),
+    "token": lambda _, data, __: token(data["id"]),
+    "json_schema": lambda _, data, __: json_schema_from_json(data),
+    "python_type": _Reader.python_type,
 }

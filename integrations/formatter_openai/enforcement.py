@@ -26,6 +26,9 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
         UnsupportedFormat: the server has nothing that does.
     """
     data = format.to_json()
+    if data["type"] == "python_type" and server != "formatter_vllm":
+        schema = _without_look_around(json.loads(data["schema"]["schema"]))
+        data = {**data["schema"], "schema": json.dumps(schema)}
     arguments = _SERVERS[server](data, data["type"], endpoint)
     if arguments is None:
         raise UnsupportedFormat(
@@ -88,6 +91,17 @@ def _schema(data: Mapping[str, Any], server: Server) -> Any:
     if isinstance(named, dict) and schema.keys() <= {"$ref", "$defs", "$schema"}:
         return {**named, "$defs": schema["$defs"]}
     return schema
+
+
+def _without_look_around(schema: Any) -> Any:
+    """A Python type's schema without the patterns that servers refuse; the answer is checked against all of it."""
+    if isinstance(schema, list):
+        return [_without_look_around(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    pattern = schema.get("pattern")
+    refused = isinstance(pattern, str) and ("(?!" in pattern or "(?=" in pattern)
+    return {key: _without_look_around(item) for key, item in schema.items() if not (refused and key == "pattern")}
 
 
 def _gbnf_literal(text: str) -> str:

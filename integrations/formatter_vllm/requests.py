@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from formatter_core import Compiler, Format, Vocabulary, formats
@@ -24,7 +24,7 @@ _READERS: dict[str, Callable[[Any], Format]] = {
     "regex": formats.regex,
     "choice": formats.choice,
     "kbnf": formats.kbnf,
-    "format": formats.from_json,
+    "format": partial(formats.from_json, type=Any),  # a type stays with the client: here its schema is enough
 }
 _TYPES: dict[str, tuple[type, ...]] = {
     "json_schema": (dict, bool, str),
@@ -45,7 +45,7 @@ def create_extra_args(format: Any) -> dict[str, str]:
     """The request's arguments for offline use: `SamplingParams(extra_args=create_extra_args(format))`.
 
     Args:
-        format: whatever `Compiler.compile` takes. Captures go along; of a Python type its JSON Schema does.
+        format: whatever `Compiler.compile` takes. Captures go along; of a Python type the server uses its JSON Schema.
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and the objects of a schema one by one.

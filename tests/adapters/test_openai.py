@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import dataclass
+from datetime import date
 
 import pytest
 
@@ -70,6 +71,15 @@ def test_a_python_type_goes_out_as_a_schema_and_comes_back_as_an_object(script) 
     assert described["strict"] is True
     assert described["schema"]["required"] == ["name", "age"]
     assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+
+
+def test_patterns_that_servers_refuse_stay_with_the_client() -> None:
+    pytest.importorskip("pydantic", reason="pydantic is not installed")
+    with serving(StandIn(lambda body, index: Answer('["0000-01-01"]'))) as running:
+        output = one(running, TextRequest(list[date]))
+    schema = running.requests[0]["response_format"]["json_schema"]["schema"]
+    assert schema["items"] == {"type": "string", "format": "date"}
+    assert isinstance(output.error, TokenRejected)  # the answer is checked against all of the format
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,28 @@ def test_parameters_that_have_no_name_are_refused() -> None:
         formats.python_type(variadic)
 
 
-def test_a_type_goes_to_json_as_its_schema() -> None:
-    made = formats.python_type(Point)
-    assert formats.from_json(json.loads(json.dumps(made.to_json()))) == made.schema
-    assert made.key() == formats.python_type(Point).key()
-    assert made.key() != formats.python_type(Pair).key()
+def again(format: Format, **more: Any) -> Format:
+    return formats.from_json(json.loads(json.dumps(format.to_json())), **more)
+
+
+def test_a_type_comes_back_from_json_only_from_the_caller() -> None:
+    made = formats.python_type(Point, whitespace="compact")
+    with pytest.raises(InvalidFormat, match=r"'Point'.*type="):
+        again(made)
+    assert again(made, type=Point).key() == made.key()
+    assert value_of(again(made, type=Point), '{"x":1}') == Point(1)
+    assert again(made, type=Any) == made.schema
+    assert made.key() != formats.python_type(Pair, whitespace="compact").key()
+    with pytest.raises(InvalidFormat, match="another schema"):
+        again(made, type=Pair)
+
+
+def test_several_types_come_back_by_their_names() -> None:
+    made = formats.sequence(formats.python_type(Point), formats.text(";"), formats.python_type(list[Color]))
+    types = {"Point": Point, formats.python_type(list[Color]).to_json()["name"]: list[Color]}
+    assert value_of(again(made, type=types), '{"x": 1};["red"]') == (Point(1), {}, [Color.RED])
+    with pytest.raises(InvalidFormat, match="Point"):
+        again(made, type={"list": list[Color]})
 
 
 def test_examples() -> None:
