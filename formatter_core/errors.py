@@ -16,7 +16,8 @@
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies
     ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
-    ├── TokenRejected               a token that the format does not allow        token_id, position
+    ├── TokenRejected               a token or text that the format forbids       token_id, position
+    ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── AllowedTokensForbidden      another rule forbids all that may come next   text
     ├── PromptTooLong               no room for a token of output                 tokens, cells
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidValue",
     "InvalidVocabulary",
     "LimitExceeded",
+    "MalformedAnswer",
     "PromptTooLong",
     "TokenRejected",
     "UnsatisfiableSchema",
@@ -197,13 +199,30 @@ class UnsupportedEngineVersion(FormatterError):
 
 
 class TokenRejected(FormatterError):
-    """A token that the format does not allow here; nothing was changed. `position` counts accepted tokens."""
+    """A token that the format does not allow here; nothing was changed.
 
-    def __init__(self, token_id: int, *, position: int, reason: str) -> None:
+    `token_id` is None where it was text without tokens. `position` counts what was accepted: tokens, or bytes of text.
+    """
+
+    def __init__(self, token_id: int | None, *, position: int, reason: str) -> None:
         self.token_id = token_id
         self.position = position
         self.reason = reason
-        super().__init__(f"token {token_id} is not allowed after {position} tokens: {reason}")
+        what, unit = ("the text", "bytes") if token_id is None else (f"token {token_id}", "tokens")
+        super().__init__(f"{what} is not allowed after {position} {unit}: {reason}")
+
+
+class MalformedAnswer(FormatterError):
+    """A server's answer that cannot be read as one. `text` is what the server sent, as far as it is known."""
+
+    def __init__(self, reason: str, *, text: str) -> None:
+        self.reason = reason
+        self.text = text
+        shown = text if len(text) <= 300 else f"{text[:300]}..."
+        sent = f"; it sent {shown!r}" if text else ""
+        super().__init__(
+            f"the server's answer is malformed: {reason}{sent}; check the address, and `server=` and `endpoint=`"
+        )
 
 
 class DeadEnd(FormatterError):

@@ -187,7 +187,7 @@ class Formatter:
         transcript = self._transcript
         if transcript.ends or not self._state.accept_bytes(part):
             reason = "the sequence has ended" if transcript.ends else f"the bytes {part!r} do not continue it"
-            raise TokenRejected(-1, position=len(transcript.steps), reason=reason)
+            raise TokenRejected(None, position=len(transcript.bytes), reason=reason)
         transcript.append_bytes(part)
 
     @_exclusive

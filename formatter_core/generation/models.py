@@ -35,7 +35,6 @@ __all__ = [
     "TextRequest",
 ]
 
-GREEDY = Sampling()
 NO_SCORES = ScoreSettings()
 
 #: An array of the model's own library, on its own device: a torch tensor, a numpy array.
@@ -230,7 +229,7 @@ class TextRequest:
         format: whatever `Compiler.compile` takes; None leaves the text free.
         max_tokens: of each output; None leaves it to the server.
         stop_strings: the output ends before the first of these.
-        sampling: how tokens are chosen.
+        sampling: how tokens are chosen; None leaves it to the server.
         samples: outputs for each prompt.
         seed: makes draws repeatable as far as the server does.
         scores: what is wanted to know about each token.
@@ -239,7 +238,7 @@ class TextRequest:
     format: Any = None
     max_tokens: int | None = None
     stop_strings: tuple[str, ...] = ()
-    sampling: Sampling = GREEDY
+    sampling: Sampling | None = None
     samples: int = 1
     seed: int | None = None
     scores: ScoreSettings = NO_SCORES
@@ -247,7 +246,10 @@ class TextRequest:
 
 @runtime_checkable
 class ApiModel(Protocol):
-    """A model that takes text and gives text. What its server cannot enforce is `UnsupportedFormat`."""
+    """A model that takes text and gives text. What its server cannot enforce is `UnsupportedFormat`.
+
+    A prompt that holds an earlier output is a `generation.prompts.Dialogue`: its text, and who wrote what of it.
+    """
 
     def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
         """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there."""

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Beginning", "OnePrompt", "as_list", "as_text", "beginning"]
+__all__ = ["Beginning", "Dialogue", "OnePrompt", "Turn", "as_list", "as_text", "as_turns", "beginning"]
 
 #: One prompt: text, token ids, an earlier output, or an output and text (`output + "more"`).
 OnePrompt: TypeAlias = "str | Sequence[int] | Generated | Prompt"
+#: Who wrote a text, in the words of chat endpoints, and the text.
+Turn: TypeAlias = tuple[Literal["user", "assistant"], str]
+
+
+class Dialogue(str):
+    """A prompt as text that knows its turns: what was given is the user's, and what a model wrote the assistant's."""
+
+    turns: tuple[Turn, ...]
+
+    def __new__(cls, text: str, turns: tuple[Turn, ...] = ()) -> Dialogue:
+        """A text, and the turns that it is made of."""
+        made = super().__new__(cls, text)
+        made.turns = turns
+        return made
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
 
 
 def as_text(prompt: OnePrompt) -> str:
-    """A prompt as text, for a model that takes nothing else.
+    """A prompt as text, for a model that takes nothing else; a `Dialogue` where an earlier output is part of it.
 
     Raises:
         InvalidFormat: token ids, which only the model's own server could turn into text.
@@ -87,10 +101,19 @@ def as_text(prompt: OnePrompt) -> str:
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Prompt):
-        return as_text(prompt.before) + prompt.text
+        return _with_turn(as_text(prompt.before), ("user", prompt.text))
     if isinstance(prompt, Generated) and isinstance(prompt.prompt, str):
-        return prompt.prompt + prompt.text
+        return _with_turn(prompt.prompt, ("assistant", prompt.text))
     raise InvalidFormat("a model behind an API takes text; give the prompt as a string, or an output of this model")
+
+
+def as_turns(text: str) -> tuple[Turn, ...]:
+    """Who wrote what of a text that `as_text` gave."""
+    return text.turns if isinstance(text, Dialogue) else (("user", text),)
+
+
+def _with_turn(text: str, turn: Turn) -> Dialogue:
+    return Dialogue(text + turn[1], (*as_turns(text), turn))
 
 
 def _is_ids(prompt: Any) -> bool:

@@ -45,15 +45,16 @@ Writer: TypeAlias = "LogitsWriter | ApiWriter"
 GREEDY = Sampling()
 #: Of each token its log-probability among what was allowed.
 LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
+NO_SCORES = ScoreSettings()
 
 
 def completion(
     model: LogitsModel | ApiModel,
     format: Any = None,
     *,
-    max_tokens: int = 1024,
-    sampler: BatchSampler = GREEDY,
-    scores: ScoreSettings = LOGPROBS,
+    max_tokens: int | None = None,
+    sampler: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
 ) -> Writer:
@@ -62,12 +63,14 @@ def completion(
     Args:
         model: what writes.
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
-        max_tokens: of each output at most; what is cut there is not complete, and can be gone on with.
-        sampler: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own.
-        scores: what to find out about each token; what is off is not computed.
+        max_tokens: of each output at most, by default 1,024; what is cut there is not complete, and can be continued.
+        sampler: `greedy()`, which is the default, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own.
+        scores: what to find out about each token, by default its log-probability; what is off is not computed.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
         batch: how many sequences are computed together at most.
+
+    A model behind an API is sent only what is given here, and its server has defaults of its own.
 
     Raises:
         InvalidFormat: what is no model, a format with a fault, a number out of range.
@@ -75,26 +78,27 @@ def completion(
     """
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
-        return LogitsWriter(model, compiled, max_tokens, sampler, scores, forced_text, batch)
-    return _api_writer(model, TextRequest(format, max_tokens, (), _sampling(sampler), scores=scores))
+        most, how, asked = _defaults(max_tokens, 1024, sampler, scores)
+        return LogitsWriter(model, compiled, most, how, asked, forced_text, batch)
+    return _api_writer(model, max_tokens, sampler, scores, format=format)
 
 
 def continuation(
     model: LogitsModel | ApiModel,
     *,
-    max_tokens: int = 128,
+    max_tokens: int | None = None,
     stop_strings: str | Iterable[str] = (),
     stop_tokens: Iterable[int] = (),
     suppress_ends: bool = False,
-    sampler: BatchSampler = GREEDY,
-    scores: ScoreSettings = LOGPROBS,
+    sampler: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
     batch: int = 64,
 ) -> Writer:
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
 
     Args:
         model: what writes.
-        max_tokens: of each output at most.
+        max_tokens: of each output at most, by default 128.
         stop_strings: the text ends before the first of these.
         stop_tokens: ids that end the text and are no part of it.
         suppress_ends: never choose the model's own end ids.
@@ -108,11 +112,12 @@ def continuation(
     """
     stops, ids = stop_bytes(stop_strings), frozenset(map(int, stop_tokens))
     if isinstance(model, LogitsModel):
-        return LogitsWriter(model, None, max_tokens, sampler, scores, "off", batch, ids, stops, suppress_ends)
+        most, how, asked = _defaults(max_tokens, 128, sampler, scores)
+        return LogitsWriter(model, None, most, how, asked, "off", batch, ids, stops, suppress_ends)
     if ids or suppress_ends:
         raise InvalidFormat("a model behind an API knows no token ids; use stop_strings")
     texts = tuple(stop.decode() for stop in stops)
-    return _api_writer(model, TextRequest(None, max_tokens, texts, _sampling(sampler), scores=scores))
+    return _api_writer(model, max_tokens, sampler, scores, stop_strings=texts)
 
 
 class LogitsWriter:
@@ -243,6 +248,9 @@ class ApiWriter:
         return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), self._asked(samples, seed))
 
     def _asked(self, samples: int, seed: int | None) -> TextRequest:
+        sampling = self.request.sampling
+        if seed is None and sampling is not None:
+            seed = sampling.seed
         return replace(self.request, samples=samples, seed=seed)
 
 
@@ -254,18 +262,36 @@ def _compiled(model: LogitsModel, format: Any) -> CompiledFormat:
     return format
 
 
-def _api_writer(model: ApiModel, request: TextRequest) -> ApiWriter:
+def _defaults(
+    max_tokens: int | None, most: int, sampler: BatchSampler | None, scores: ScoreSettings | None
+) -> tuple[int, BatchSampler, ScoreSettings]:
+    """What is not given, for a model whose logits are at hand; the server of any other has defaults of its own."""
+    return (
+        most if max_tokens is None else max_tokens,
+        GREEDY if sampler is None else sampler,
+        LOGPROBS if scores is None else scores,
+    )
+
+
+def _api_writer(
+    model: ApiModel,
+    max_tokens: int | None,
+    sampler: BatchSampler | None,
+    scores: ScoreSettings | None,
+    *,
+    format: Any = None,
+    stop_strings: tuple[str, ...] = (),
+) -> ApiWriter:
+    if sampler is not None and not isinstance(sampler, Sampling):
+        raise InvalidFormat("a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)")
+    if max_tokens is not None and max_tokens < 1:
+        raise InvalidFormat(f"max_tokens is {max_tokens}; it is at least 1")
     if not isinstance(model, ApiModel):
         raise InvalidFormat(
             f"{type(model).__name__} is no model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
+    request = TextRequest(format, max_tokens, stop_strings, sampler, scores=NO_SCORES if scores is None else scores)
     return ApiWriter(model, request)
-
-
-def _sampling(sampler: BatchSampler) -> Sampling:
-    if not isinstance(sampler, Sampling):
-        raise InvalidFormat("a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)")
-    return sampler
 
 
 def _check_samples(samples: int) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Iterator
+from json import JSONDecodeError
 from typing import Any
 
-from formatter_core.errors import UnsupportedEngineVersion
+from formatter_core.errors import FormatterError, MalformedAnswer, UnsupportedEngineVersion
 
 try:
     from openai import APIError, BadRequestError, OpenAI
@@ -15,7 +17,48 @@ except ImportError as error:
         "openai", found="(too old, or absent)", needed=">= 1.40", missing="OpenAI"
     ) from error
 
-__all__ = ["APIError", "BadRequestError", "OpenAI", "cut_off"]
+__all__ = ["APIError", "BadRequestError", "OpenAI", "cut_off", "each_of", "reading"]
+
+_NOTHING = object()
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """What the client raises while it reads an answer: an `APIError` as it is, anything else as `MalformedAnswer`.
+
+    The client reads what it expects, and raises whatever comes of anything else: of text that is not JSON, of JSON of
+    another shape, in older versions of a connection that breaks off within a stream.
+    """
+    try:
+        yield
+    except FormatterError:
+        raise
+    except APIError as error:
+        is_told = isinstance(error.body, dict) and error.body.get("message") == error.message
+        if type(error) is not APIError or is_told:
+            raise
+        # An error within a stream, of which the client shows a sentence of its own.
+        raise MalformedAnswer("the stream tells of an error", text=str(error.body)) from error
+    except Exception as error:
+        text = error.doc if isinstance(error, JSONDecodeError) else ""
+        raise MalformedAnswer(f"reading it raises {type(error).__name__}: {error}", text=text) from error
+
+
+def each_of(stream: Any) -> Iterator[Any]:
+    """The chunks of a stream; raises like `reading`."""
+    response = stream.response
+    kind = response.headers.get("content-type", "")
+    if kind.startswith(("text/html", "application/json")):  # the client would take it for a stream without chunks
+        with reading():
+            response.read()
+            raise MalformedAnswer(f"a stream was expected, not {kind}", text=response.text)
+    chunks = iter(stream)
+    while True:
+        with reading():
+            chunk = next(chunks, _NOTHING)
+        if chunk is _NOTHING:
+            return
+        yield chunk
 
 
 def cut_off(stream: Any) -> None:

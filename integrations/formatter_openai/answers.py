@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import IncompleteResult, TokenRejected
 from formatter_core.generation import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.result import Event, Result
+from formatter_openai.wire import Choice, Score, ScoredToken
 
 __all__ = ["Reading", "text_compiler"]
 
 #: How vLLM writes a token where it is asked for ids.
-_ID = "token_id:"
+_ID = re.compile(r"token_id:([0-9]{1,9})")
+#: What may stand around a JSON value (RFC 8259).
+_BLANKS = " \t\n\r"
 
 
 @cache
@@ -30,14 +32,20 @@ class Reading:
 
     Args:
         compiled: its format, compiled for text; None for free text.
+        is_json: whether the format is JSON, which is read as any reader of JSON does: with blanks around the value.
         processed: whether the server's log-probabilities are those after the mask.
         prompt: the text before it.
     """
 
-    def __init__(self, compiled: CompiledFormat | None, processed: bool, prompt: str) -> None:
+    def __init__(self, compiled: CompiledFormat | None, is_json: bool, processed: bool, prompt: str) -> None:
         self.formatter = None if compiled is None else compiled.formatter()
         self.error: BaseException | None = None
         self.is_over = False
+        self._is_json = is_json
+        self._has_begun = False
+        self._blanks_before = 0
+        self._blanks = ""  # at the end so far: around the value, or within it where more follows
+        self._refusal = ""
         self._prompt = prompt
         self._processed = processed or compiled is None
         self._raw = not processed or compiled is None
@@ -45,47 +53,21 @@ class Reading:
         self._tokens: list[int] = []
         self._chosen: list[ChosenToken] = []
 
-    def add(self, text: str) -> list[Event]:
-        """Take more text; what is new of the captures. Text outside of the format is an `error`."""
-        self._text.append(text)
-        if self.formatter is None or self.error is not None or not text:
+    def take(self, choice: Choice) -> list[Event]:
+        """Take a choice of an answer, or what a chunk adds to it; what is new of the captures.
+
+        Text outside of the format is an `error`.
+        """
+        self._text.append(choice.text)
+        self._tokens.extend(choice.token_ids)
+        self._chosen.extend(map(self._entry, choice.scores))
+        self._refusal += choice.refusal
+        if self.formatter is None or self.error is not None or not choice.text:
             return []
-        data = text.encode("utf-8", "surrogatepass")
-        try:
-            self.formatter.accept_bytes(data)
-        except TokenRejected:
-            self.error = self._left_at(self.formatter, data)
+        self._accept(self.formatter, self._without_blanks(choice.text))
         return self.formatter.events()
 
-    def take(self, choice: Any, text_of: Callable[[Any], str]) -> tuple[str, list[Event], tuple[int, ...]]:
-        """Take a choice of an answer, or what a chunk adds to it: its text, what is new of the captures, its ids."""
-        text, tokens = text_of(choice), tuple(getattr(choice, "token_ids", None) or ())
-        self._tokens.extend(tokens)
-        self.add_scores(getattr(choice, "logprobs", None))
-        message = getattr(choice, "message", None) or getattr(choice, "delta", None)
-        refusal = getattr(message, "refusal", None)
-        if refusal and self.error is None:
-            self.error = IncompleteResult(ended="error", missing=f"the model refused: {refusal}")
-        return text, self.add(text), tokens
-
-    def add_scores(self, logprobs: Any) -> None:
-        """Take the log-probabilities of a choice, as the chat or the completions endpoint gives them."""
-        if logprobs is None:
-            return
-        content = getattr(logprobs, "content", None)
-        if content is not None:
-            for one in content:
-                best = [(other.token, other.logprob, other.bytes) for other in one.top_logprobs or []]
-                self._chosen.append(self._entry(_score(one.token, one.logprob, one.bytes, 0), _ranked(best)))
-            return
-        tops = getattr(logprobs, "top_logprobs", None) or [None] * len(logprobs.tokens or [])
-        for token, logprob, best in zip(logprobs.tokens or [], logprobs.token_logprobs or [], tops, strict=False):
-            if logprob is None:
-                continue
-            ranked = _ranked([(other, value, None) for other, value in (best or {}).items()])
-            self._chosen.append(self._entry(_score(token, logprob, None, 0), ranked))
-
-    def finish(self, reason: str | None, stop_reason: Any = None) -> Generated:
+    def finish(self, reason: str | None, stop_reason: str | int | None = None) -> Generated:
         """The output, given how the server says that it ended.
 
         Args:
@@ -93,6 +75,10 @@ class Reading:
             stop_reason: vLLM's: the stop string that ended it, or the id of the token.
         """
         self.is_over = True
+        if self._refusal:
+            self.error = IncompleteResult(ended="error", missing=f"the model refused: {self._refusal}")
+        if self.formatter is not None and self.error is None and not self.formatter.can_stop:
+            self._accept(self.formatter, self._blanks)  # within the value, whose rest is missing
         stopped: Stopped = "error"
         if self.error is not None:
             pass
@@ -131,8 +117,28 @@ class Reading:
             return self.formatter.result("end")
         return self.formatter.result("length" if stopped == "length" else "stop_string")
 
-    @staticmethod
-    def _left_at(formatter: Formatter, data: bytes) -> TokenRejected:
+    def _without_blanks(self, text: str) -> str:
+        """The text of a JSON value without the blanks around it; those at its end wait for what follows."""
+        if not self._is_json:
+            return text
+        if not self._has_begun:
+            self._blanks_before += len(text) - len(text.lstrip(_BLANKS))
+            text = text.lstrip(_BLANKS)
+        text = self._blanks + text
+        kept = text.rstrip(_BLANKS)
+        self._blanks = text[len(kept) :]
+        self._has_begun = self._has_begun or bool(kept)
+        return kept
+
+    def _accept(self, formatter: Formatter, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        try:
+            if data:
+                formatter.accept_bytes(data)
+        except TokenRejected:
+            self.error = self._left_at(formatter, data)
+
+    def _left_at(self, formatter: Formatter, data: bytes) -> TokenRejected:
         """Take what is still in the format; what is wrong with the rest."""
         taken = 0
         try:
@@ -140,11 +146,13 @@ class Reading:
                 formatter.accept_bytes(bytes([byte]))
         except TokenRejected:
             pass
-        position = len(formatter.bytes)
-        reason = f"the server's answer leaves the format at byte {position} with {data[taken:][:40]!r}"
-        return TokenRejected(-1, position=position, reason=reason)
+        position = self._blanks_before + len(formatter.bytes)
+        shown = data[taken:][:40].decode("utf-8", "replace")
+        return TokenRejected(None, position=position, reason=f"the server's answer goes on with {shown!r}")
 
-    def _entry(self, score: TokenScore, top: list[TokenScore]) -> ChosenToken:
+    def _entry(self, token: ScoredToken) -> ChosenToken:
+        score = _score(token.score, 0)
+        top = _ranked(token.top)
         same = [o for o in top if (o.token_id, o.bytes) == (score.token_id, score.bytes)]
         rank = same[0].rank if same else None
         return ChosenToken(
@@ -159,15 +167,17 @@ class Reading:
         )
 
 
-def _ranked(entries: Sequence[tuple[str, float, Sequence[int] | None]]) -> list[TokenScore]:
-    """The best tokens at one place, as token, log-probability and bytes; the best first."""
-    ordered = sorted(entries, key=lambda entry: -entry[1])
-    values = [-logprob for _, logprob, _ in ordered]
-    return [_score(*entry, bisect_left(values, -entry[1]) + 1) for entry in ordered]
+def _ranked(scores: tuple[Score, ...]) -> list[TokenScore]:
+    """The best tokens at one place, the best first."""
+    ordered = sorted(scores, key=lambda score: -score.logprob)
+    values = [-score.logprob for score in ordered]
+    return [_score(score, bisect_left(values, -score.logprob) + 1) for score in ordered]
 
 
-def _score(token: str, logprob: float, data: Sequence[int] | None, rank: int) -> TokenScore:
-    token_id = int(token[len(_ID) :]) if token.startswith(_ID) and token[len(_ID) :].isdigit() else -1
-    if data is not None:
-        return TokenScore(token_id, logprob, rank, bytes(data))
-    return TokenScore(token_id, logprob, rank, None if token_id >= 0 else token.encode("utf-8", "surrogatepass"))
+def _score(score: Score, rank: int) -> TokenScore:
+    named = _ID.fullmatch(score.token)
+    token_id = -1 if named is None else int(named[1])
+    data = score.bytes
+    if data is None and named is None:
+        data = score.token.encode("utf-8", "surrogatepass")
+    return TokenScore(token_id, score.logprob, rank, data)

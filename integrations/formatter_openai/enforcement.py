@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import UnsupportedFormat
 from formatter_core.format import Format
 
-__all__ = ["Endpoint", "Server", "enforcing"]
+__all__ = ["Endpoint", "Server", "complains_of_format", "enforcing"]
 
 #: What answers: OpenAI's own service and whatever imitates it; vLLM by its own structured outputs; vLLM that was
 #: started with `formatter_vllm`; the server of llama-cpp-python.
 Server: TypeAlias = Literal["openai", "vllm", "formatter_vllm", "llama_cpp"]
 Endpoint: TypeAlias = Literal["chat", "completions"]
+
+#: The arguments that a format goes by, and what else only a complaint about a format says.
+_SPEAKS_OF_FORMATS = re.compile(
+    r"response_format|structured_outputs|guided_\w+|vllm_xargs|`formatter\b|json[ _]schema|tool grammar|xgrammar"
+)
 
 _BETTER = "start vLLM with formatter_vllm's processor, which keeps every format, and say server='formatter_vllm'"
 
@@ -35,6 +41,15 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
             f"it has nothing for a {data['type']} at its {endpoint} endpoint; {_BETTER}", server=server
         )
     return arguments
+
+
+def complains_of_format(error: Any, prompt: str) -> bool:
+    """Whether a server's 400 says that it cannot keep the format, and not merely quotes a prompt that speaks of one."""
+    param = getattr(error, "param", None)
+    if param:
+        return _SPEAKS_OF_FORMATS.search(str(param).lower()) is not None
+    said = {found.lower() for found in _SPEAKS_OF_FORMATS.findall(str(error).lower())}
+    return any(word not in prompt.lower() for word in said)
 
 
 def _openai(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:

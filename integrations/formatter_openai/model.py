@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Any, get_args
 
 from formatter_core import CompiledFormat, formats
-from formatter_core.errors import InvalidFormat, UnsupportedFormat
+from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
+from formatter_core.format import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
+from formatter_core.generation.prompts import as_turns
 from formatter_core.generation.results import Generated
-from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off
+from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, reading
 from formatter_openai.answers import Reading, text_compiler
-from formatter_openai.enforcement import Endpoint, Server
+from formatter_openai.enforcement import Endpoint, Server, complains_of_format
 from formatter_openai.requests import arguments_of, requests_of
+from formatter_openai.wire import as_data, read_answer, read_chunk
 
 __all__ = ["OpenAIModel", "openai_model"]
-
-#: What a server's complaint about a format speaks of.
-_ABOUT_FORMATS = ("response_format", "schema", "structured", "grammar", "guided", "formatter", "regex")
 
 
 def openai_model(
@@ -43,22 +45,31 @@ def openai_model(
         server: what answers, which decides how a format goes to it: `"openai"` (`response_format`; also for services
             that imitate OpenAI's), `"vllm"` (`structured_outputs`), `"formatter_vllm"` (vLLM with our processor,
             through `vllm_xargs`: every format), or `"llama_cpp"` (the server of llama-cpp-python).
-        endpoint: `"chat"`, where a prompt is a user's message, or `"completions"`, where it is the text to continue.
+        endpoint: `"chat"`, where a prompt is a user's message and an output that is a prompt again the assistant's, or
+            `"completions"`, where it is the text to continue.
         system: a system message to begin each chat with.
         processed_logprobs: whether the server's log-probabilities are those after the mask (vLLM:
             `--logprobs-mode processed_logprobs`): `ChosenToken.logprob`; otherwise they are its `unmasked_logprob`.
-        extra: further arguments of every request, for example `{"extra_body": {"priority": 1}}`.
+        extra: further arguments of the client's `create`, for example `{"reasoning_effort": "low"}`; what it does not
+            know goes into `extra_body`: `{"extra_body": {"priority": 1}}`.
         parallel: how many requests run at a time.
 
     Raises:
-        InvalidFormat: an argument out of range.
+        InvalidArgument: an argument out of range.
     """
     if server not in get_args(Server) or endpoint not in get_args(Endpoint) or parallel < 1:
-        raise InvalidFormat(
+        raise InvalidArgument(
             f"server is {server!r}, endpoint {endpoint!r}, parallel {parallel}; a server is one of "
             f"{', '.join(get_args(Server))}, an endpoint one of {', '.join(get_args(Endpoint))}, parallel at least 1"
         )
     made = OpenAI() if client is None else client
+    create = made.chat.completions.create if endpoint == "chat" else made.completions.create
+    try:
+        inspect.signature(create).bind_partial(**(extra or {}))
+    except TypeError as error:
+        raise InvalidArgument(
+            f"the client's create() {error}; put it into extra['extra_body']", argument="extra"
+        ) from error
     return OpenAIModel(made, name, server, endpoint, system, processed_logprobs, dict(extra or {}), parallel)
 
 
@@ -89,15 +100,18 @@ class OpenAIModel:
         """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there.
 
         Raises:
-            UnsupportedFormat: the server cannot keep the format, or says so.
+            UnsupportedFormat: the server cannot keep the format, or says so to every request.
             FormatterError: a fault of the format; whatever `Compiler.compile` raises.
         """
-        compiled, jobs = self._jobs(prompts, request)
+        jobs = self._jobs(prompts, request)
         with ThreadPoolExecutor(self._parallel) as pool:
-            answers = list(pool.map(lambda job: self._answer(job, compiled), jobs))
+            answers = list(pool.map(self._answer, jobs))
         outputs: list[list[Generated]] = [[] for _ in prompts]
         for job, answer in zip(jobs, answers, strict=True):
             outputs[job.prompt].extend(answer)
+        refused = [output for answer in answers for output in answer if _is_refused(output)]
+        if refused and len(refused) == sum(job.samples for job in jobs):
+            refused[0].raise_error()
         return outputs
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
@@ -106,10 +120,9 @@ class OpenAIModel:
         Raises:
             FormatterError: like `complete`.
         """
-        compiled, jobs = self._jobs(prompts, request)
-        return self._events(compiled, jobs)
+        return self._events(self._jobs(prompts, request))
 
-    def _events(self, compiled: CompiledFormat | None, jobs: list[_Job]) -> Iterator[GenerationEvent]:
+    def _events(self, jobs: list[_Job]) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
         opened: list[Any] = []
         gone = Flag()
@@ -117,7 +130,7 @@ class OpenAIModel:
         def run(job: _Job) -> None:
             try:
                 if not gone.is_set():
-                    self._stream(job, compiled, events.put, opened, gone)
+                    self._stream(job, events.put, opened, gone)
             except BaseException as error:  # noqa: BLE001 - raised again by whoever reads the events
                 events.put(error)
             finally:
@@ -127,133 +140,131 @@ class OpenAIModel:
         try:
             for job in jobs:
                 pool.submit(run, job)
-            running = len(jobs)
+            running, refused = len(jobs), list[Finished]()
             while running:
                 event = events.get()
                 if event is None:
                     running -= 1
                 elif isinstance(event, BaseException):
                     raise event
+                elif isinstance(event, Finished) and _is_refused(event.output):
+                    refused.append(event)
                 else:
                     yield event
+            if refused and len(refused) == sum(job.samples for job in jobs):
+                refused[0].output.raise_error()
+            yield from refused
         finally:
             gone.set()  # whoever reads no further wants no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
             for stream in opened:
                 cut_off(stream)
 
-    def _jobs(self, prompts: Sequence[str], request: TextRequest) -> tuple[CompiledFormat | None, list[_Job]]:
+    def _jobs(self, prompts: Sequence[str], request: TextRequest) -> list[_Job]:
         format = None if request.format is None else formats.as_format(request.format)
         compiled = None if format is None else text_compiler().compile(format)
         arguments = arguments_of(request, format, self.server, self.endpoint)
         own = dict(self._extra)
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
         arguments.update(own)
-        jobs = [
-            _Job(prompt, text, first, self._with_prompt(text, some))
+        return [
+            _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, format, compiled)
             for prompt, text in enumerate(prompts)
             for first, some in requests_of(arguments, request, self.server)
         ]
-        return compiled, jobs
 
-    def _with_prompt(self, prompt: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _prompt_arguments(self, prompt: str) -> dict[str, Any]:
         if not isinstance(prompt, str):
-            raise InvalidFormat(f"a model behind an API takes text, not {type(prompt).__name__}; give a str")
+            raise InvalidArgument(f"a model behind an API takes text, not {type(prompt).__name__}; give a str")
         if self.endpoint == "completions":
-            return {**arguments, "model": self.name, "prompt": prompt}
-        begin = [] if self._system is None else [{"role": "system", "content": self._system}]
-        return {**arguments, "model": self.name, "messages": [*begin, {"role": "user", "content": prompt}]}
+            return {"model": self.name, "prompt": prompt}
+        turns = [] if self._system is None else [("system", self._system)]
+        messages = [{"role": role, "content": text} for role, text in [*turns, *as_turns(prompt)]]
+        return {"model": self.name, "messages": messages}
 
     def _create(self, job: _Job, **more: Any) -> Any:
         endpoint = self._client.chat.completions if self.endpoint == "chat" else self._client.completions
         try:
-            return endpoint.create(**job.arguments, **more)
+            with reading():
+                return endpoint.create(**job.arguments, **more)
         except BadRequestError as error:
-            if job.has_format and any(word in str(error).lower() for word in _ABOUT_FORMATS):
+            if job.format is not None and complains_of_format(error, job.text):
                 raise UnsupportedFormat(f"it answers {error}", server=self.server) from error
             raise
 
-    def _answer(self, job: _Job, compiled: CompiledFormat | None) -> list[Generated]:
+    def _answer(self, job: _Job) -> list[Generated]:
+        readings = [self._reading(job) for _ in range(job.samples)]
         try:
-            choices = sorted(self._create(job).choices, key=lambda choice: choice.index)
-        except APIError as error:
-            return [self._reading(compiled, job).fail(error) for _ in range(job.samples)]
+            with reading():
+                data = as_data(self._create(job))
+            choices = read_answer(data)
+        except (APIError, MalformedAnswer, UnsupportedFormat) as error:
+            return [one.fail(error) for one in readings]
         outputs = []
-        for choice in choices[: job.samples]:
-            reading = self._reading(compiled, job)
-            reading.take(choice, _whole)
-            outputs.append(reading.finish(choice.finish_reason, getattr(choice, "stop_reason", None)))
-        missing = job.samples - len(outputs)
-        return outputs + [self._reading(compiled, job).finish("nothing at all") for _ in range(missing)]
+        for one, choice in zip(readings, choices, strict=False):
+            one.take(choice)
+            outputs.append(one.finish(choice.finish_reason, choice.stop_reason))
+        missing = MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
+        return [*outputs, *(one.fail(missing) for one in readings[len(outputs) :])]
 
-    def _stream(
-        self,
-        job: _Job,
-        compiled: CompiledFormat | None,
-        tell: Callable[[GenerationEvent], None],
-        opened: list[Any],
-        gone: Flag,
-    ) -> None:
-        readings = [self._reading(compiled, job) for _ in range(job.samples)]
-
-        def finish(index: int, output: Generated) -> None:
-            tell(Finished(job.prompt, job.first + index, output))
-
+    def _stream(self, job: _Job, tell: Callable[[GenerationEvent], None], opened: list[Any], gone: Flag) -> None:
+        readings = [self._reading(job) for _ in range(job.samples)]
+        cause: Exception | None = None
         try:
             with self._create(job, stream=True) as chunks:
                 opened.append(chunks)
-                for chunk in chunks:
-                    for choice in chunk.choices:
-                        reading = readings[choice.index]
-                        if reading.is_over:
+                for chunk in each_of(chunks):
+                    with reading():
+                        data = as_data(chunk)
+                    for choice in read_chunk(data, job.samples):
+                        one, place = readings[choice.index], (job.prompt, job.first + choice.index)
+                        if one.is_over:
                             continue
-                        place = (job.prompt, job.first + choice.index)
-                        text, events, tokens = reading.take(choice, _delta)
-                        if text or tokens:
-                            tell(TextDelta(*place, text, tokens))
+                        events = one.take(choice)
+                        if choice.text or choice.token_ids:
+                            tell(TextDelta(*place, choice.text, choice.token_ids))
                         for event in events:
                             tell(FormatEvent(*place, event))
-                        if choice.finish_reason is not None or reading.error is not None:
-                            finish(
-                                choice.index, reading.finish(choice.finish_reason, getattr(choice, "stop_reason", None))
-                            )
-                    if gone.is_set() or all(reading.is_over for reading in readings):
+                        if choice.finish_reason is not None or one.error is not None:
+                            tell(Finished(*place, one.finish(choice.finish_reason, choice.stop_reason)))
+                    if gone.is_set() or all(one.is_over for one in readings):
                         return
-        except APIError as error:
-            for index, reading in enumerate(readings):
-                if not reading.is_over:
-                    finish(index, reading.fail(error))
-            return
-        for index, reading in enumerate(readings):
-            if not reading.is_over:
-                finish(index, reading.finish(None))
+        except (APIError, MalformedAnswer, UnsupportedFormat) as error:
+            cause = error
+        for index, one in enumerate(readings):
+            if not one.is_over:
+                tell(Finished(job.prompt, job.first + index, one.finish(None) if cause is None else one.fail(cause)))
 
-    def _reading(self, compiled: CompiledFormat | None, job: _Job) -> Reading:
-        return Reading(compiled, self._processed, job.text)
+    def _reading(self, job: _Job) -> Reading:
+        is_json = job.format is not None and job.format.to_json()["type"] == "json_schema"
+        return Reading(job.compiled, is_json, self._processed, job.text)
 
 
+@dataclass(frozen=True)
 class _Job:
-    """One request: its prompt's place and text, the first of the samples that it is for, and its arguments."""
+    """One request.
 
-    def __init__(self, prompt: int, text: str, first: int, arguments: dict[str, Any]) -> None:
-        self.prompt = prompt
-        self.text = text
-        self.first = first
-        self.arguments = arguments
-        self.samples = int(arguments.get("n", 1))
+    Attributes:
+        prompt: the place of its prompt in the call.
+        text: the prompt.
+        first: the first of the samples that it is for.
+        arguments: those of the client's `create`.
+        format: what the server is to keep; None leaves the text free.
+        compiled: the same, to check what comes back.
+    """
+
+    prompt: int
+    text: str
+    first: int
+    arguments: dict[str, Any]
+    format: Format | None
+    compiled: CompiledFormat | None
 
     @property
-    def has_format(self) -> bool:
-        """Whether a format goes along."""
-        body = self.arguments["extra_body"]
-        return "response_format" in self.arguments or bool({"structured_outputs", "vllm_xargs", "grammar"} & set(body))
+    def samples(self) -> int:
+        """How many samples it is for."""
+        return int(self.arguments.get("n", 1))
 
 
-def _whole(choice: Any) -> str:
-    message = getattr(choice, "message", None)
-    return str((choice.text if message is None else message.content) or "")
-
-
-def _delta(choice: Any) -> str:
-    delta = getattr(choice, "delta", None)
-    return str((choice.text if delta is None else delta.content) or "")
+def _is_refused(output: Generated) -> bool:
+    return isinstance(output.error, UnsupportedFormat)

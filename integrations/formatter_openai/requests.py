@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.format import Format
 from formatter_core.generation.models import TextRequest
 from formatter_core.generation.sampling import Sampling
@@ -18,12 +18,13 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
 
     Raises:
         UnsupportedFormat: the server cannot keep the format.
-        InvalidFormat: the server cannot draw as asked.
+        InvalidArgument: the server cannot draw, or tell, as asked.
     """
     arguments: dict[str, Any] = {"extra_body": {}}
     if format is not None:
         _merge(arguments, enforcing(format, server, endpoint))
-    _merge(arguments, _drawing(request.sampling, server))
+    if request.sampling is not None:
+        _merge(arguments, _drawing(request.sampling, server))
     if request.max_tokens is not None:
         if server == "openai" and endpoint == "chat":  # in the body, because older clients do not know the name
             arguments["extra_body"]["max_completion_tokens"] = request.max_tokens
@@ -34,16 +35,17 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
     if request.seed is not None:
         arguments["seed"] = request.seed
     if request.scores.prompt:
-        raise InvalidFormat("servers tell nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
+        raise InvalidArgument("servers tell nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
     if request.scores.branches:
-        raise InvalidFormat("servers tell nothing about the options of a choice; leave out ScoreSettings.branches")
+        raise InvalidArgument("servers tell nothing about the options of a choice; leave out ScoreSettings.branches")
     if request.scores:
         if endpoint == "chat":
             _merge(arguments, {"logprobs": True, "top_logprobs": request.scores.top})
         else:
             arguments["logprobs"] = request.scores.top
     if server in ("vllm", "formatter_vllm"):
-        _merge(arguments, {"extra_body": {"return_tokens_as_token_ids": True, "return_token_ids": True}})
+        asked = {"return_tokens_as_token_ids": True} if request.scores else {}
+        _merge(arguments, {"extra_body": {**asked, "return_token_ids": True}})
     return arguments
 
 
@@ -52,22 +54,28 @@ def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server)
     if request.samples == 1:
         return [(0, arguments)]
     # llama-cpp-python's server takes no notice of `n`, and vLLM refuses it where nothing is drawn.
-    if server == "openai" or (server != "llama_cpp" and request.sampling.temperature > 0):
+    draws = request.sampling is None or request.sampling.temperature > 0
+    if server == "openai" or (server != "llama_cpp" and draws):
         return [(0, {**arguments, "n": request.samples})]
     seeds = [{} if request.seed is None else {"seed": request.seed + index} for index in range(request.samples)]
     return [(index, {**arguments, **seed}) for index, seed in enumerate(seeds)]
 
 
 def _drawing(sampling: Sampling, server: Server) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
-    extra: dict[str, Any] = {"top_k": sampling.top_k, "min_p": sampling.min_p}
+    if sampling.typical_p < 1:
+        raise InvalidArgument("servers know no typical_p; leave it out")
     if server == "openai":
         if sampling.top_k or sampling.min_p:
-            raise InvalidFormat("OpenAI's interface has no top_k and no min_p; leave them out, or name another server")
-        return arguments
+            raise InvalidArgument(
+                "OpenAI's interface has no top_k and no min_p; leave them out, or name another server"
+            )
+        top_p = {"top_p": sampling.top_p} if sampling.top_p < 1 else {}
+        return {"temperature": sampling.temperature, **top_p}
+    # These servers have defaults of their own, some by the model, that cut candidates where nothing else is said.
+    extra: dict[str, Any] = {"top_k": sampling.top_k, "min_p": sampling.min_p}
     if server == "llama_cpp":
         extra["repeat_penalty"] = 1.0  # its own default changes the model's probabilities
-    return {**arguments, "extra_body": extra}
+    return {"temperature": sampling.temperature, "top_p": sampling.top_p, "extra_body": extra}
 
 
 def _merge(arguments: dict[str, Any], more: dict[str, Any]) -> None:

@@ -24,9 +24,20 @@ class Answer:
 class Refused(Exception):
     """An HTTP error instead of an answer."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, param: str | None = None) -> None:
         self.status = status
+        self.param = param
         super().__init__(message)
+
+
+class Verbatim(Exception):
+    """Bytes to send with status 200 instead of an answer; of `absent` more bytes the header tells and none comes."""
+
+    def __init__(self, data: bytes, kind: str = "application/json", absent: int = 0) -> None:
+        self.data = data
+        self.kind = kind
+        self.absent = absent
+        super().__init__(data)
 
 
 @dataclass
@@ -34,7 +45,8 @@ class StandIn:
     """The server's script and its memory.
 
     Attributes:
-        answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error.
+        answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error, and
+            `Verbatim` for anything else.
         tells_ids: whether it tells ids of tokens, as vLLM does when it is asked.
         requests: the bodies that came in.
         pause: what a stream waits for after its first chunk.
@@ -85,9 +97,10 @@ class Handler(BaseHTTPRequestHandler):
             count = body.get("n", 1) if self.script.knows_n else 1
             answers = [self.script.answer(body, index) for index in range(count)]
         except Refused as error:
-            return self.reply(
-                error.status, {"error": {"message": str(error), "type": "x", "param": None, "code": None}}
-            )
+            body = {"message": str(error), "type": "x", "param": error.param, "code": None}
+            return self.reply(error.status, {"error": body})
+        except Verbatim as sent:
+            return self.send(200, sent.data, sent.kind, sent.absent)
         ids = self.script.tells_ids and body.get("return_tokens_as_token_ids", False)
         if body.get("stream"):
             return self.stream(answers, body, chat, ids)
@@ -108,12 +121,17 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def reply(self, status: int, value: dict[str, Any]) -> None:
-        data = json.dumps(value).encode()
+        self.send(status, json.dumps(value).encode(), "application/json")
+
+    def send(self, status: int, data: bytes, kind: str, absent: int = 0) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data) + absent))
+        if absent:
+            self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(data)
+        with contextlib.suppress(OSError):  # the client has gone away
+            self.wfile.write(data)
 
     def stream(self, answers: list[Answer], body: dict[str, Any], chat: bool, ids: bool) -> None:
         self.send_response(200)
@@ -121,9 +139,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         try:
-            for place in range(max(len(answer.text) for answer in answers) + 1):
-                for index, answer in enumerate(answers):
-                    if place <= len(answer.text) and not (place == len(answer.text) and answer.reason is None):
+            ends = [max(len(answer.text), len(answer.refusal or "")) for answer in answers]
+            for place in range(max(ends) + 1):
+                for index, (answer, end) in enumerate(zip(answers, ends, strict=True)):
+                    if place <= end and not (place == end and answer.reason is None):
                         self.chunk(index, answer, place, body, chat, ids)
                 if self.script.pause is not None:
                     self.script.pause.wait(60)
@@ -135,9 +154,10 @@ class Handler(BaseHTTPRequestHandler):
     def chunk(self, index: int, answer: Answer, place: int, body: dict[str, Any], chat: bool, ids: bool) -> None:
         piece = answer.text[place : place + 1]
         choice: dict[str, Any] = {"index": index, "finish_reason": None, "logprobs": logprobs(piece, body, chat, ids)}
-        if place == len(answer.text):
+        if place == max(len(answer.text), len(answer.refusal or "")):
             choice.update(finish_reason=answer.reason, stop_reason=answer.stop_reason)
-        choice.update({"delta": {"content": piece}} if chat else {"text": piece})
+        refusal = {} if answer.refusal is None else {"refusal": answer.refusal[place : place + 1]}
+        choice.update({"delta": {"content": piece, **refusal}} if chat else {"text": piece})
         kind = "chat.completion.chunk" if chat else "text_completion"
         value = {"id": "1", "object": kind, "created": 0, "model": body["model"], "choices": [choice]}
         self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")

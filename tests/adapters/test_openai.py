@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 import time
+<<<<<<< HEAD
 from dataclasses import dataclass
 from datetime import date
+=======
+from dataclasses import dataclass, replace
+>>>>>>> 98e7bc3 (OpenAI client: a malformed answer fails its own prompt, and nothing is sent that was not asked for)
 
 import pytest
 
@@ -15,12 +20,20 @@ openai = pytest.importorskip("openai", reason="needs the openai client")
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     IncompleteResult,
-    InvalidFormat,
+    InvalidArgument,
+    MalformedAnswer,
     TokenRejected,
     UnsupportedFormat,
     UnsupportedSchema,
 )
-from formatter_core.generation import Sampling, ScoreSettings, best_of, completion  # noqa: E402
+from formatter_core.generation import (  # noqa: E402
+    Sampling,
+    ScoreSettings,
+    best_of,
+    completion,
+    continuation,
+    multinomial,
+)
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
@@ -47,6 +60,14 @@ def script():
 def model_of(script: StandIn, **options):
     client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
     return openai_model("small", client=client, **options)
+
+
+def finished(model, prompts, request: TextRequest, streams: bool):
+    """The first output of each prompt, in the order of the prompts."""
+    if not streams:
+        return [samples[0] for samples in model.complete(prompts, request)]
+    events = [event for event in model.stream_complete(prompts, request) if isinstance(event, Finished)]
+    return [event.output for event in sorted(events, key=lambda event: event.prompt)]
 
 
 def one(script: StandIn, request: TextRequest, **options):
@@ -139,6 +160,43 @@ def test_what_the_server_refuses_itself_is_an_unsupported_format_too(script) -> 
     assert isinstance(one(script, TextRequest()).error, openai.BadRequestError)
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_complaint_that_quotes_a_prompt_about_formats_is_not_about_the_format(script, streams) -> None:
+    def answer(body, index):
+        prompt = body["messages"][-1]["content"]
+        if "?" in prompt:
+            raise Refused(400, f"the prompt {prompt!r} is too long: a grammar, a schema and a regex are in it")
+        return Answer(PERSON)
+
+    script.answer = answer
+    fine, *bad = finished(
+        model_of(script), ["Who", "What is grammar?", "What does response_format do?"], TextRequest(Person), streams
+    )
+    assert fine.value == Person("Ada", 36)
+    assert [type(output.error) for output in bad] == [openai.BadRequestError] * 2
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_format_that_some_requests_are_refused_for_loses_no_other_prompt(script, streams) -> None:
+    def answer(body, index):
+        if body["messages"][-1]["content"] == "b":
+            raise Refused(400, "Invalid schema for response_format 'answer'")
+        return Answer(PERSON)
+
+    script.answer = answer
+    first, refused, last = finished(model_of(script), ["a", "b", "c"], TextRequest(Person), streams)
+    assert (first.value, last.value) == (Person("Ada", 36),) * 2
+    assert isinstance(refused.error, UnsupportedFormat)
+
+
+def test_a_complaint_about_another_argument_is_not_about_the_format(script) -> None:
+    def answer(body, index):
+        raise Refused(400, "temperature is not supported together with response_format", param="temperature")
+
+    script.answer = answer
+    assert isinstance(one(script, TextRequest(SCHEMA)).error, openai.BadRequestError)
+
+
 def test_a_fault_of_the_format_is_found_before_anything_is_sent(script) -> None:
     with pytest.raises(UnsupportedSchema, match="uniqueItems"):
         one(script, TextRequest({"type": "array", "items": {"type": "string"}, "uniqueItems": True}))
@@ -154,7 +212,7 @@ def test_a_fault_of_the_format_is_found_before_anything_is_sent(script) -> None:
         (Answer('{"a": 1}'), "end", None, ""),
         (Answer('{"a": 1', "length"), "length", None, ""),
         (Answer('{"a": 1', "stop"), "error", IncompleteResult, "expected"),
-        (Answer('{"a": "x"}'), "error", TokenRejected, "byte 6"),
+        (Answer('{"a": "x"}'), "error", TokenRejected, "after 6 bytes"),
         (Answer('{"a": 1} I hope this helps'), "error", TokenRejected, "I hope"),
         (Answer("", "content_filter"), "error", IncompleteResult, "content_filter"),
         (Answer("", "stop", refusal="I cannot"), "error", IncompleteResult, "I cannot"),
@@ -173,6 +231,46 @@ def test_no_broken_or_cut_answer_is_taken_for_a_good_one(script, answer, stopped
     assert output.result.is_complete == (stopped == "end")
     if stopped == "end":
         assert output.result.value == {"a": 1}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (f" \n{PERSON}\r\n\t ", Person("Ada", 36)),
+        (f"{PERSON} ", Person("Ada", 36)),
+        ('{"name": " \u2028 ", "age": 3}\n', Person(" \u2028 ", 3)),
+        (f"{PERSON} {PERSON}", None),
+        (f"{PERSON}\N{NO-BREAK SPACE}", None),
+        (f"\ufeff{PERSON}", None),
+        ('{"name": "x  ', None),
+        ('{"name": "x", ', None),
+        (" \n", None),
+    ],
+)
+def test_an_answer_is_read_as_json_is_with_blanks_around_the_value(script, text, value, streams) -> None:
+    script.answer = lambda body, index: Answer(text)
+    (output,) = finished(model_of(script), ["x"], TextRequest(Person), streams)
+    assert text.startswith(output.text) if streams else output.text == text
+    if value is None:
+        assert output.stopped == "error"
+        assert not output.result.is_complete
+    else:
+        assert output.value == value
+        assert output.text == text
+
+
+def test_blanks_around_other_formats_are_not_in_them(script) -> None:
+    script.answer = lambda body, index: Answer("yes ")
+    output = one(script, TextRequest(formats.choice(["yes"])), server="vllm")
+    assert isinstance(output.error, TokenRejected)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_refusal_is_told_whole(script, streams) -> None:
+    script.answer = lambda body, index: Answer("", refusal="I am sorry, but I cannot help with that.")
+    (output,) = finished(model_of(script), ["x"], TextRequest(Person), streams)
+    assert "the model refused: I am sorry, but I cannot help with that." in str(output.error)
 
 
 def test_without_a_format_the_text_is_what_it_is(script) -> None:
@@ -229,6 +327,8 @@ def test_fewer_answers_than_samples_are_errors(script) -> None:
     script.knows_n = False
     (samples,) = model_of(script).complete(["x"], TextRequest(samples=2))
     assert [output.stopped for output in samples] == ["end", "error"]
+    with pytest.raises(MalformedAnswer, match="1 choices for 2 samples"):
+        samples[1].raise_error()
 
 
 def test_a_server_that_is_gone() -> None:
@@ -243,13 +343,15 @@ def test_a_server_that_is_gone() -> None:
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda script: model_of(script, server="mine"), InvalidFormat),
-        (lambda script: model_of(script, endpoint="mine"), InvalidFormat),
-        (lambda script: model_of(script, parallel=0), InvalidFormat),
-        (lambda script: one(script, TextRequest(sampling=Sampling(top_k=5))), InvalidFormat),
-        (lambda script: model_of(script).complete([[1, 2]], TextRequest()), InvalidFormat),
-        (lambda script: one(script, TextRequest(scores=ScoreSettings(prompt=True))), InvalidFormat),
-        (lambda script: one(script, TextRequest(scores=ScoreSettings(branches=True))), InvalidFormat),
+        (lambda script: model_of(script, server="mine"), InvalidArgument),
+        (lambda script: model_of(script, endpoint="mine"), InvalidArgument),
+        (lambda script: model_of(script, parallel=0), InvalidArgument),
+        (lambda script: model_of(script, extra={"priority": 1}), InvalidArgument),
+        (lambda script: one(script, TextRequest(sampling=Sampling(typical_p=0.5))), InvalidArgument),
+        (lambda script: one(script, TextRequest(sampling=Sampling(top_k=5))), InvalidArgument),
+        (lambda script: model_of(script).complete([[1, 2]], TextRequest()), InvalidArgument),
+        (lambda script: one(script, TextRequest(scores=ScoreSettings(prompt=True))), InvalidArgument),
+        (lambda script: one(script, TextRequest(scores=ScoreSettings(branches=True))), InvalidArgument),
     ],
 )
 def test_faults_of_the_caller(script, make, error) -> None:
@@ -271,8 +373,45 @@ def test_an_output_can_be_a_prompt_again_and_other_loops_take_the_model(script) 
     first = write("Is it? ")
     second = write(first + " Is it really? ")
     assert (first.value, second.value) == ("yes", "no")
-    assert script.requests[1]["prompt"] == "Is it? yes Is it really? "
+    assert script.requests[1]["prompt"] == second.prompt == "Is it? yes Is it really? "
     assert [event.text for event in write.stream("Is it? ") if isinstance(event, TextDelta)] == ["y", "e", "s"]
+
+
+def test_an_output_that_is_a_prompt_again_stays_the_assistants_turn(script) -> None:
+    write = completion(model_of(script, system="Be brief."), Person)
+    first = write("Who?")
+    second = write(first + " And who" + " else?")
+    third = write(second + "And?")
+    third = replace(third, prompt=pickle.loads(pickle.dumps(third.prompt)))
+    write([third, third + "More?"])
+    told = [("system", "Be brief."), ("user", "Who?"), ("assistant", PERSON), ("user", " And who else?")]
+    told += [("assistant", PERSON), ("user", "And?"), ("assistant", PERSON), ("user", "More?")]
+    sent = [[(one["role"], one["content"]) for one in body["messages"]] for body in script.requests]
+    assert sorted(sent, key=len) == [told[:2], told[:4], told[:6], told[:7], told[:8]]
+
+
+@pytest.mark.parametrize("server", ["openai", "vllm", "formatter_vllm", "llama_cpp"])
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+def test_nothing_is_sent_that_was_not_asked_for(script, server, endpoint) -> None:
+    model = model_of(script, server=server, endpoint=endpoint)
+    completion(model)("x")
+    continuation(model)("x")
+    completion(model, sampler=multinomial(0.5, top_p=0.9), scores=LOGPROBS, max_tokens=5)("x", seed=1)
+    *bare, full = script.requests
+    for body in bare:
+        own = {"return_token_ids"} if "vllm" in server else set()
+        assert body.keys() - own == {"model", "messages" if endpoint == "chat" else "prompt"}
+    assert full.items() >= {"temperature": 0.5, "top_p": 0.9, "seed": 1}.items()
+    assert "logprobs" in full
+
+
+def test_a_sampling_is_sent_as_it_is_to_servers_with_defaults_of_their_own(script) -> None:
+    for server in ("openai", "vllm", "llama_cpp"):
+        one(script, TextRequest(sampling=Sampling(temperature=1.0)), server=server)
+    openai_body, *others = script.requests
+    assert (openai_body["temperature"], "top_p" in openai_body) == (1.0, False)
+    for body in others:
+        assert body.items() >= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}.items()
 
 
 # --- log-probabilities ---------------------------------------------------------------------------------------------
@@ -376,7 +515,7 @@ def test_whoever_reads_no_further_waits_for_no_server(script) -> None:
 
 def test_a_format_that_the_server_refuses_is_raised_by_the_stream(script) -> None:
     def answer(body, index):
-        raise Refused(400, "bad schema")
+        raise Refused(400, "Invalid schema for response_format 'answer'")
 
     script.answer = answer
     with pytest.raises(UnsupportedFormat):

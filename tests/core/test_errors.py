@@ -24,6 +24,8 @@ SAMPLES = [
     errors.EngineUnavailable("native", ["install it"]),
     errors.UnsupportedEngineVersion("engine", found="1", needed=">= 2", missing="hook"),
     errors.TokenRejected(5, position=2, reason="not allowed"),
+    errors.TokenRejected(None, position=2, reason="not allowed"),
+    errors.MalformedAnswer("it has no choices", text="{}"),
     errors.DeadEnd(b"ab", "'c'"),
     errors.AllowedTokensForbidden(b"ab"),
     errors.PromptTooLong(5, 4),

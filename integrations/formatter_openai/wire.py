@@ -1,0 +1,180 @@
+"""What a server sent, as plain values of the right types; anything else is a `MalformedAnswer` with its text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from formatter_core.errors import MalformedAnswer
+
+__all__ = ["Choice", "Score", "ScoredToken", "as_data", "read_answer", "read_chunk"]
+
+
+class Score(NamedTuple):
+    """A token as the server writes it, its log-probability, and its bytes where the server tells them."""
+
+    token: str
+    logprob: float
+    bytes: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """A token that was taken, and the best ones in its place."""
+
+    score: Score
+    top: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice of an answer, or what a chunk of a stream adds to it.
+
+    Attributes:
+        index: which sample it is.
+        refusal: what the model says instead of an answer; empty where it refuses nothing.
+        token_ids: vLLM's; empty where the server tells none.
+        scores: the log-probabilities, where they were asked for.
+        finish_reason: why it ended; None while it goes on.
+        stop_reason: vLLM's: the stop string that ended it, or the id of the token.
+    """
+
+    index: int
+    text: str
+    refusal: str
+    token_ids: tuple[int, ...]
+    scores: tuple[ScoredToken, ...]
+    finish_reason: str | None
+    stop_reason: str | int | None
+
+
+def as_data(answer: Any) -> Any:
+    """An object of the client as the JSON value that it was made from."""
+    if hasattr(answer, "model_dump"):
+        return answer.model_dump(exclude_unset=True, warnings=False)
+    return answer
+
+
+def read_answer(data: Any) -> list[Choice]:
+    """The choices of a whole answer, in the order of the samples.
+
+    Raises:
+        MalformedAnswer: it is not an answer of an OpenAI-compatible server.
+    """
+    try:
+        return sorted(_choices(data, "message"), key=lambda choice: choice.index)
+    except _Fault as fault:
+        raise MalformedAnswer(str(fault), text=_shown(data)) from fault
+
+
+def read_chunk(data: Any, samples: int) -> list[Choice]:
+    """The choices of a chunk of a stream, each of which is one of so many samples.
+
+    Raises:
+        MalformedAnswer: it is not a chunk of an OpenAI-compatible server.
+    """
+    try:
+        choices = list(_choices(data, "delta"))
+        for choice in choices:
+            if not 0 <= choice.index < samples:
+                raise _Fault(f"`index` is {choice.index}, where {samples} samples were asked for")
+    except _Fault as fault:
+        raise MalformedAnswer(str(fault), text=_shown(data)) from fault
+    return choices
+
+
+class _Fault(Exception):
+    """What is wrong with an answer."""
+
+
+def _choices(data: Any, message_key: str) -> Iterator[Choice]:
+    if not isinstance(data, Mapping):
+        raise _Fault(f"a JSON object was expected, not a {type(data).__name__}")
+    for position, choice in enumerate(_list(data, "choices", is_required=True)):
+        if not isinstance(choice, Mapping):
+            raise _Fault(f"a choice is a {type(choice).__name__}, where a JSON object was expected")
+        message = choice if "text" in choice else _object(choice, message_key)
+        if message is None and message_key == "message":
+            raise _Fault("a choice has neither `message` nor `text`")
+        index = _value(choice, "index", int)
+        stop_reason = choice.get("stop_reason")
+        yield Choice(
+            position if index is None else index,
+            _value(message or {}, "text" if message is choice else "content", str) or "",
+            _value(message or {}, "refusal", str) or "",
+            tuple(_as(one, int, "token_ids") for one in _list(choice, "token_ids")),
+            tuple(_scores(_object(choice, "logprobs") or {})),
+            _value(choice, "finish_reason", str),
+            stop_reason if isinstance(stop_reason, (str, int)) else None,
+        )
+
+
+def _scores(logprobs: Mapping[str, Any]) -> Iterator[ScoredToken]:
+    """The log-probabilities of a choice, as the chat or the completions endpoint gives them."""
+    for one in _list(logprobs, "content"):
+        best = _list(_as(one, Mapping, "logprobs.content"), "top_logprobs")
+        yield ScoredToken(_score(one), tuple(_score(_as(other, Mapping, "top_logprobs")) for other in best))
+    tokens, values = _list(logprobs, "tokens"), _list(logprobs, "token_logprobs")
+    tops = _list(logprobs, "top_logprobs") or [None] * len(tokens)
+    if not len(tokens) == len(values) == len(tops):
+        raise _Fault("`logprobs` has lists of different lengths")
+    for token, value, best in zip(tokens, values, tops, strict=True):
+        if value is None:  # of the first token of all, which nothing predicts
+            continue
+        others = [] if best is None else _as(best, Mapping, "top_logprobs").items()
+        top = tuple(Score(_as(other, str, "token"), _number(one), None) for other, one in others)
+        yield ScoredToken(Score(_as(token, str, "token"), _number(value), None), top)
+
+
+def _score(entry: Mapping[str, Any]) -> Score:
+    try:
+        data = None if entry.get("bytes") is None else bytes(_list(entry, "bytes"))
+    except (TypeError, ValueError) as error:
+        raise _Fault(f"`bytes` is {_brief(entry['bytes'])}, where numbers from 0 to 255 were expected") from error
+    return Score(_as(entry.get("token"), str, "token"), _number(entry.get("logprob")), data)
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(_as(value, (int, float), "logprob"))
+    except OverflowError as error:
+        raise _Fault("`logprob` is out of range") from error
+    if number != number:
+        raise _Fault("`logprob` is not a number")
+    return number
+
+
+def _list(data: Mapping[str, Any], key: str, is_required: bool = False) -> list[Any]:
+    value = _value(data, key, list)
+    if value is None and is_required:
+        raise _Fault(f"it has no `{key}`")
+    return value or []
+
+
+def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = _value(data, key, Mapping)
+    return found
+
+
+def _value(data: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = data.get(key)
+    return None if value is None else _as(value, kind, key)
+
+
+def _as(value: Any, kind: type | tuple[type, ...], key: str) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _Fault(f"`{key}` is {_brief(value)}, which is of the wrong type")
+    return value
+
+
+def _brief(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+
+
+def _shown(data: Any) -> str:
+    """The server's text, as far as JSON data tells it."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=repr)
+    return text.encode("utf-8", "replace").decode()
