@@ -8,15 +8,16 @@ from dataclasses import replace
 from functools import cache
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
-from formatter_core.errors import IncompleteResult, TokenRejected
+from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
 from formatter_core.generation import ChosenToken, Generated, Stopped, TokenScore
-from formatter_core.result import Event, Result
+from formatter_core.result import Ended, Event, Result
 from formatter_openai.wire import Choice, Score, ScoredToken
 
 __all__ = ["Reading", "text_compiler"]
 
 #: How vLLM writes a token where it is asked for ids.
 _ID = re.compile(r"token_id:([0-9]{1,9})")
+_ENDED: dict[Stopped, Ended] = {"end": "end", "length": "length", "stop_string": "stop_string", "error": "error"}
 #: What may stand around a JSON value (RFC 8259).
 _BLANKS = " \t\n\r"
 
@@ -65,7 +66,11 @@ class Reading:
         if self.formatter is None or self.error is not None or not choice.text:
             return []
         self._accept(self.formatter, self._without_blanks(choice.text))
-        return self.formatter.events()
+        try:
+            return self.formatter.events()
+        except FormatterError as error:
+            self.error = self.error or error
+            return []
 
     def finish(self, reason: str | None, stop_reason: str | int | None = None) -> Generated:
         """The output, given how the server says that it ended.
@@ -77,7 +82,8 @@ class Reading:
         self.is_over = True
         if self._refusal:
             self.error = IncompleteResult(ended="error", missing=f"the model refused: {self._refusal}")
-        if self.formatter is not None and self.error is None and not self.formatter.can_stop:
+        can_stop = self._can_stop()
+        if self.formatter is not None and self.error is None and not can_stop:
             self._accept(self.formatter, self._blanks)  # within the value, whose rest is missing
         stopped: Stopped = "error"
         if self.error is not None:
@@ -88,19 +94,20 @@ class Reading:
             stopped = "stop_string"
         elif reason != "stop":
             self.error = IncompleteResult(ended="error", missing=f"the server ended the answer by {reason!r}")
-        elif self.formatter is not None and not self.formatter.can_stop:
+        elif self.formatter is not None and not can_stop:
             self.error = IncompleteResult(ended="end", missing=str(self.formatter.result("end").missing))
         else:
             stopped = "end"
+        parsed = self._result(stopped)
         text = "".join(self._text)
         return Generated(
             tuple(self._tokens),
             text.encode("utf-8", "surrogatepass"),
-            stopped,
+            "error" if self.error is not None else stopped,
             self.error,
             tuple(self._chosen),
             prompt=self._prompt,
-            parsed=self._result(stopped),
+            parsed=parsed,
         )
 
     def fail(self, error: BaseException) -> Generated:
@@ -108,14 +115,23 @@ class Reading:
         self.error = self.error or error
         return self.finish(None)
 
+    def _can_stop(self) -> bool:
+        try:
+            return self.formatter is None or self.formatter.can_stop
+        except FormatterError as error:  # a limit
+            self.error = self.error or error
+            return False
+
     def _result(self, stopped: Stopped) -> Result | None:
         if self.formatter is None:
             return None
-        if self.error is not None:  # never complete, even where a complete text stands before what is wrong
-            return replace(self.formatter.result("error"), missing=str(self.error))
-        if stopped == "end":
-            return self.formatter.result("end")
-        return self.formatter.result("length" if stopped == "length" else "stop_string")
+        try:
+            found = self.formatter.result(_ENDED[stopped])
+        except FormatterError as error:  # a limit: nothing more can be found out about this text
+            self.error = self.error or error
+            found = replace(self.formatter.compiled.formatter().result("error"), bytes=self.formatter.bytes)
+        # Never complete where something is wrong, even where a complete text stands before it.
+        return found if self.error is None else replace(found, missing=str(self.error))
 
     def _without_blanks(self, text: str) -> str:
         """The text of a JSON value without the blanks around it; those at its end wait for what follows."""
@@ -137,6 +153,8 @@ class Reading:
                 formatter.accept_bytes(data)
         except TokenRejected:
             self.error = self._left_at(formatter, data)
+        except FormatterError as error:  # a limit: it ends this output and no other
+            self.error = error
 
     def _left_at(self, formatter: Formatter, data: bytes) -> TokenRejected:
         """Take what is still in the format; what is wrong with the rest."""
@@ -144,7 +162,7 @@ class Reading:
         try:
             for taken, byte in enumerate(data):  # noqa: B007 - needed where the loop ends by the exception
                 formatter.accept_bytes(bytes([byte]))
-        except TokenRejected:
+        except FormatterError:
             pass
         position = self._blanks_before + len(formatter.bytes)
         shown = data[taken:][:40].decode("utf-8", "replace")

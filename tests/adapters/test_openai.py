@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import threading
 import time
 <<<<<<< HEAD
@@ -17,10 +18,11 @@ import pytest
 
 openai = pytest.importorskip("openai", reason="needs the openai client")
 
-from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core import Compiler, FormatterBuilder, Limits, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     IncompleteResult,
     InvalidArgument,
+    LimitExceeded,
     MalformedAnswer,
     TokenRejected,
     UnsupportedFormat,
@@ -37,6 +39,7 @@ from formatter_core.generation import (  # noqa: E402
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
+from formatter_openai.answers import text_compiler  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
 
 
@@ -321,6 +324,19 @@ def test_a_request_that_fails_leaves_the_others_alone(script) -> None:
     assert [[output.stopped for output in samples] for samples in outputs] == [["end"] * 2, ["error"] * 2, ["end"] * 2]
     with pytest.raises(openai.InternalServerError, match="on fire"):
         outputs[1][0].raise_error()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_limit_that_an_answer_uses_up_ends_that_output_alone(script, monkeypatch, streams) -> None:
+    vocabulary = text_compiler().vocabulary
+    monkeypatch.setattr("formatter_openai.model.text_compiler", lambda: Compiler(vocabulary, limits=Limits(states=60)))
+    letters = random.Random(0).choices("ab", k=2000)
+    script.answer = lambda body, index: Answer("".join(letters) if body["messages"][-1]["content"] == "b" else "a" * 9)
+    first, large = finished(
+        model_of(script, server="vllm", parallel=1), ["a", "b"], TextRequest(formats.regex("(a|b)*a(a|b){8}")), streams
+    )
+    assert first.value == "a" * 9
+    assert isinstance(large.error, LimitExceeded)
 
 
 def test_fewer_answers_than_samples_are_errors(script) -> None:
