@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from formatter_core import CompiledFormat, Compiler, Vocabulary
+from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine is not built; install cargo")
@@ -21,9 +22,9 @@ HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?
 MOST_WORK = 200_000
 
 
-def compiled_for_bytes(format: Any) -> CompiledFormat:
+def compiled_for_bytes(format: Any, limits: Limits | None = None) -> CompiledFormat:
     """A format for a vocabulary of its own, so that nothing has been worked out before."""
-    return Compiler(Vocabulary([*BYTES, b""], [END]), engine="native").compile(format)
+    return Compiler(Vocabulary([*BYTES, b""], [END]), engine="native", limits=limits).compile(format)
 
 
 def open_object(count: int) -> dict[str, Any]:
@@ -67,3 +68,60 @@ def test_three_thousand_optional_properties() -> None:
     compiled = compiled_for_bytes(open_object(3000))
     for document in ({}, {"property0": 1, "property2999": 2, "property3000": None}):
         assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
+
+
+#: What automata have many states for: counts from the end, intersections, complements, calls around them, many words.
+LARGE_AUTOMATA: dict[str, Any] = {
+    "counted from the end": {"type": "string", "pattern": "^[ab]*a[ab]{20}$"},
+    "host name": {"type": "string", "pattern": HOST_NAME},
+    "other keys": {"type": "object", "propertyNames": {"pattern": "^[a-c]*a[a-c]{9}$"}, "additionalProperties": True},
+    "until": formats.sequence(formats.until("abab"), formats.substring_of("abcabcab" * 9)),
+    "nested": formats.kbnf('start ::= "(" start ")" | item item;\nitem ::= #"[ab]*b[ab]{7}c";'),
+}
+
+
+def random_walk(compiled: CompiledFormat, seed: int, length: int) -> list[list[int]]:
+    """The allowed tokens along a walk that goes back and forks now and then."""
+    chooser = random.Random(seed)
+    formatter, found = compiled.formatter(), []
+    for place in range(length):
+        allowed = formatter.allowed_tokens()
+        found.append(allowed)
+        # Quotes and closing brackets would end it soon.
+        allowed = [token for token in allowed if token != END and bytes([token]) not in b'"})c'] or allowed
+        if END in allowed:
+            break
+        formatter.accept_token(chooser.choice(allowed))
+        if place % 37 == 36:
+            formatter.rollback(30)
+            found.append(formatter.allowed_tokens())
+        elif place % 53 == 52:
+            formatter = formatter.fork()
+    return found
+
+
+@pytest.mark.parametrize("name", LARGE_AUTOMATA)
+def test_masks_are_the_same_where_automata_are_made_anew(name: str) -> None:
+    """An automaton that has used up its states makes room, and nobody notices."""
+    vocabulary = Vocabulary([*BYTES, b""], [END])
+    roomy = Compiler(vocabulary, engine="native").compile(LARGE_AUTOMATA[name])
+    narrow = Compiler(vocabulary, engine="native", limits=Limits(states=300)).compile(LARGE_AUTOMATA[name])
+    for seed in range(3):
+        assert random_walk(narrow, seed, 300) == random_walk(roomy, seed, 300)
+
+
+def test_a_format_outlives_its_states() -> None:
+    """Walks through far more states than the automaton may keep, by several sequences in turn."""
+    compiled = compiled_for_bytes(LARGE_AUTOMATA["counted from the end"], Limits(states=500))
+    chooser, row = random.Random(1), np.zeros(9, dtype=np.int32)
+    sequences = [compiled.formatter() for _ in range(4)]
+    for formatter in sequences:
+        formatter.accept_bytes(b'"')
+    for _ in range(1000):
+        for formatter in sequences:
+            formatter.step(chooser.choice(b"ab"), row)
+    for formatter in sequences:
+        formatter.rollback(1000)
+        formatter.accept_bytes(b"a" * 5000 + b'"')
+        assert formatter.can_stop
+    compiled.formatter().accept_bytes(b'"' + b"a" * 9000 + b'"')

@@ -386,13 +386,17 @@ def test_limits_of_a_step_leave_the_state_as_it_was() -> None:
     assert allowed_bytes(state) == b"a"
 
 
-def test_an_automaton_with_too_many_states_is_refused_while_it_is_built() -> None:
+def test_a_step_with_too_many_states_is_refused_and_many_small_steps_are_not() -> None:
     tail = Repeat(Choice((A, B)), 14, 14)
-    state = compiled(Terminal(Sequence((Repeat(Choice((A, B))), A, tail))), limits=Limits(states=50)).start()
+    grammar = compiled(Terminal(Sequence((Repeat(Choice((A, B))), A, tail))), limits=Limits(states=30))
+    numbers = [f"{number:011b}".encode().translate(bytes.maketrans(b"01", b"ab")) for number in range(2000)]
+    state = grammar.start()
+    for number in numbers:
+        assert state.accept_bytes(number)
     with pytest.raises(LimitExceeded) as caught:
-        for number in range(2000):
-            assert state.accept_bytes(f"{number:011b}".encode().translate(bytes.maketrans(b"01", b"ab")))
+        grammar.start().accept_bytes(b"".join(numbers[1000:1010]))
     assert caught.value.limit == "states"
+    assert state.accept_bytes(numbers[0])
 
 
 def test_a_full_cache_changes_no_mask() -> None:

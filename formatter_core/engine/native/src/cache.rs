@@ -1,10 +1,11 @@
 //! What the sequences of one grammar share: frames and states that exist once, moves between states, masks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::freeze::Frozen;
 use crate::hash::FastMap;
+use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
 use crate::stack::{Edge, Group, Key, State, ROOT};
@@ -19,14 +20,15 @@ pub struct Cache {
     masks: FastMap<u64, Arc<Mask>>,
     bytes: usize,
     maximum: usize,
-    next_group: u64,
-    next_state: u64,
+    lexicon: Arc<Lexicon>,
+    /// The next number of a group or state; caches of one grammar share it.
+    next_id: Arc<AtomicU64>,
     live_bytes: Arc<AtomicUsize>,
 }
 
 impl Cache {
-    /// A cache that keeps about `maximum` bytes.
-    pub fn new(maximum: usize) -> Self {
+    /// A cache that keeps about `maximum` bytes of states of `lexicon`.
+    pub fn new(maximum: usize, lexicon: Arc<Lexicon>) -> Self {
         Cache {
             groups: FastMap::default(),
             states: FastMap::default(),
@@ -34,9 +36,18 @@ impl Cache {
             masks: FastMap::default(),
             bytes: 0,
             maximum,
-            next_group: ROOT + 1,
-            next_state: 0,
+            lexicon,
+            next_id: Arc::new(AtomicU64::new(ROOT + 1)),
             live_bytes: Arc::new(AtomicUsize::new(0)),
+        }
+    }
+
+    /// An empty cache for the same grammar with another lexicon.
+    pub fn renewed(&self, lexicon: Arc<Lexicon>) -> Self {
+        Cache {
+            next_id: self.next_id.clone(),
+            live_bytes: self.live_bytes.clone(),
+            ..Cache::new(self.maximum, lexicon)
         }
     }
 
@@ -55,8 +66,7 @@ impl Cache {
             return Ok(group.clone());
         }
         self.check_live_bytes()?;
-        let group = Group::new(self.next_group, members, &self.live_bytes);
-        self.next_group += 1;
+        let group = Group::new(self.next_id(), members, &self.live_bytes);
         self.bytes += group.bytes() + 8 * key.0.len() + 48;
         self.groups.insert(key, group.clone());
         Ok(group)
@@ -69,11 +79,14 @@ impl Cache {
             return Ok(state.clone());
         }
         self.check_live_bytes()?;
-        let state = State::new(self.next_state, parts, &self.live_bytes);
-        self.next_state += 1;
+        let state = State::new(self.next_id(), parts, self.lexicon.clone(), &self.live_bytes);
         self.bytes += state.bytes() + 8 * key.0.len() + 48;
         self.states.insert(key, state.clone());
         Ok(state)
+    }
+
+    fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     fn check_live_bytes(&self) -> Outcome<()> {
@@ -104,15 +117,20 @@ impl Cache {
         self.trim();
     }
 
-    /// Let go of everything when there is too much of it: sequences keep what they need, and equal values made later
-    /// differ from those only in being worked out again.
+    /// Let go of everything when there is too much of it.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
-            self.groups = FastMap::default();
-            self.states = FastMap::default();
-            self.moves = FastMap::default();
-            self.masks = FastMap::default();
-            self.bytes = 0;
+            self.clear();
         }
+    }
+
+    /// Let go of everything: sequences keep what they need, and equal values made later differ from those only in being
+    /// worked out again.
+    pub fn clear(&mut self) {
+        self.groups = FastMap::default();
+        self.states = FastMap::default();
+        self.moves = FastMap::default();
+        self.masks = FastMap::default();
+        self.bytes = 0;
     }
 }

@@ -1,17 +1,17 @@
 //! A compiled grammar: what all of its sequences share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::automaton::{Automaton, Source};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::decode::decode;
-use crate::freeze::freeze;
+use crate::freeze::{freeze, Frozen};
 use crate::lexicon::Lexicon;
 use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
 use crate::network::Network;
-use crate::stack::{Group, State};
+use crate::stack::{Group, State, Thread};
 use crate::trie::Vocabulary;
 
 /// A vocabulary and the automata that its grammars share.
@@ -43,6 +43,11 @@ impl Engine {
 const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
+/// The one that has taken a grammar's place last.
+type Latest = Mutex<Option<Arc<Grammar>>>;
+
+/// A grammar with the automata that it began with. When it has used up its share of those, another one with empty ones
+/// takes its place: `renewed`. Sequences move over when they come to the end of the share.
 pub struct Grammar {
     network: Network,
     lexicon: Arc<Lexicon>,
@@ -54,7 +59,12 @@ pub struct Grammar {
     /// Automata that nobody works with.
     automata: Mutex<Vec<Automaton>>,
     /// The situation before any text.
-    pub start: Arc<State>,
+    start: Arc<State>,
+    /// How many grammars had this one's place before.
+    age: u64,
+    latest: Weak<Latest>,
+    /// The same, in the first of them, which alone keeps the latest one alive.
+    own_latest: Option<Arc<Latest>>,
 }
 
 impl Grammar {
@@ -68,24 +78,88 @@ impl Grammar {
             let source = decode(data, &mut derivatives.terms, &limits, &mut meter)?;
             Network::new(source, &mut derivatives, &limits, &mut meter)?
         };
-        let maximum_states = limits.states.saturating_mul(network.terminals().max(1) as u64);
         let bytes = usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX);
-        let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE);
-        let root: Arc<Group> = cache.root();
-        let mut chart = Chart::new(&network, &lexicon);
-        chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), &mut meter)?;
-        let start = freeze(&chart, &mut cache, &mut meter)?;
-        let start = cache.state(start)?;
+        let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone());
+        let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
+        let latest = Arc::new(Latest::default());
         Ok(Grammar {
             start,
+            maximum_states: limits.states.saturating_mul(network.terminals().max(1) as u64),
             network,
             lexicon,
             limits,
             usage,
-            maximum_states,
             cache: Mutex::new(cache),
             automata: Mutex::default(),
+            age: 0,
+            latest: Arc::downgrade(&latest),
+            own_latest: Some(latest),
+        })
+    }
+
+    /// The same grammar with automata of its own, and whether they are empty still; what this one keeps is let go.
+    pub fn renewed(&self) -> Outcome<(Arc<Self>, bool)> {
+        let shared = self.latest.upgrade().unwrap_or_default();
+        let mut latest = lock(&shared);
+        if let Some(latest) = latest.as_ref().filter(|latest| latest.age > self.age) {
+            return Ok((latest.clone(), false));
+        }
+        let lexicon = Arc::new(self.lexicon.renewed());
+        let usage = self.usage.renewed();
+        let mut meter = Meter::new(self.limits.work, &usage, self.maximum_states);
+        let network = self.network.with_terms(&lexicon, &self.lexicon, &mut meter)?;
+        let mut cache = self.cache().renewed(lexicon.clone());
+        let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
+        drop(meter);
+        self.cache().clear();
+        lock(&self.automata).clear();
+        let renewed = Arc::new(Grammar {
+            start,
+            network,
+            lexicon,
+            usage,
+            cache: Mutex::new(cache),
+            automata: Mutex::default(),
+            age: self.age + 1,
+            latest: Arc::downgrade(&shared),
+            own_latest: None,
+            ..*self
+        });
+        *latest = Some(renewed.clone());
+        Ok((renewed, true))
+    }
+
+    /// The grammar that has this one's place.
+    pub fn current(self: Arc<Self>) -> Arc<Self> {
+        let latest = self.latest.upgrade().and_then(|latest| lock(&latest).clone());
+        latest.unwrap_or(self)
+    }
+
+    pub fn start(&self) -> &Arc<State> {
+        &self.start
+    }
+
+    /// Whether a state is one of this grammar, and not of one whose place it has taken.
+    pub fn owns(&self, state: &State) -> bool {
+        Arc::ptr_eq(&state.lexicon, &self.lexicon)
+    }
+
+    /// The state here that is the same as one of a grammar whose place this one has taken.
+    pub fn adopt(&self, state: &Arc<State>) -> Outcome<Arc<State>> {
+        if self.owns(state) {
+            return Ok(state.clone());
+        }
+        let states: Vec<u32> = state.threads.iter().map(|thread| thread.state).collect();
+        let states = self.lexicon.copy(&states, &state.lexicon, &mut self.meter())?;
+        let threads = state.threads.iter().zip(states).map(|(thread, state)| Thread {
+            state,
+            ..thread.clone()
+        });
+        self.cache().state(Frozen {
+            tokens: state.tokens.to_vec(),
+            can_stop: state.can_stop,
+            ..Frozen::of_threads(threads)
         })
     }
 
@@ -96,7 +170,8 @@ impl Grammar {
     /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
     pub fn bytes(&self) -> usize {
         let automata = lock(&self.automata).iter().map(Automaton::bytes).sum::<usize>();
-        self.network.bytes() + self.cache().bytes() + automata
+        let latest = self.own_latest.as_ref().and_then(|latest| lock(latest).clone());
+        self.network.bytes() + self.cache().bytes() + automata + latest.map_or(0, |latest| latest.bytes())
     }
 
     /// The elementary steps that this grammar has taken: to be compiled, and for all of its masks and moves.
@@ -153,22 +228,15 @@ impl Grammar {
         self.state_of(&chart, meter).map(Some)
     }
 
-    /// The state after some bytes; None if they are not allowed.
-    pub fn after_bytes(&self, state: &Arc<State>, bytes: &[u8]) -> Outcome<Option<Arc<State>>> {
-        let mut current = state.clone();
-        // Long texts go in pieces: only the frames that are still needed are carried from one to the next.
-        for piece in bytes.chunks(64) {
-            let mut meter = self.meter();
-            let mut chart = Chart::new(&self.network, &self.lexicon);
-            chart.push_state(&current);
-            if !push_bytes(&mut chart, piece, &mut meter)? {
-                return Ok(None);
-            }
-            let next = self.state_of(&chart, &mut meter)?;
-            drop(chart);
-            current = next;
+    /// The state after a few bytes; None if they are not allowed.
+    pub fn after_bytes(&self, state: &State, bytes: &[u8]) -> Outcome<Option<Arc<State>>> {
+        let mut meter = self.meter();
+        let mut chart = Chart::new(&self.network, &self.lexicon);
+        chart.push_state(state);
+        if !push_bytes(&mut chart, bytes, &mut meter)? {
+            return Ok(None);
         }
-        Ok(Some(current))
+        self.state_of(&chart, &mut meter).map(Some)
     }
 
     /// The mask of a state.
@@ -235,6 +303,15 @@ impl Grammar {
     fn cache(&self) -> MutexGuard<'_, Cache> {
         lock(&self.cache)
     }
+}
+
+/// The state before any text.
+fn start_of(network: &Network, lexicon: &Lexicon, cache: &mut Cache, meter: &mut Meter) -> Outcome<Arc<State>> {
+    let root: Arc<Group> = cache.root();
+    let mut chart = Chart::new(network, lexicon);
+    chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), meter)?;
+    let start = freeze(&chart, cache, meter)?;
+    cache.state(start)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -75,7 +75,7 @@ unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
 ///
 /// # Safety
 /// `row` points to as many words as the vocabulary takes, which nobody else uses.
-unsafe fn fill(sequence: &Sequence, row: *mut u32) -> Outcome<i32> {
+unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
     if row.is_null() {
         return Err(Fault::Malformed);
     }
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
 /// `sequence` is a live handle that no other call uses; `row` points to as many words as the vocabulary takes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u32) -> i32 {
-    guarded(|| fill(&*sequence, row))
+    guarded(|| fill(&mut *sequence, row))
 }
 
 /// Append a token: 1, or 0 with nothing changed where it is not allowed.
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn fcn_step_many(
         *told.add(index) = guarded(|| {
             let row = rows.byte_offset(*place as isize * stride);
             match *token {
-                NO_TOKEN => fill(&**sequence, row),
+                NO_TOKEN => fill(&mut **sequence, row),
                 token => step(&mut **sequence, token, row),
             }
         });

@@ -175,6 +175,22 @@ impl Lexicon {
         self.derivatives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A lexicon for the same vocabulary in which nothing is known yet.
+    pub fn renewed(&self) -> Self {
+        Lexicon::new(self.vocabulary.clone())
+    }
+
+    /// The states here that match what these states of an older lexicon match.
+    pub fn copy(&self, states: &[Term], older: &Lexicon, meter: &mut Meter) -> Outcome<Vec<Term>> {
+        let theirs = older.derivatives();
+        let mut ours = self.derivatives();
+        let mut known = FastMap::default();
+        states
+            .iter()
+            .map(|state| ours.terms.copy(*state, &theirs.terms, &mut known, meter))
+            .collect()
+    }
+
     /// Whether new grammars should start on a fresh lexicon.
     pub fn is_full(&self) -> bool {
         self.derivatives().bytes() > MANY_BYTES_IN_ALL

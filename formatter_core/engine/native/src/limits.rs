@@ -1,6 +1,7 @@
 //! What can go wrong, and the meter that keeps every operation finite.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// Why an operation ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +50,18 @@ impl Default for Limits {
 pub struct Usage {
     states: AtomicU64,
     bytes: AtomicU64,
-    work: AtomicU64,
+    work: Arc<AtomicU64>,
 }
 
 impl Usage {
+    /// Nothing yet, but for the steps, which go on being counted.
+    pub fn renewed(&self) -> Self {
+        Usage {
+            work: self.work.clone(),
+            ..Usage::default()
+        }
+    }
+
     /// The elementary steps of all calls that have ended.
     pub fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)

@@ -5,6 +5,7 @@
 use crate::decode::{Item, Source};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
+use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::term::{Term, EMPTY, UNBOUNDED};
 
@@ -34,6 +35,7 @@ pub enum Position {
 /// The position at which every rule ends.
 pub const END: u32 = 0;
 
+#[derive(Clone)]
 pub struct Rule {
     pub start: u32,
     pub nullable: bool,
@@ -97,6 +99,26 @@ impl Network {
             start: starts[start],
             rules: starts.into_iter().zip(nullable_rules).map(rule).collect(),
             positions,
+        })
+    }
+
+    /// The same network with its terms copied from an older lexicon.
+    pub fn with_terms(&self, lexicon: &Lexicon, older: &Lexicon, meter: &mut Meter) -> Outcome<Self> {
+        let mut positions = self.positions.clone();
+        let mut places: Vec<&mut Term> = positions
+            .iter_mut()
+            .filter_map(|position| match position {
+                Position::Terminal { term, .. } => Some(term),
+                _ => None,
+            })
+            .collect();
+        let terms: Vec<Term> = places.iter().map(|term| **term).collect();
+        let copied = lexicon.copy(&terms, older, meter)?;
+        places.iter_mut().zip(copied).for_each(|(place, term)| **place = term);
+        Ok(Network {
+            positions,
+            rules: self.rules.clone(),
+            start: self.start,
         })
     }
 

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use crate::grammar::Grammar;
-use crate::limits::Outcome;
+use crate::limits::{Fault, Limit, Outcome};
 use crate::stack::State;
+
+/// Longer texts are appended in pieces of so many bytes: only the frames that are still needed are carried from one to
+/// the next.
+const PIECE: usize = 64;
 
 /// How many states stand together in a shared part of the history.
 const SEGMENT: usize = 128;
@@ -36,8 +40,9 @@ pub struct Sequence {
 
 impl Sequence {
     pub fn new(grammar: Arc<Grammar>) -> Self {
+        let grammar = grammar.current();
         Sequence {
-            state: grammar.start.clone(),
+            state: grammar.start().clone(),
             grammar,
             recent: Vec::new(),
             older: None,
@@ -49,22 +54,33 @@ impl Sequence {
     }
 
     /// Write the mask to a row of `words()` words; whether it allows any token.
-    pub fn fill(&self, row: &mut [u32]) -> Outcome<bool> {
-        let mask = self.grammar.mask(&self.state)?;
+    pub fn fill(&mut self, row: &mut [u32]) -> Outcome<bool> {
+        let mask = with_room(&mut self.grammar, &mut self.state, |grammar, state| grammar.mask(state))?;
         mask.write(row);
         Ok(!mask.is_empty())
     }
 
     /// Append a token; false, with nothing changed, where it is not allowed.
     pub fn accept_token(&mut self, token: u32) -> Outcome<bool> {
-        let next = self.grammar.after_token(&self.state, token)?;
+        let next = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
+            grammar.after_token(state, token)
+        })?;
         Ok(self.go_on(next))
     }
 
     /// Append bytes as one step; false, with nothing changed, where they are not allowed.
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
-        let next = self.grammar.after_bytes(&self.state, bytes)?;
-        Ok(self.go_on(next))
+        let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
+        for piece in bytes.chunks(PIECE) {
+            match with_room(&mut grammar, &mut state, |grammar, state| {
+                grammar.after_bytes(state, piece)
+            })? {
+                Some(next) => state = next,
+                None => return Ok(false),
+            }
+        }
+        self.grammar = grammar;
+        Ok(self.go_on(Some(state)))
     }
 
     /// Undo the last `steps` steps; false, with nothing changed, if there are not so many.
@@ -103,7 +119,10 @@ impl Sequence {
     }
 
     pub fn forced_bytes(&self, limit: usize) -> Outcome<Vec<u8>> {
-        self.grammar.forced_bytes(&self.state, limit)
+        let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
+        with_room(&mut grammar, &mut state, |grammar, state| {
+            grammar.forced_bytes(state, limit)
+        })
     }
 
     fn go_on(&mut self, next: Option<Arc<State>>) -> bool {
@@ -118,5 +137,37 @@ impl Sequence {
         }
         self.recent.push(std::mem::replace(&mut self.state, next));
         true
+    }
+}
+
+/// Ask a grammar about a state; where its automata have no room for the answer, go over to one with empty automata.
+fn with_room<T>(
+    grammar: &mut Arc<Grammar>,
+    state: &mut Arc<State>,
+    ask: impl Fn(&Grammar, &Arc<State>) -> Outcome<T>,
+) -> Outcome<T> {
+    let answer = match grammar.owns(state) {
+        true => ask(grammar, state),
+        // From before the last renewal, by a rollback.
+        false => grammar.adopt(state).and_then(|state| ask(grammar, &state)),
+    };
+    if !matches!(answer, Err(Fault::Limit(Limit::States))) {
+        return answer;
+    }
+    loop {
+        let (renewed, is_empty) = grammar.renewed()?;
+        let answer = renewed.adopt(state).and_then(|adopted| {
+            let answer = ask(&renewed, &adopted)?;
+            *state = adopted;
+            Ok(answer)
+        });
+        // Others may have filled it meanwhile.
+        let is_full = matches!(answer, Err(Fault::Limit(Limit::States)));
+        if answer.is_ok() || is_full {
+            *grammar = renewed;
+        }
+        if is_empty || !is_full {
+            return answer;
+        }
     }
 }

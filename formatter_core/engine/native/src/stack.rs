@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::freeze::Frozen;
+use crate::lexicon::Lexicon;
 use crate::term::Term;
 
 /// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
@@ -109,13 +110,15 @@ pub struct State {
     pub threads: Box<[Thread]>,
     pub tokens: Box<[TokenThread]>,
     pub can_stop: bool,
+    /// What the threads' states are states of.
+    pub lexicon: Arc<Lexicon>,
     bytes: usize,
     live_bytes: Arc<AtomicUsize>,
 }
 
 impl State {
     /// `live_bytes` counts the bytes of all states and groups that exist.
-    pub fn new(id: u64, parts: Frozen, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
+    pub fn new(id: u64, parts: Frozen, lexicon: Arc<Lexicon>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
         let bytes = 112 + parts.bytes();
         live_bytes.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(State {
@@ -123,6 +126,7 @@ impl State {
             threads: parts.threads.into(),
             tokens: parts.tokens.into(),
             can_stop: parts.can_stop,
+            lexicon,
             bytes,
             live_bytes: live_bytes.clone(),
         })

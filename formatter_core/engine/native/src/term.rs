@@ -6,6 +6,7 @@
 
 use crate::byteset::ByteSet;
 use crate::hash::{FastMap, Interner};
+use crate::limits::{Meter, Outcome};
 use crate::substring::SuffixAutomaton;
 use crate::utf8;
 
@@ -233,17 +234,20 @@ impl Terms {
         if text.is_empty() {
             return EMPTY;
         }
-        let number = match self.texts.get(text) {
-            Some(&number) => number,
-            None => {
-                let number = self.automata.len() as u32;
-                self.automata.push(SuffixAutomaton::new(text));
-                self.texts.insert(text.into(), number);
-                self.bytes += 128 * text.len();
-                number
-            }
-        };
+        let number = self.text(text);
         self.substring_state(number, 0)
+    }
+
+    /// The number of a text's suffix automaton.
+    fn text(&mut self, text: &[char]) -> u32 {
+        if let Some(&number) = self.texts.get(text) {
+            return number;
+        }
+        let number = self.automata.len() as u32;
+        self.automata.push(SuffixAutomaton::new(text));
+        self.texts.insert(text.into(), number);
+        self.bytes += 128 * text.len();
+        number
     }
 
     pub fn substring_state(&mut self, text: u32, state: u32) -> Term {
@@ -251,6 +255,72 @@ impl Terms {
             return EMPTY;
         }
         self.intern(Kind::Substring { text, state })
+    }
+
+    /// The term here for what `term` of `others` matches; `known` holds what was copied before.
+    pub fn copy(
+        &mut self,
+        term: Term,
+        others: &Terms,
+        known: &mut FastMap<Term, Term>,
+        meter: &mut Meter,
+    ) -> Outcome<Term> {
+        // What a term consists of is copied first, on a stack of our own: terms can be deep.
+        let mut stack = vec![term];
+        while let Some(&current) = stack.last() {
+            meter.work(1)?;
+            if known.contains_key(&current) {
+                stack.pop();
+                continue;
+            }
+            let before = stack.len();
+            others.for_each_part(current, |part| {
+                if !known.contains_key(&part) {
+                    stack.push(part);
+                }
+            });
+            meter.work(stack.len() - before)?;
+            if stack.len() == before {
+                let (bytes, copied) = (self.bytes, self.copy_with(current, others, known));
+                meter.grow(self.bytes - bytes)?;
+                known.insert(current, copied);
+                stack.pop();
+            }
+        }
+        Ok(known.get(&term).copied().unwrap_or(NOTHING))
+    }
+
+    fn for_each_part(&self, term: Term, mut call: impl FnMut(Term)) {
+        match self.kind(term) {
+            Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
+            Kind::Concatenation(first, second) => [*first, *second].into_iter().for_each(call),
+            Kind::Alternation(items) | Kind::Intersection(items) => items.iter().copied().for_each(call),
+            Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) | Kind::Repeat { item, .. } => {
+                call(*item)
+            }
+        }
+    }
+
+    /// A copy of a term whose parts have been copied.
+    fn copy_with(&mut self, term: Term, others: &Terms, known: &FastMap<Term, Term>) -> Term {
+        let copied = |part: &Term| known.get(part).copied().unwrap_or(NOTHING);
+        match others.kind(term) {
+            Kind::Nothing => NOTHING,
+            Kind::Empty => EMPTY,
+            Kind::Set(set) => self.set(others.byte_set(*set)),
+            Kind::Concatenation(first, second) => self.concatenation(copied(first), copied(second)),
+            Kind::Alternation(items) => self.alternation(items.iter().map(copied).collect()),
+            Kind::Intersection(items) => self.intersection(items.iter().map(copied).collect()),
+            Kind::Complement(item) => self.complement(copied(item)),
+            Kind::Repeat { item, minimum, maximum } => self.repeat(copied(item), *minimum, *maximum),
+            Kind::First(item) => self.first(copied(item)),
+            Kind::Shortest(item) => self.shortest(copied(item)),
+            Kind::Substring { text, state } => {
+                let characters = others.texts.iter().find(|(_, number)| *number == text);
+                let number = characters.map_or(0, |(characters, _)| self.text(characters));
+                self.substring_state(number, *state)
+            }
+        }
     }
 
     pub fn concatenation(&mut self, first: Term, second: Term) -> Term {
