@@ -12,6 +12,8 @@ import pytest
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
+from formatter_core.testing.compare import compare
+from formatter_core.testing.oracle import OracleEngine
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine is not built; install cargo")
 
@@ -125,3 +127,15 @@ def test_a_format_outlives_its_states() -> None:
         formatter.accept_bytes(b"a" * 5000 + b'"')
         assert formatter.can_stop
     compiled.formatter().accept_bytes(b'"' + b"a" * 9000 + b'"')
+
+
+def test_random_grammars_whose_automata_are_made_anew() -> None:
+    report = compare(OracleEngine(), NativeEngine(), range(100), limits=Limits(states=16))
+    assert report.differences == []
+    assert report.refusals.total() < 10
+    assert report.masks > 1000
+
+
+def test_a_counted_complement_in_an_intersection() -> None:
+    """Its first mask cost about the fourth power of the count."""
+    assert compare(OracleEngine(), NativeEngine(), [100_488]).refusals.total() == 0
