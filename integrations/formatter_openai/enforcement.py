@@ -19,7 +19,7 @@ Endpoint: TypeAlias = Literal["chat", "completions"]
 
 #: The arguments that a format goes by, and what else only a complaint about a format says.
 _SPEAKS_OF_FORMATS = re.compile(
-    r"response_format|structured_outputs|guided_\w+|vllm_xargs|`formatter\b|json[ _]schema|tool grammar|xgrammar"
+    r"response_format|structured_outputs|guided_\w+|vllm_xargs|`formatter\b|json[ _]schema|xgrammar"
 )
 
 _BETTER = "start vLLM with formatter_vllm's processor, which keeps every format, and say server='formatter_vllm'"

@@ -24,6 +24,9 @@ from formatter_openai.wire import as_data, read_answer, read_chunk
 
 __all__ = ["OpenAIModel", "openai_model"]
 
+#: The formats whose texts are JSON.
+_JSON = ("json_schema", "python_type")
+
 
 def openai_model(
     name: str,
@@ -236,7 +239,7 @@ class OpenAIModel:
                 tell(Finished(job.prompt, job.first + index, one.finish(None) if cause is None else one.fail(cause)))
 
     def _reading(self, job: _Job) -> Reading:
-        is_json = job.format is not None and job.format.to_json()["type"] == "json_schema"
+        is_json = job.format is not None and job.format.to_json()["type"] in _JSON
         return Reading(job.compiled, is_json, self._processed, job.text)
 
 

@@ -7,12 +7,8 @@ import pickle
 import random
 import threading
 import time
-<<<<<<< HEAD
-from dataclasses import dataclass
-from datetime import date
-=======
 from dataclasses import dataclass, replace
->>>>>>> 98e7bc3 (OpenAI client: a malformed answer fails its own prompt, and nothing is sent that was not asked for)
+from datetime import date
 
 import pytest
 
