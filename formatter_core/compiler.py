@@ -11,7 +11,7 @@ from formatter_core.collection import paused_collection
 from formatter_core.compiled import CompiledFormat
 from formatter_core.engine import choose_engine
 from formatter_core.engine.protocol import GrammarEngine
-from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.format import Format
 from formatter_core.formats import as_format
 from formatter_core.limits import Limits
@@ -88,7 +88,10 @@ class Compiler:
         lowered = format.to_grammar(self.limits)
         census = lowered.grammar.check(self.limits)
         self._check_tokens(census.tokens)
-        engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
+        try:
+            engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
+        except InvalidGrammar as error:  # the grammar derives no text
+            raise lowered.why_empty() or error from None
         return CompiledFormat(
             format,
             lowered,

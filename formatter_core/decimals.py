@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from formatter_core.grammar import EMPTY, NOTHING, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, optional
+from formatter_core.grammar import NOTHING, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, optional
 
 __all__ = ["integers", "numbers"]
 
@@ -118,45 +118,54 @@ def _whole(low: int, high: int | None) -> Node:
 
 
 def _same_length(low: str, high: str) -> Node:
-    """Digit strings from `low` to `high`, which are equally long; linear in their length."""
-    if not low:
-        return EMPTY
-    rest = len(low) - 1
+    """Digit strings from `low` to `high`, which are equally long: alternatives side by side, none inside another."""
+    shared = next((index for index, digits in enumerate(zip(low, high, strict=True)) if len({*digits}) > 1), len(low))
+    prefix = Bytes(low[:shared].encode())
+    low, high = low[shared:], high[shared:]
     if low.strip("0") == "" and high.strip("9") == "":
-        return Repeat(_DIGIT, len(low), len(low))
-    if low[0] == high[0]:
-        return Sequence((Bytes(low[0].encode()), _same_length(low[1:], high[1:])))
-    found: list[Node] = [Sequence((Bytes(low[0].encode()), _same_length(low[1:], "9" * rest)))]
+        return Sequence((prefix, Repeat(_DIGIT, len(low), len(low))))
+    found: list[Node] = []
     if int(high[0]) - int(low[0]) > 1:
-        found.append(Sequence((_between(int(low[0]) + 1, int(high[0]) - 1), Repeat(_DIGIT, rest, rest))))
-    found.append(Sequence((Bytes(high[0].encode()), _same_length("0" * rest, high[1:]))))
-    return Choice(tuple(found))
+        found.append(Sequence((_between(int(low[0]) + 1, int(high[0]) - 1), _digits(len(low) - 1))))
+    for bound, least in ((low, "0"), (high, "9")):
+        # Behind the last digit that counts, any digits will do.
+        kept = bound[0] + bound[1:].rstrip(least)
+        found.append(Sequence((Bytes(kept.encode()), _digits(len(bound) - len(kept)))))
+        for index in range(1, len(kept)):
+            digit = int(kept[index])
+            beyond = (digit + 1, 9) if least == "0" else (0, digit - 1)
+            if beyond[0] <= beyond[1]:
+                others = (Bytes(kept[:index].encode()), _between(*beyond), _digits(len(bound) - index - 1))
+                found.append(Sequence(others))
+    return Sequence((prefix, Choice(tuple(found))))
 
 
 def _fraction_at_least(digits: str, strict: bool) -> Node:
     positive = Sequence((Repeat(_ZERO), _NONZERO, _DIGITS))
     if not digits:
         return Sequence((Bytes(b"."), positive)) if strict else optional(_FRACTION)
-    tail: Node = positive if strict else _DIGITS
-    for digit in reversed(digits):
-        tail = _or_beyond(digit, int(digit) + 1, 9, Sequence((Bytes(digit.encode()), tail)))
-    return Sequence((Bytes(b"."), tail))
+    found: list[Node] = [Sequence((Bytes(digits.encode()), positive if strict else _DIGITS))]
+    for index, digit in enumerate(digits):
+        if digit != "9":
+            found.append(Sequence((Bytes(digits[:index].encode()), _between(int(digit) + 1, 9), _DIGITS)))
+    return Sequence((Bytes(b"."), Choice(tuple(found))))
 
 
 def _fraction_at_most(digits: str, strict: bool) -> Node:
     if not digits:
         return NOTHING if strict else optional(Sequence((Bytes(b"."), Repeat(_ZERO, 1))))
-    # After the first digits of the bound, stopping means a smaller number, for the bound goes on to a digit not 0.
-    tail: Node = NOTHING if strict else Repeat(_ZERO)
-    for index in range(len(digits) - 1, -1, -1):
-        step = _or_beyond(digits[index], 0, int(digits[index]) - 1, Sequence((Bytes(digits[index].encode()), tail)))
-        tail = Choice((step, EMPTY)) if index else step
-    return optional(Sequence((Bytes(b"."), tail)))
+    found: list[Node] = [] if strict else [Sequence((Bytes(digits.encode()), Repeat(_ZERO)))]
+    for index, digit in enumerate(digits):
+        # Stopping after the first digits means a smaller number, for the bound goes on to a digit that is not 0.
+        if index:
+            found.append(Bytes(digits[:index].encode()))
+        if digit != "0":
+            found.append(Sequence((Bytes(digits[:index].encode()), _between(0, int(digit) - 1), _DIGITS)))
+    return optional(Sequence((Bytes(b"."), Choice(tuple(found)))))
 
 
-def _or_beyond(digit: str, low: int, high: int, same: Node) -> Node:
-    """`same`, or any digits after a first digit from `low` to `high`."""
-    return same if high < low else Choice((same, Sequence((_between(low, high), _DIGITS))))
+def _digits(count: int) -> Node:
+    return Repeat(_DIGIT, count, count)
 
 
 def _between(low: int, high: int) -> Node:

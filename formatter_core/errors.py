@@ -9,10 +9,10 @@
     │   └── InvalidSchema           not a JSON Schema                             pointer, keyword
     ├── InvalidArgument             an argument of another kind or value          argument
     ├── UnsupportedSchema           a keyword that is not enforced exactly        pointer, keyword
-    ├── UnsatisfiableSchema         a schema without any valid document           pointer
+    ├── UnsatisfiableSchema         a schema without any valid document           pointer, pointers
     ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
     ├── UnsupportedFormat           a server cannot enforce this format           server
-    ├── LimitExceeded               an entry of `Limits` is used up               limit, maximum
+    ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies
     ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
@@ -132,12 +132,14 @@ class UnsupportedSchema(FormatterError):
 
 
 class UnsatisfiableSchema(FormatterError):
-    """A schema that no document satisfies."""
+    """A schema that no document satisfies. `pointers` are those of the keywords that contradict, if they were found."""
 
-    def __init__(self, reason: str, *, pointer: str = "") -> None:
+    def __init__(self, reason: str, *, pointer: str = "", pointers: Sequence[str] = ()) -> None:
         self.reason = reason
         self.pointer = pointer
-        super().__init__(f"no document satisfies the schema (at {pointer or 'the root'}): {reason}")
+        self.pointers = tuple(pointers)
+        where = "" if pointers else f" (at {pointer or 'the root'})"
+        super().__init__(f"no document satisfies the schema{where}: {reason}")
 
 
 class UnsupportedByEngine(FormatterError):
@@ -160,13 +162,21 @@ class UnsupportedFormat(FormatterError):
 
 
 class LimitExceeded(FormatterError):
-    """An entry of `Limits` is used up: the input is refused rather than worked on without end."""
+    """A bound is used up: the input is refused rather than worked on without end.
 
-    def __init__(self, limit: str, maximum: int, what: str) -> None:
+    `limit` is an entry of `Limits`; or, where `is_fixed`, what a bound counts that no setting raises.
+    """
+
+    def __init__(self, limit: str, maximum: int, what: str, *, is_fixed: bool = False) -> None:
         self.limit = limit
         self.maximum = maximum
         self.what = what
-        super().__init__(f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit")
+        self.is_fixed = is_fixed
+        if is_fixed:
+            message = f"{what} needs more than {maximum} {limit}, which is a fixed bound; make it smaller"
+        else:
+            message = f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit"
+        super().__init__(message)
 
 
 class InvalidVocabulary(FormatterError):

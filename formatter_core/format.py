@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from formatter_core.errors import FormatterError
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 
-__all__ = ["VALUE", "Converter", "Format", "Lowered", "Match", "text_of", "value_part"]
+__all__ = ["VALUE", "Converter", "Format", "Lowered", "Match", "first_reason", "text_of", "value_part"]
 
 #: The internal capture that marks which part of a format is its value, where that is not the whole.
 VALUE = ".value"
@@ -55,12 +56,20 @@ class Lowered:
     """A grammar, and how its parse becomes values.
 
     `converters` maps a capture's name to what turns its match into a value (text where there is none);
-    `value` turns the match of the whole text into `Result.value`.
+    `value` turns the match of the whole text into `Result.value`. `why_empty`, asked where a grammar engine finds that
+    the grammar derives no text, gives an error that says why in the format's own words, or None.
     """
 
     grammar: Grammar
     converters: Mapping[str, Converter] = field(default_factory=dict)
     value: Converter = text_of
+    why_empty: Callable[[], FormatterError | None] = lambda: None
+
+
+def first_reason(whys: Iterable[Callable[[], FormatterError | None]]) -> Callable[[], FormatterError | None]:
+    """The `why_empty` of a format whose parts have these."""
+    parts = tuple(whys)
+    return lambda: next((reason for why in parts if (reason := why()) is not None), None)
 
 
 @runtime_checkable

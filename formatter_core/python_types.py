@@ -69,7 +69,7 @@ class _Reader:
     def read(self, tp: Any) -> Shaped:
         """The shape of one type."""
         if self._depth >= _MOST_NESTED:
-            raise LimitExceeded("depth", _MOST_NESTED, "the nesting of the type")
+            raise LimitExceeded("levels", _MOST_NESTED, "the nesting of the type", is_fixed=True)
         self._depth += 1
         try:
             return self._read(tp)

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.arguments import elements_of
+from formatter_core.arguments import elements_of, shown
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered
+from formatter_core.format import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Terminal, literal
 from formatter_core.limits import Limits
 
@@ -44,7 +44,16 @@ def choice(options: Iterable[str]) -> ChoiceFormat:
     given = tuple(elements_of(options, "options", "texts"))
     for option in given:
         if not isinstance(option, str):
-            raise InvalidFormat(f"the option {option!r} is not text; pass str(option), or use formats.json_schema")
+            raise InvalidFormat(f"the option {shown(option)} is not text; {_remedy(option)}")
     if not given:
         raise InvalidFormat("choice has no option; give at least one text")
     return ChoiceFormat(tuple(dict.fromkeys(given)))
+
+
+def _remedy(option: object) -> str:
+    if isinstance(option, Format):
+        return (
+            "for a choice between formats write the alternatives into one formats.regex or formats.kbnf, "
+            "or use `anyOf` in formats.json_schema"
+        )
+    return "pass str(option), or use `enum` in formats.json_schema"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.arguments import one_of, shown
-from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema
+from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_values import read_value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage
+from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage, why_unsatisfiable
 from formatter_core.schema.load import read_json
 from formatter_core.schema.whitespace import as_whitespace
 
@@ -54,7 +54,7 @@ class JsonSchemaFormat:
         for entry in dropped:
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
-        return Lowered(grammar, value=_load)
+        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """What becomes of each keyword: enforced, annotation, refused or unknown, and why. Printed, it is a table.
@@ -63,26 +63,29 @@ class JsonSchemaFormat:
             InvalidSchema: the schema is none.
             LimitExceeded: within `limits` there is no answer.
         """
-        return schema_coverage(
-            read_json(self.schema),
-            whitespace=self.whitespace,
-            key_order=self.key_order,
-            string_formats=self.string_formats,
-            registry=None if self.registry is None else read_json(self.registry),
-            limits=limits,
-        )
+        return schema_coverage(read_json(self.schema), limits=limits, **self._options())
 
     def _lower(self, limits: Limits, dropped: list[Dropped]) -> Any:
         return lower_schema(
             read_json(self.schema),
-            whitespace=self.whitespace,
-            key_order=self.key_order,
-            string_formats=self.string_formats,
-            on_unsupported=self.on_unsupported,
-            registry=None if self.registry is None else read_json(self.registry),
             limits=limits,
             dropped=dropped,
+            on_unsupported=self.on_unsupported,
+            **self._options(),
         )
+
+    def _why_empty(self, limits: Limits) -> UnsatisfiableSchema | None:
+        return why_unsatisfiable(
+            read_json(self.schema), limits=limits, exactly=True, on_unsupported=self.on_unsupported, **self._options()
+        )
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "whitespace": self.whitespace,
+            "key_order": self.key_order,
+            "string_formats": self.string_formats,
+            "registry": None if self.registry is None else read_json(self.registry),
+        }
 
     def to_json(self) -> dict[str, Any]:
         blanks = self.whitespace

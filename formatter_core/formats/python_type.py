@@ -26,7 +26,7 @@ class PythonTypeFormat:
     shaped: Shaped = field(compare=False, repr=False)
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        grammar = self.schema.to_grammar(limits).grammar
+        lowered = self.schema.to_grammar(limits)
         convert = self.shaped.convert
 
         def value(match: Match) -> Any:
@@ -35,7 +35,7 @@ class PythonTypeFormat:
             except InvalidValue as error:
                 raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
-        return Lowered(grammar, value=value)
+        return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty)
 
     def to_json(self) -> dict[str, Any]:
         """The schema of the type, and its name for people: `from_json` takes the type only from its caller."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.errors import InvalidFormat
-from formatter_core.format import Converter, Format, Lowered, Match
+from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.format import Converter, Format, Lowered, Match, first_reason
 from formatter_core.formats.coercion import as_format
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence
 from formatter_core.limits import Limits
@@ -26,8 +26,10 @@ class SequenceFormat:
         converters: dict[str, Converter] = {}
         values: dict[str, Converter] = {}
         body: list[Node] = []
+        whys: list[Callable[[], FormatterError | None]] = []
         for index, part in enumerate(self.parts):
             lowered = part.to_grammar(limits)
+            whys.append(lowered.why_empty)
             for name, converter in lowered.converters.items():
                 if name in converters:
                     raise InvalidFormat(f"two parts of a sequence capture {name!r}; give each its own name")
@@ -42,7 +44,7 @@ class SequenceFormat:
             # Only direct children: a sequence inside a part uses the same internal names one level down.
             return tuple(values[child.name](child) for child in match.children if child.name in values)
 
-        return Lowered(Grammar(rules, "sequence"), converters, value)
+        return Lowered(Grammar(rules, "sequence"), converters, value, first_reason(whys))
 
     def to_json(self) -> dict[str, Any]:
         return {"type": "sequence", "parts": [part.to_json() for part in self.parts]}

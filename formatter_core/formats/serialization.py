@@ -47,7 +47,7 @@ class _Reader:
     def read(self, data: Any, depth: int) -> Format:
         """One format, in which others may be nested `depth` deep."""
         if not depth:
-            raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats")
+            raise LimitExceeded("levels", DEFAULT_LIMITS.depth, "the nesting of formats", is_fixed=True)
         try:
             reader = _READERS[data["type"]]
         except (KeyError, TypeError, IndexError) as error:

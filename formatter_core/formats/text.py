@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.errors import InvalidFormat
-from formatter_core.format import VALUE, Converter, Format, Lowered, Match
+from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.format import VALUE, Converter, Format, Lowered, Match, first_reason
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, literal, map_children
 from formatter_core.limits import Limits
 
@@ -54,6 +54,7 @@ class TextFormat:
     def to_grammar(self, limits: Limits) -> Lowered:
         rules: dict[str, Node] = {}
         converters: dict[str, Converter] = {}
+        whys: list[Callable[[], FormatterError | None]] = []
         entries: dict[int, Node] = {}
         body: list[Node] = []
         for part in self.parts:
@@ -61,7 +62,7 @@ class TextFormat:
                 body.append(literal(part))
                 continue
             if id(part) not in entries:
-                entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, limits)
+                entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, whys, limits)
             body.append(entries[id(part)])
         rules["text"] = Sequence(tuple(body))
         places = Counter(part.name for part in self.parts if isinstance(part, Hole) and part.name is not None)
@@ -73,7 +74,7 @@ class TextFormat:
                     values[child.name].append(converters[child.name](child))
             return {name: found[0] if places[name] == 1 else tuple(found) for name, found in values.items()}
 
-        return Lowered(Grammar(rules, "text"), converters, value)
+        return Lowered(Grammar(rules, "text"), converters, value, first_reason(whys))
 
     def to_json(self) -> dict[str, Any]:
         holes: dict[int, int] = {}
@@ -99,9 +100,16 @@ class TextFormat:
         return ("text", tuple(parts))
 
     def _lower_hole(
-        self, hole: Hole, index: int, rules: dict[str, Node], converters: dict[str, Converter], limits: Limits
+        self,
+        hole: Hole,
+        index: int,
+        rules: dict[str, Node],
+        converters: dict[str, Converter],
+        whys: list[Callable[[], FormatterError | None]],
+        limits: Limits,
     ) -> Node:
         lowered = hole.format.to_grammar(limits)
+        whys.append(lowered.why_empty)
         new = {**lowered.converters, **({hole.name: lowered.value} if hole.name is not None else {})}
         for name in new:
             if name in converters:

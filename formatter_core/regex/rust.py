@@ -142,7 +142,11 @@ class _RustReader(ClassReader):
         self.skip_space()
         for sign in ("?=", "?!", "?<=", "?<!"):
             if self.pattern.startswith(sign, self.at):
-                raise self.error(f"the look-around `({sign}` is not supported; spell out what may stand there", start)
+                reason = (
+                    f"the look-around `({sign}` is not supported here; spell out what may stand there, or use "
+                    "`pattern` in a JSON Schema, which takes look-around"
+                )
+                raise self.error(reason, start)
         if self.take("?P<") or self.take("?<"):
             self.open(start, self._read_name())
         elif self.take("?"):

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from formatter_core.errors import InvalidSchema, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.earley.shortest import min_bytes
+from formatter_core.errors import (
+    FormatterError,
+    InvalidGrammar,
+    InvalidSchema,
+    LimitExceeded,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+)
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.contradiction import contradicting
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
 from formatter_core.schema.keywords import known
 from formatter_core.schema.load import Loader
@@ -16,7 +26,15 @@ from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Dropped, Refusals
 from formatter_core.schema.whitespace import Whitespace, as_whitespace
 
-__all__ = ["Coverage", "CoverageEntry", "Dropped", "Whitespace", "lower_schema", "schema_coverage"]
+__all__ = [
+    "Coverage",
+    "CoverageEntry",
+    "Dropped",
+    "Whitespace",
+    "lower_schema",
+    "schema_coverage",
+    "why_unsatisfiable",
+]
 
 
 def lower_schema(
@@ -41,6 +59,60 @@ def lower_schema(
         UnsatisfiableSchema: no document satisfies the schema.
         LimitExceeded: within `limits` there is no answer.
     """
+    options: dict[str, Any] = {
+        "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats, "registry": registry
+    }  # fmt: skip
+    try:
+        return _lowered(schema, on_unsupported=on_unsupported, limits=limits, dropped=dropped, **options)
+    except UnsatisfiableSchema as error:
+        why = why_unsatisfiable(schema, on_unsupported=on_unsupported, limits=limits, **options)
+        raise (why if why is not None and why.pointers else error) from None
+
+
+def why_unsatisfiable(
+    schema: Any, *, limits: Limits = DEFAULT_LIMITS, exactly: bool = False, **options: Any
+) -> UnsatisfiableSchema | None:
+    """The error that names the keywords which contradict each other, if they can be found; None if there are documents.
+
+    Takes the options of `lower_schema`. With `exactly` the automata of its strings and numbers are looked through.
+    """
+    small = replace(
+        limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
+    )
+
+    def is_empty(schema: Any, limits: Limits = small) -> bool:
+        try:
+            grammar = _lowered(schema, limits=limits, **options)
+            if exactly:
+                min_bytes(grammar, limits)
+        except (UnsatisfiableSchema, InvalidGrammar):
+            return True
+        except FormatterError:
+            return False
+        return False
+
+    if not is_empty(schema, limits):
+        return None
+    pointers = contradicting(schema, is_empty)
+    if not pointers:
+        return UnsatisfiableSchema("its parts contradict each other; relax one of them")
+    if len(pointers) == 1:
+        return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
+    named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])
+    return UnsatisfiableSchema(f"{named} contradict each other; relax one of them", pointers=pointers)
+
+
+def _lowered(
+    schema: Any,
+    *,
+    whitespace: str | Whitespace,
+    key_order: str,
+    string_formats: str,
+    on_unsupported: str,
+    registry: Mapping[str, Any] | None,
+    limits: Limits,
+    dropped: list[Dropped] | None = None,
+) -> Grammar:
     _check_known(schema)
     refusals = Refusals(lenient=on_unsupported == "warn")
     blanks = as_whitespace(whitespace)
@@ -73,7 +145,7 @@ def schema_coverage(
     refused: list[Dropped] = []
     options: dict[str, Any] = {"whitespace": whitespace, "key_order": key_order, "string_formats": string_formats}
     try:
-        lower_schema(schema, on_unsupported="warn", registry=registry, limits=limits, dropped=refused, **options)
+        _lowered(schema, on_unsupported="warn", registry=registry, limits=limits, dropped=refused, **options)
     except UnsupportedSchema as error:
         refused.append(Dropped(error.pointer, error.keyword, error.reason))
     except UnsatisfiableSchema:

@@ -67,7 +67,8 @@ class Counting:
                     seen.add(after)
                     queue.append(after)
                     if len(seen) > _MOST_STATES:
-                        raise LimitExceeded("states", _MOST_STATES, f"counting the items of {self._title}")
+                        what = f"counting the items of {self._title}"
+                        raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
         for state, items in arriving.items():
             self._rules.define(self._name(names, state), any_of(items))
         tokens = self._tokens

@@ -84,7 +84,8 @@ class Keys:
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
         if 2 ** len(literals) > _MOST_WAYS:
-            raise LimitExceeded("states", _MOST_WAYS, f"telling what values of {name!r} exclude other branches")
+            what = f"telling what values of {name!r} exclude other branches"
+            raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True)
         ways = {goal: always}
         for literal, bits in literals.items():
             for known, met in list(ways.items()):
@@ -114,7 +115,8 @@ class Keys:
                 split += [_Cell(outside, cell.yes)] if outside else []
             cells = split
             if len(cells) > _MOST_CLASSES:
-                raise LimitExceeded("states", _MOST_CLASSES, "telling apart the keys that overlapping patterns match")
+                what = "telling apart the keys that overlapping patterns match"
+                raise LimitExceeded("classes of keys", _MOST_CLASSES, what, is_fixed=True)
         return cells
 
     def _questions(self, objects: ObjectSet) -> list[str | int]:

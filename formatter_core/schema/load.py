@@ -6,6 +6,7 @@ A location's number, its *literal*, stands for its schema everywhere else, the n
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -72,11 +73,12 @@ def read_json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RecursionError as error:
-        raise LimitExceeded("depth", 100, "the nesting of the schema's JSON text") from error
+        what = "the nesting of the schema's JSON text"
+        raise LimitExceeded("levels of Python's own stack", sys.getrecursionlimit(), what, is_fixed=True) from error
     except json.JSONDecodeError as error:
         raise InvalidSchema(f"the text is not JSON: {error}") from error
     except ValueError as error:  # how `int` says that a number has too many digits
-        raise InvalidSchema(f"an integer has too many digits ({error}); use one of at most {_MOST_DIGITS}") from error
+        raise InvalidSchema(f"an integer has more than {_MOST_DIGITS} digits; use a shorter one") from error
 
 
 def _exact(text: str) -> Decimal:

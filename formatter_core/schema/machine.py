@@ -130,7 +130,8 @@ class Machine:
                     arriving[after] = []
                     queue.append(after)
                     if len(queue) > _MOST_STATES:
-                        raise LimitExceeded("states", _MOST_STATES, f"counting the properties of {self._title}")
+                        what = f"counting the properties of {self._title}"
+                        raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
                 arriving[after].append((state, pair))
         final = [state for state in queue if state.written >= self._minimum and ending(state) == (True, self._all_met)]
         names: dict[_State, str] = {}

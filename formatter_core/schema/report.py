@@ -9,6 +9,10 @@ from formatter_core.errors import UnsupportedSchema
 __all__ = ["Dropped", "Refusals"]
 
 
+#: What helps against every refusal.
+_HINT = '. Leave it out, or pass on_unsupported="warn" to go on without it'
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A keyword that is not enforced, and why."""
@@ -38,7 +42,8 @@ class Refusals:
             UnsupportedSchema: unless keywords may be dropped here.
         """
         if not self.lenient or self._strict:
-            raise UnsupportedSchema(reason, pointer=pointer, keyword=keyword)
+            hint = "" if self.lenient else _HINT
+            raise UnsupportedSchema(reason + hint, pointer=pointer, keyword=keyword)
         entry = Dropped(pointer, keyword, reason)
         if entry not in self.dropped:
             self.dropped.append(entry)

@@ -1,0 +1,144 @@
+"""Which keywords of a schema without any valid document contradict each other, found by leaving the others out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from formatter_core.schema.keywords import ANNOTATIONS, OF_LISTS, OF_OBJECTS, OF_ONE
+
+__all__ = ["contradicting"]
+
+#: As many times the schema is worked out at most; a larger one may take long each time, and is not looked into.
+_MOST_CHECKS = 80
+_MOST_KEYWORDS = 400
+#: Below these, leaving something out allows less, not more; so they are left out as a whole.
+_NEGATING = frozenset(["not", "oneOf", "if", "then", "else"])
+#: Leaving these out, or what stands below them, changes what others mean.
+_FIXED = ANNOTATIONS | {"$defs", "definitions", "minContains"}
+_ENTANGLED = frozenset(["unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id"])
+
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, ...]:
+    """JSON pointers of keywords that leave no document together, none of which could be left out.
+
+    `type` is not named where several others remain. Empty where it would take too long to find out.
+
+    Args:
+        schema: JSON data, of which nothing is valid.
+        is_empty: whether nothing is valid for a schema.
+    """
+    if not isinstance(schema, dict) or sum(1 for _ in _places(schema)) > _MOST_KEYWORDS:
+        return ()
+    search = _Search(schema, is_empty)
+    kept = search.needed([(keyword,) for keyword in schema if keyword not in _FIXED])
+    if search.checks > _MOST_CHECKS:
+        return ()
+    others = [path for path in kept if path[-1] != "type"]
+    return tuple(map(_pointer, others if len(others) > 1 else kept))
+
+
+class _Search:
+    def __init__(self, schema: dict[str, Any], is_empty: Callable[[Any], bool]) -> None:
+        self.checks = 0
+        self._schema = schema
+        self._is_empty = is_empty
+        self._left_out: set[_Path] = set()
+        keywords = set(_places(schema))
+        self._is_entangled = not keywords.isdisjoint(_ENTANGLED)
+        self._follows_references = keywords.isdisjoint(_NEGATING)
+        self._followed: set[str] = set()
+
+    def needed(self, paths: Sequence[_Path]) -> list[_Path]:
+        """Leave out what can be of these keywords, and inside the others; returns the keywords that remain."""
+        if not paths or self._can_be_left_out(paths):
+            return []
+        if len(paths) > 1:
+            half = len(paths) // 2
+            return self.needed(paths[:half]) + self.needed(paths[half:])
+        below = [] if self._is_entangled else list(self._below(paths[0]))
+        return (below and self.needed(below)) or [paths[0]]
+
+    def _can_be_left_out(self, paths: Sequence[_Path]) -> bool:
+        self.checks += 1
+        if self.checks > _MOST_CHECKS:
+            return False
+        wanted = self._left_out | set(paths)
+        if not self._is_empty(_without(self._schema, wanted, ())):
+            return False
+        self._left_out = wanted
+        return True
+
+    def _below(self, path: _Path) -> Iterator[_Path]:
+        """The keywords of the schemas that stand directly below a keyword, or that a reference in the schema means."""
+        value: Any = self._schema
+        for step in path:
+            value = value[step]
+        if path[-1] == "$ref" and isinstance(value, str) and value.startswith("#/") and self._follows_references:
+            target = tuple(step.replace("~1", "/").replace("~0", "~") for step in value[2:].split("/"))
+            if value not in self._followed and len(target) == 2 and target[0] in ("$defs", "definitions"):
+                self._followed.add(value)
+                child = self._schema.get(target[0], {}).get(target[1])
+                if isinstance(child, dict):
+                    yield from ((*target, keyword) for keyword in child if keyword not in _FIXED)
+            return
+        for inner, child in _schemas(str(path[-1]), value):
+            if isinstance(child, dict):
+                yield from ((*path, *inner, keyword) for keyword in child if keyword not in _FIXED)
+
+
+def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
+    """The schemas in a keyword's value that allow more where something is left out of them."""
+    if keyword in _NEGATING:
+        return
+    if isinstance(value, dict) and keyword in OF_OBJECTS:
+        yield from (((name,), child) for name, child in value.items())
+    elif isinstance(value, list) and keyword in OF_LISTS:
+        yield from (((index,), child) for index, child in enumerate(value))
+    elif isinstance(value, dict) and keyword in OF_ONE:
+        yield (), value
+
+
+def _without(schema: Any, left_out: set[_Path], path: _Path) -> Any:
+    """The schema without these keywords; names and places of subschemas stay, because others refer to them."""
+    if not isinstance(schema, dict):
+        return schema
+    made: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        here = (*path, keyword)
+        if here not in left_out:
+            below = {inner: _without(child, left_out, (*here, *inner)) for inner, child in _schemas(keyword, value)}
+        elif isinstance(value, (dict, list)) and keyword in ("properties", "patternProperties", "prefixItems"):
+            below = {inner: True for inner, _ in _schemas(keyword, value)}
+        else:
+            continue
+        made[keyword] = _replaced(value, below)
+    return made
+
+
+def _replaced(value: Any, below: dict[_Path, Any]) -> Any:
+    if not below:
+        return value
+    if () in below:
+        return below[()]
+    if isinstance(value, list):
+        return [below[index,] for index in range(len(value))]
+    return {name: below[name,] for name in value}
+
+
+def _places(schema: Any) -> Iterator[str]:
+    """Every keyword, wherever it stands."""
+    stack = [schema]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, dict):
+            yield from each
+            stack.extend(each.values())
+        elif isinstance(each, list):
+            stack.extend(each)
+
+
+def _pointer(path: _Path) -> str:
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
