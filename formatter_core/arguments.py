@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from formatter_core.errors import InvalidArgument
 
-__all__ = ["as_bytes", "elements_of", "not_a_token_id", "one_of", "shown", "whole_number"]
+__all__ = ["as_bytes", "elements_of", "not_a_token_id", "not_picklable", "one_of", "shown", "whole_number"]
 
 _T = TypeVar("_T")
 
@@ -74,6 +74,11 @@ def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
         return iter(values)
     except TypeError as error:
         raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument) from error
+
+
+def not_picklable(value: object, remedy: str) -> InvalidArgument:
+    """The error for an object that pickle is given, though it holds what one process alone has."""
+    return InvalidArgument(f"a {type(value).__name__} cannot be pickled; {remedy}")
 
 
 def not_a_token_id(value: Any) -> InvalidArgument:

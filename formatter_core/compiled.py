@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from formatter_core.arguments import as_bytes
+from formatter_core.arguments import as_bytes, not_picklable
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.explanation import describe
 from formatter_core.format import Format, Lowered
@@ -61,6 +61,9 @@ class CompiledFormat:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFormat:
         return self
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send format.to_json() and compile formats.from_json of it there")
 
     def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter:
         """The state of a new sequence.

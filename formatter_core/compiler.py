@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
-from formatter_core.arguments import shown, whole_number
+from formatter_core.arguments import not_picklable, shown, whole_number
 from formatter_core.cache import ByteBoundedCache
 from formatter_core.collection import paused_collection
 from formatter_core.compiled import CompiledFormat
@@ -58,6 +58,15 @@ class Compiler:
         self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
             whole_number(cache_bytes, "cache_bytes"), _size_of
         )
+
+    def __copy__(self) -> Compiler:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiler:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send its vocabulary and make a Compiler of that there")
 
     @property
     def engine(self) -> str:

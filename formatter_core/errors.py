@@ -26,7 +26,7 @@
     ├── ConcurrentUse               one formatter used by two threads at once
     ├── HookReused                  a hook met a second request before a reset    hook
     ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
-    └── IncompleteResult            the value of a text that is not complete      ended, missing
+    └── IncompleteResult            the value of a text that is not complete      ended, missing, text
 
 Each message is a sentence that ends with what to do, and each fact in it is a field.
 """
@@ -319,12 +319,26 @@ class InvalidValue(FormatterError):
 
 
 class IncompleteResult(FormatterError):
-    """The value of a text that is not complete. `missing` says what was still expected."""
+    """The value of a text that is not complete.
 
-    def __init__(self, *, ended: str | None, missing: str) -> None:
+    `missing` says what was still expected, `text` is the text so far, and `ended` how the sequence ended, if it has.
+    """
+
+    def __init__(self, *, ended: str | None, missing: str, text: str | None = None) -> None:
         self.ended = ended
         self.missing = missing
-        super().__init__(f"the output is not complete (ended: {ended}): {missing}")
+        self.text = text
+        so_far = "" if text is None else f" after {len(text)} characters, {'...' * (len(text) > 200)}{text[-200:]!r}"
+        remedy = _TO_DO.get(ended)
+        super().__init__(f"the output is not complete{so_far}: {missing}" + (f"; {remedy}" if remedy else ""))
+
+
+#: What to do about an output that is not complete, by how it ended.
+_TO_DO: dict[str | None, str] = {
+    None: "go on, or read `text` and `captures`",
+    "length": "raise max_new_tokens (max_tokens in other engines), or bound the field, for example with `maxLength`",
+    "stop_string": "leave out the stop string, or let the format say where the text ends",
+}
 
 
 def _restored(kind: type[FormatterError], arguments: tuple[Any, ...], facts: dict[str, Any]) -> FormatterError:

@@ -6,13 +6,13 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.arguments import as_bytes, elements_of, not_a_token_id, one_of, shown, whole_number
+from formatter_core.arguments import as_bytes, elements_of, not_a_token_id, not_picklable, one_of, shown, whole_number
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
 from formatter_core.errors import (
     BitmaskTooNarrow,
@@ -243,6 +243,9 @@ class Formatter:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Formatter:
         return self.fork()
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send its tokens, and accept them in a formatter of the same format there")
 
     # --- where it stands ---------------------------------------------------------------------------------------
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
+from formatter_core.arguments import not_picklable
 from formatter_core.errors import IncompleteResult, InvalidValue, LimitExceeded
 from formatter_core.format import Converter, Lowered, Match, text_of
 
@@ -82,6 +83,15 @@ class Result:
     _certain: tuple[Match, ...] = field(default=(), repr=False)
     _fault: LimitExceeded | None = field(default=None, repr=False, compare=False)
 
+    def __copy__(self) -> Result:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return replace(self)  # with a value of its own, which is worked out when it is read
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send its text or tokens, and parse them with the same format there")
+
     @property
     def text(self) -> str:
         """The bytes as text; a character that was cut becomes U+FFFD."""
@@ -124,7 +134,8 @@ class Result:
         if self._fault is not None and self.missing is None:
             raise self._fault
         if self.missing is not None or self._match is None:
-            raise IncompleteResult(ended=self.ended, missing=self.missing or "the text is not in the format")
+            missing = self.missing or "the text is not in the format"
+            raise IncompleteResult(ended=self.ended, missing=missing, text=self.text)
         return converted(self._lowered.value, self._match)
 
     def _spans(self) -> Iterator[Capture]:

@@ -111,7 +111,7 @@ class Transcript:
         missing = None
         if not complete or not (match or fault):
             missing = (
-                f"the format could end here, but also go on, and no end id was accepted (ended: {ended})"
+                "the format could end here, but also go on, and no end id was accepted"
                 if may_end
                 else f"the text is cut; expected {self.expected()}"
             )

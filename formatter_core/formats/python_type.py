@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, get_origin
+from typing import Any, NoReturn, get_origin
 
-from formatter_core.arguments import shown
+from formatter_core.arguments import not_picklable, shown
 from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue
 from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
@@ -24,6 +24,15 @@ class PythonTypeFormat:
     type: Any
     schema: JsonSchemaFormat
     shaped: Shaped = field(compare=False, repr=False)
+
+    def __copy__(self) -> PythonTypeFormat:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PythonTypeFormat:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send the type, and make formats.python_type of it there")
 
     def to_grammar(self, limits: Limits) -> Lowered:
         lowered = self.schema.to_grammar(limits)
