@@ -20,6 +20,7 @@
     ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── AllowedTokensForbidden      another rule forbids all that may come next   text
+    ├── MaskOverridden              another rule allows what the format forbids    token_id
     ├── PromptTooLong               no room for a token of output                 tokens, cells
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
@@ -55,6 +56,7 @@ __all__ = [
     "InvalidVocabulary",
     "LimitExceeded",
     "MalformedAnswer",
+    "MaskOverridden",
     "PromptTooLong",
     "TokenRejected",
     "UnsatisfiableSchema",
@@ -257,6 +259,17 @@ class AllowedTokensForbidden(FormatterError):
         super().__init__(
             f"every token that the format allows after {tail!r} is forbidden by another rule of the engine "
             "(a banned word, another logits processor); drop that rule or change the format"
+        )
+
+
+class MaskOverridden(FormatterError):
+    """Another rule of the inference engine gave a token a score again that the format forbids."""
+
+    def __init__(self, token_id: int) -> None:
+        self.token_id = token_id
+        super().__init__(
+            f"token {token_id} does not fit the format, but another logits processor, which runs after the format's, "
+            "gave it a score again; put the format's processor last"
         )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from types import FrameType
+from typing import Any, TypeAlias
 
 import transformers
 
-from formatter_core.errors import UnsupportedEngineVersion
+from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 
 try:
-    from transformers import GenerationConfig, LogitsProcessor
+    from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 except ImportError as error:
     raise UnsupportedEngineVersion(
         "transformers", found=transformers.__version__, needed=">= 4.46", missing="LogitsProcessor or GenerationConfig"
@@ -21,7 +23,26 @@ if not hasattr(GenerationConfig(), "stop_strings"):  # type: ignore[no-untyped-c
         "transformers", found=transformers.__version__, needed=">= 4.46", missing="GenerationConfig.stop_strings"
     )
 
-__all__ = ["LogitsProcessor", "end_ids", "logits_width"]
+__all__ = [
+    "LogitsProcessor",
+    "Step",
+    "end_ids",
+    "is_draft",
+    "logits_width",
+    "may_unmask_after",
+    "processors_of",
+    "running_step",
+]
+
+#: A running call of a `LogitsProcessorList`: one step of a generation.
+Step: TypeAlias = FrameType
+
+_LIST_CALL = LogitsProcessorList.__call__.__code__
+
+#: Modes of `generate` that also take tokens with a score of -inf, and the argument that switches each on.
+_UNMASKABLE = {"contrastive_search": "penalty_alpha", "constrained_beam_search": "constraints or force_words_ids"}
+
+_KEEPS_MASKS = ("Warper", "WatermarkLogitsProcessor", "LogitNormalization")
 
 
 def end_ids(model: Any) -> tuple[int, ...] | None:
@@ -44,3 +65,69 @@ def logits_width(model: Any) -> int | None:
         text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
         width = getattr(text_config, "vocab_size", None)
     return width if isinstance(width, int) else None
+
+
+def running_step() -> Step | None:
+    """The step that the caller is part of; None where no list of processors runs."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _LIST_CALL:
+        frame = frame.f_back
+    return frame
+
+
+def processors_of(step: Step | None) -> Any:
+    """The list of processors. `generate` makes a new one each time, and nothing else tells its calls apart."""
+    return None if step is None else step.f_locals["self"]
+
+
+def is_draft(step: Step | None) -> bool:
+    """Whether a draft model takes this step, not the model whose `generate` was called.
+
+    Raises:
+        InvalidArgument: the list of processors was not made by `generate`; or `generate` runs in a mode that also takes
+            masked tokens.
+        UnsupportedEngineVersion: beam sampling, in a release that cannot sample where few tokens are allowed.
+    """
+    is_generate, frame = False, step
+    while frame is not None and step is not None:
+        name = frame.f_code.co_name
+        if not is_generate and name == "generate":
+            found = [key for key, value in frame.f_locals.items() if value is processors_of(step)]
+            is_generate = bool(found) and found != ["logits_processor"]  # which may be a list of the user's
+            if is_generate:
+                _check_mode(frame.f_locals, step.f_back)
+        elif is_generate and name == "get_candidates":
+            kinds = type(frame.f_locals.get("self")).__mro__
+            if any(kind.__name__ == "CandidateGenerator" for kind in kinds):
+                return True
+        frame = frame.f_back
+    if not is_generate:
+        raise InvalidArgument(
+            "a logits processor can tell outputs apart only inside model.generate; in a loop of your own, use "
+            "compiled.formatter() and formatter_core.torch_bitmask.apply"
+        )
+    return False
+
+
+def may_unmask_after(processor: Any, processors: Any) -> bool:
+    """Whether a later processor of the list could undo a mask; those that `generate` adds by itself never do."""
+    place = processors.index(processor) + 1 if processor in processors else 0
+    return not all(
+        type(after).__module__.startswith("transformers.") and type(after).__name__.endswith(_KEEPS_MASKS)
+        for after in processors[place:]
+    )
+
+
+def _check_mode(arguments: dict[str, Any], decoding: FrameType | None) -> None:
+    config = arguments["generation_config"]
+    mode = config.get_generation_mode(arguments.get("assistant_model")).value
+    if mode in _UNMASKABLE:
+        raise InvalidArgument(
+            f"{mode.replace('_', ' ')} takes tokens that no format allows; drop {_UNMASKABLE[mode]}, and use sampling "
+            "or beam search",
+            argument=_UNMASKABLE[mode],
+        )
+    if mode == "beam_sample" and decoding is not None and "beam_scorer" in decoding.f_code.co_varnames:
+        raise UnsupportedEngineVersion(
+            "transformers", found=transformers.__version__, needed=">= 4.50", missing="beam sampling under a format"
+        )

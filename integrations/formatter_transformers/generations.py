@@ -1,170 +1,158 @@
-"""Which call of `generate` a batch belongs to: its prompts, and the states of its rows."""
+"""The prompts of one call of `generate`, and the states of its rows.
+
+A row's state is found by the tokens that it has after its prompt, never by its number: beams change places between two
+steps, drafts come and go, and a draft model shares the states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
 from formatter_core import CompiledFormat
-from formatter_core.errors import InvalidFormat
-from formatter_transformers.states import RowState, StatePool, parent_of
+from formatter_core.cursor import Cursor
+from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_transformers.calls import reused
+from formatter_transformers.results import tokens_of
 
-__all__ = ["Generation", "Generations", "formats_of_rows"]
+__all__ = ["Generation"]
 
-#: Generations remembered: the one that runs, and an assistant with a tokenizer of its own, with room to spare.
-_REMEMBERED = 4
-
-
-def formats_of_rows(formats: Sequence[CompiledFormat | None], rows: int) -> list[CompiledFormat | None]:
-    """The format of each row: beams and returned sequences of one prompt stand side by side."""
-    if rows % len(formats):
-        raise InvalidFormat(
-            f"{len(formats)} formats were given for {rows} rows; give one for all prompts, or one for each prompt"
-        )
-    return [formats[row // (rows // len(formats))] for row in range(rows)]
+_ID_BYTES = np.dtype(np.int64).itemsize
 
 
 class Generation:
-    """One call of `generate`: the prompts as the first call of the processor saw them, padding included."""
+    """One call of `generate`.
 
-    def __init__(self, prompts: torch.Tensor, formats: list[CompiledFormat | None]) -> None:
-        self.prompts = prompts.clone()
-        self.is_over = False
-        self._read: set[bytes] | None = None  # the outputs that were read as results
-        self._latest = 0  # the length of the keys of the latest batch
+    Args:
+        prompts: int64 (rows, length), what the first call of the processor saw, padding included.
+        formats: one for all prompts, or one for each prompt; None leaves its rows unconstrained.
+
+    Raises:
+        InvalidArgument: the rows cannot be shared out among the formats.
+    """
+
+    def __init__(self, prompts: torch.Tensor, formats: Sequence[CompiledFormat | None]) -> None:
+        self._prompts = prompts.clone()
         self._formats = formats
-        self._pools = {compiled: StatePool(compiled) for compiled in formats if compiled is not None}
+        self._pools = {compiled: _Pool(compiled) for compiled in self.formats_of(len(prompts)) if compiled is not None}
 
-    def continued_by(self, input_ids: torch.Tensor) -> list[bytes | None] | None:
-        """The generated tokens of each row, if at most the last one was not seen before; else None.
+    def formats_of(self, rows: int) -> list[CompiledFormat | None]:
+        """The format of each row: beams and returned sequences of one prompt stand side by side."""
+        count = len(self._formats)
+        if rows % count:
+            raise InvalidArgument(
+                f"{count} formats were given for {rows} rows; give one for all prompts, or one for each prompt",
+                argument="formats",
+            )
+        return [self._formats[row * count // rows] for row in range(rows)]
 
-        Every loop of transformers goes on one token at a time, drafts included. The beam search of 4.x refills the
-        rows of a prompt that is done from the first row of the batch, whatever that row's prompt is; what such a
-        row is offered does not matter, and None stands for its tokens.
+    def cursors(self, input_ids: torch.Tensor) -> list[Cursor | None]:
+        """The state of each row of int64 (rows, length), prompts included; None where it has no format.
+
+        Raises:
+            HookReused: other prompts.
         """
-        if input_ids.shape[0] != self.prompts.shape[0] or input_ids.shape[1] < self.prompts.shape[1]:
-            return None
-        width = self.prompts.shape[1]
-        begun = (input_ids[:, :width] == self.prompts).all(dim=1).tolist()
-        keys: list[bytes | None] = []
-        for row, (is_own, key) in enumerate(zip(begun, _keys(input_ids[:, width:]), strict=True)):
-            if self._is_new_prompt(row, key):
-                return None
-            if is_own and self._new_tokens(row, key) <= 1:
-                keys.append(key)
-            elif key and torch.equal(input_ids[row, :width], self.prompts[0]) and self._new_tokens(0, key) <= 1:
-                keys.append(None)
-            else:
-                return None
-        return keys
+        keys = self._keys(input_ids)
+        formats = self.formats_of(len(keys))
+        found = {
+            compiled: pool.find(key for key, owner in zip(keys, formats, strict=True) if owner is compiled)
+            for compiled, pool in self._pools.items()
+        }
+        return [None if owner is None else found[owner][key] for key, owner in zip(keys, formats, strict=True)]
 
-    def grown_to(self, input_ids: torch.Tensor) -> list[bytes | None] | None:
-        """The generated tokens of each row, if its format allows them all, however many are new; else None."""
-        keys = self.outputs(input_ids) if len(input_ids) == len(self.prompts) else None
-        if keys is None:
-            return None
-        pairs = zip(keys, self._formats, strict=True)
-        is_allowed = all(self._pools[compiled].allows(key) for key, compiled in pairs if compiled is not None)
-        return list(keys) if is_allowed else None
+    def is_begun_by(self, input_ids: torch.Tensor) -> bool:
+        """Whether these rows begin with the prompts."""
+        return torch.equal(input_ids[:, : self._prompts.shape[1]], self._prompts)
 
     def outputs(self, sequences: torch.Tensor) -> list[bytes] | None:
-        """The generated tokens of each row; None where a row does not begin with its prompt.
+        """The generated tokens of each row, as int64; None if the rows do not begin with the prompts.
 
         There may be another number of rows than prompts were seen, as long as each prompt has its share of them.
         """
-        rows, (seen, width) = len(sequences), self.prompts.shape
-        prompts = self.prompts[[row * seen // rows for row in range(rows)]].to(sequences.device)
-        if sequences.shape[1] < width or not torch.equal(sequences[:, :width], prompts):
-            return None
-        return _keys(sequences[:, width:])
+        rows, (seen, width) = len(sequences), self._prompts.shape
+        prompts = self._prompts[[row * seen // rows for row in range(rows)]].to(sequences.device)
+        return _generated(sequences, width) if torch.equal(sequences[:, :width], prompts) else None
 
-    def states(self, keys: list[bytes | None]) -> list[RowState | None]:
-        """The state of each row; None where the row has no format."""
-        self._latest = max((len(key) for key in keys if key is not None), default=0)
-        wanted: dict[CompiledFormat, list[bytes]] = {compiled: [] for compiled in self._pools}
-        for key, compiled in zip(keys, self._formats, strict=True):
-            if key is not None and compiled is not None:
-                wanted[compiled].append(key)
-        found = {compiled: self._pools[compiled].find(its_keys) for compiled, its_keys in wanted.items()}
-        states: list[RowState | None] = []
-        for key, compiled in zip(keys, self._formats, strict=True):
-            if compiled is None:
-                states.append(None)
-            else:
-                states.append(RowState.off_format(compiled) if key is None else found[compiled][key])
-        return states
-
-    def end(self, outputs: Sequence[bytes]) -> None:
-        """What comes next continues one of these outputs, or is a new call, even where it goes on from the prompt."""
-        self._read = set(outputs)
+    def has_seen(self, compiled: CompiledFormat, tokens: Sequence[int]) -> bool:
+        """Whether at most the last of these generated tokens is new."""
+        return self._pools[compiled].has_seen(np.array(tokens, np.int64).tobytes())
 
     def error_in(self, compiled: CompiledFormat, key: bytes) -> Exception | None:
         """What ended the row with these generated tokens, if something went wrong with it."""
         return self._pools[compiled].error_in(key)
 
-    def _is_new_prompt(self, row: int, key: bytes) -> bool:
-        """Whether these tokens were never generated, although at most one of them is new.
-
-        A loop goes back only to drop drafts, and then to a token that the format allowed.
-        """
-        if self.is_over and self._read is not None:
-            return key not in self._read and parent_of(key) not in self._read
-        compiled = self._formats[row]
-        return compiled is not None and len(key) < self._latest and self._pools[compiled].forbids_last(key)
-
-    def _new_tokens(self, row: int, key: bytes) -> int:
-        compiled = self._formats[row]
-        return 0 if compiled is None else self._pools[compiled].new_tokens(key)
+    def _keys(self, input_ids: torch.Tensor) -> list[bytes]:
+        if len(input_ids) == len(self._prompts):
+            begun = input_ids[:, : self._prompts.shape[1]]
+            # The beam search of 4.x fills the rows of a prompt that is done with copies of the first row of the batch.
+            is_own = torch.equal(begun, self._prompts)
+            if is_own or bool(((begun == self._prompts) | (begun == self._prompts[0])).all(dim=1).all()):
+                return _generated(input_ids, self._prompts.shape[1])
+        raise reused()
 
 
-def _keys(generated: torch.Tensor) -> list[bytes]:
-    ids = generated.cpu().numpy().astype(np.int64, order="C", copy=False)
+class _Pool:
+    """The states of one format's rows, the most recently used ones of them, by generated tokens."""
+
+    def __init__(self, compiled: CompiledFormat) -> None:
+        self._compiled = compiled
+        self._cursors: OrderedDict[bytes, Cursor] = OrderedDict()
+        self._is_whole = True
+
+    def find(self, keys: Iterable[bytes]) -> dict[bytes, Cursor]:
+        """The state of each key. It goes along with the one row that goes on from it; several rows get copies."""
+        wanted = dict.fromkeys(keys)
+        children = Counter(_parent_of(key) for key in wanted if key not in self._cursors)
+        for key in wanted:
+            if key not in self._cursors:
+                self._cursors[key] = self._grown(key, is_only=children[_parent_of(key)] == 1)
+                children[_parent_of(key)] -= 1
+            self._cursors.move_to_end(key)
+        # Beams drop branches for good, and groups of beams come in turns: keep enough for all of those.
+        for _ in range(len(self._cursors) - 64 - 16 * len(wanted)):
+            self._cursors.popitem(last=False)
+            self._is_whole = False
+        return {key: self._cursors[key] for key in wanted}
+
+    def has_seen(self, key: bytes) -> bool:
+        rest = len(key) - _ID_BYTES
+        return not self._is_whole or any(_shared(known, key) >= rest for known in self._cursors)
+
+    def error_in(self, key: bytes) -> Exception | None:
+        known = max((known for known in self._cursors if key.startswith(known)), key=len, default=None)
+        error = None if known is None else self._cursors[known].error
+        return None if isinstance(error, TokenRejected) else error
+
+    def _grown(self, key: bytes, *, is_only: bool) -> Cursor:
+        parent = _parent_of(key)
+        if parent in self._cursors and key:
+            cursor = self._cursors.pop(parent) if is_only else self._cursors[parent].fork()
+            cursor.append(tokens_of(key[len(parent) :]))
+            return cursor
+        if not self._cursors:
+            cursor = Cursor(self._compiled.formatter())
+        else:
+            cursor = self._cursors[max(self._cursors, key=lambda known: _shared(known, key))].fork()
+        cursor.follow(tokens_of(key))
+        return cursor
+
+
+def _generated(sequences: torch.Tensor, width: int) -> list[bytes]:
+    ids = sequences[:, width:].cpu().numpy().astype(np.int64, order="C", copy=False)
     return [row.tobytes() for row in ids]
 
 
-class Generations:
-    """The calls of `generate` that a processor has seen, newest first."""
+def _parent_of(key: bytes) -> bytes:
+    return key[:-_ID_BYTES]
 
-    def __init__(self, formats: Sequence[CompiledFormat | None]) -> None:
-        self._formats = formats
-        self._generations: list[Generation] = []
 
-    def clear(self) -> None:
-        """Forget all of them: what comes next is a new call."""
-        self._generations.clear()
-
-    def end(self, finished: Generation, outputs: Sequence[bytes]) -> None:
-        """The outputs of a call were read: a batch with several new tokens is a new call, whatever the tokens are."""
-        for generation in self._generations:
-            generation.is_over = True
-        finished.end(outputs)
-
-    def states(self, input_ids: torch.Tensor) -> list[RowState | None]:
-        """The state of each row of a batch, which continues a call that was seen, or begins a new one."""
-        generation, keys = self._find(input_ids)
-        generation.is_over = False
-        self._generations = [generation, *(other for other in self._generations if other is not generation)]
-        del self._generations[_REMEMBERED:]
-        return generation.states(keys)
-
-    def outputs(self, sequences: torch.Tensor) -> tuple[Generation, list[bytes]] | None:
-        """The call that these finished sequences come from, and their generated tokens; None if none begins them."""
-        for generation in sorted(self._generations, key=lambda generation: -generation.prompts.shape[1]):
-            keys = generation.outputs(sequences)
-            if keys is not None:
-                return generation, keys
-        return None
-
-    def _find(self, input_ids: torch.Tensor) -> tuple[Generation, list[bytes | None]]:
-        for generation in self._generations:
-            keys = generation.continued_by(input_ids)
-            if keys is not None:
-                return generation, keys
-        for generation in self._generations:
-            keys = None if generation.is_over else generation.grown_to(input_ids)
-            if keys is not None:
-                return generation, keys
-        rows = len(input_ids)
-        return Generation(input_ids, formats_of_rows(self._formats, rows)), [b""] * rows
+def _shared(left: bytes, right: bytes) -> int:
+    """How many bytes of whole token ids two keys share at their beginning."""
+    length = min(len(left), len(right))
+    if left[:length] == right[:length]:
+        return length
+    differs = np.frombuffer(left[:length], np.int64) != np.frombuffer(right[:length], np.int64)
+    return int(differs.argmax()) * _ID_BYTES

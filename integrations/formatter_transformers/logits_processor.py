@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Result, bitmask, torch_bitmask
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat
+from formatter_core.cursor import Cursor
+from formatter_core.errors import AllowedTokensForbidden, InvalidArgument, MaskOverridden, TokenRejected
+from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
-from formatter_transformers.generations import Generations, formats_of_rows
-from formatter_transformers.results import result_of
-from formatter_transformers.states import RowState, tokens_of
+from formatter_transformers.calls import OneCall
+from formatter_transformers.generations import Generation
+from formatter_transformers.results import result_of, tokens_of
 from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["FormatterLogitsProcessor", "create_logits_processor"]
+
+logger = logging.getLogger(__name__)
 
 #: The score of an end that another rule forbids but that has to come: the only finite one of its row, so it is taken
 #: for sure, and so low that a beam which goes on is better.
@@ -38,41 +44,64 @@ def create_logits_processor(
         end_ids: the ids that end an output, in place of the model's.
 
     Raises:
-        InvalidFormat: a format with a fault, none at all, or an empty list.
+        InvalidArgument: the tokenizer's name in place of the tokenizer, no format, or an empty list.
         InvalidVocabulary: the tokenizer cannot be read.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if formats is None:
-        raise InvalidFormat("formats is None; give a format, or a list in which None leaves a prompt unconstrained")
+        raise InvalidArgument(
+            "formats is None; give a format, or a list in which None leaves a prompt unconstrained", argument="formats"
+        )
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     if isinstance(formats, (list, tuple)):
         return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats])
     return FormatterLogitsProcessor([compiler.compile(formats)])
 
 
+class _LastWord(LogitsProcessor):
+    """Stands last in a list where processors after the format's could let a masked token through: it masks again."""
+
+    def __init__(self) -> None:
+        self.check: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        check, self.check = self.check, None
+        return scores if check is None else check(scores)
+
+
 class FormatterLogitsProcessor(LogitsProcessor):
     """Leaves each row of a batch only the tokens that its format allows next.
 
-    The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`
-    after the other, not several at once. Prompts that begin with the latest ones resume their outputs where the format
-    allows all that follows; call `reset` before, to begin anew in any case. (After `results` only the outputs that were
-    read, at most one token longer, are resumed.)
+    The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`, and
+    after `reset` the next. Whatever else calls it (a second `generate`, one that runs at the same time, another thread)
+    gets `HookReused` before a token is chosen.
 
     Nothing is left unconstrained: when a sequence cannot go on, it is offered only its end, and `errors` keeps why.
     An end id that `min_new_tokens` forbids is taken all the same where the format allows nothing else.
 
     Args:
         formats: one for all prompts, or one for each prompt, None where a prompt is unconstrained.
+
+    Raises:
+        InvalidArgument: no formats.
     """
 
     def __init__(self, formats: Sequence[CompiledFormat | None]) -> None:
         self._formats = tuple(formats)
         if not self._formats:
-            raise InvalidFormat("the list of formats is empty; give one format, or one for each prompt")
-        self._generations = Generations(self._formats)
+            raise InvalidArgument(
+                "the list of formats is empty; give one format, or one for each prompt", argument="formats"
+            )
+        self._call = OneCall()
         self.errors: dict[int, Exception] = {}
-        """What ended a sequence early, by the row of the latest call, or of the sequences given to `results`."""
+        """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
 
+    def reset(self) -> None:
+        """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
+        self._call = self._call.close()
+        self.errors = {}
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """New scores, -inf wherever the format allows no token.
 
@@ -81,25 +110,33 @@ class FormatterLogitsProcessor(LogitsProcessor):
             scores: float (rows, logits width); wider than the vocabulary is fine.
 
         Raises:
-            InvalidFormat: the rows cannot be shared out among the formats, or are not whole sequences.
+            HookReused: this object serves another call of `generate` already; see `reset`.
+            InvalidArgument: the rows cannot be shared out among the formats, or are not whole sequences; or `generate`
+                runs in a mode that no logits processor can constrain.
+            UnsupportedEngineVersion: beam sampling with transformers before 4.50.
         """
         if input_ids.ndim != 2 or scores.ndim != 2 or len(input_ids) != len(scores):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"a format needs whole sequences, but input_ids has shape {tuple(input_ids.shape)} and scores "
-                f"{tuple(scores.shape)}; use generate, which continuous batching (generate_batch) does not replace"
+                f"{tuple(scores.shape)}; use generate in place of continuous batching (generate_batch)"
             )
+        call, step = self._call, _compat.running_step()
+        is_draft = call.admit(step)
+        if is_draft and not (call.generation and call.generation.is_begun_by(input_ids)):
+            return scores  # the first drafts, or those of another vocabulary: the model's own step checks them
+        if call.generation is None:
+            call.generation = Generation(input_ids, self._formats)
+            if _compat.may_unmask_after(self, processors := _compat.processors_of(step)):
+                call.last_word = _LastWord()
+                processors.append(call.last_word)
         with torch.profiler.record_function("formatter: masks"):
-            states = self._generations.states(input_ids)
-            bits = self._masks(states, scores.shape[1])
+            cursors = call.generation.cursors(input_ids)
+            bits = self._masks(cursors, scores.shape[1])
             masked = torch_bitmask.apply(scores, bits)
-        self._end_where_nothing_is_left(states, bits, masked)
-        self.errors = {row: state.error for row, state in enumerate(states) if state and state.error}
+        self._end_where_nothing_is_left(cursors, bits, masked)
+        if call.last_word is not None:
+            call.last_word.check = partial(self._mask_again, cursors, bits)
         return masked
-
-    def reset(self) -> None:
-        """Forget all prompts and outputs: the next call begins a new generation."""
-        self._generations.clear()
-        self.errors = {}
 
     def results(self, sequences: Any) -> list[Result | None]:
         """What the generated sequences turned out to be.
@@ -111,51 +148,91 @@ class FormatterLogitsProcessor(LogitsProcessor):
             one for each row; None where it had no format.
 
         Raises:
-            InvalidFormat: they do not begin with the prompts of the latest generation.
+            InvalidArgument: something else than what the latest `generate` returned.
         """
-        output = self._generations.outputs(getattr(sequences, "sequences", sequences))
-        if output is None:
-            raise InvalidFormat(
-                "these sequences do not begin with prompts that this processor has seen; "
-                "give what the latest generate returned, prompts included"
+        outputs = getattr(sequences, "sequences", sequences)
+        if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+            raise InvalidArgument(
+                f"results needs the tensor of token ids, (rows, length), that generate returned, or its output object, "
+                f"not {_described(outputs)}; texts, as from a pipeline, are read by formatter_core.parse(format, text)",
+                argument="sequences",
             )
-        generation, keys = output
-        formats = formats_of_rows(self._formats, len(keys))
-        self._generations.end(generation, keys)
-        self.errors = {}
-        results: list[Result | None] = []
-        for row, (key, compiled) in enumerate(zip(keys, formats, strict=True)):
-            if compiled is None:
-                results.append(None)
-                continue
-            result, error = result_of(compiled, tokens_of(key), generation.error_in(compiled, key))
+        generation, results, errors = self._call.generation, list[Result | None](), dict[int, Exception]()
+        keys = None if generation is None else generation.outputs(outputs)
+        if generation is None or keys is None:
+            raise _foreign_sequences()
+        for row, (key, compiled) in enumerate(zip(keys, generation.formats_of(len(keys)), strict=True)):
+            result, error = None, None
+            if compiled is not None:
+                result, error = result_of(compiled, tokens_of(key), generation.error_in(compiled, key))
+                if not generation.has_seen(compiled, result.tokens):
+                    raise _foreign_sequences()
             results.append(result)
             if error is not None:
-                self.errors[row] = error
+                errors[row] = error
+        self.errors = errors
         return results
 
-    def _masks(self, states: Sequence[RowState | None], width: int) -> NDArray[np.int32]:
+    def __len__(self) -> int:
+        raise InvalidArgument("generate takes a list of processors; write logits_processor=[processor]")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _masks(self, cursors: Sequence[Cursor | None], width: int) -> NDArray[np.int32]:
         """One bitmask row for each state, int32 (rows, words); None stands for everything."""
         size = max([width, *(len(compiled.vocabulary) for compiled in self._formats if compiled is not None)])
-        bits = bitmask.allocate(len(states), size, fill="all")
-        first_with: dict[RowState, int] = {}
-        for row, state in enumerate(states):
-            if state is None:
-                continue
-            if (first := first_with.setdefault(state, row)) != row:
-                bits[row] = bits[first]
-            else:
-                state.fill(bits[row])
+        bits = bitmask.allocate(len(cursors), size, fill="all")
+        for row, cursor in enumerate(cursors):
+            if cursor is not None:
+                cursor.fill_bitmask(bits[row])
         return bits
 
+    def _mask_again(
+        self, cursors: Sequence[Cursor | None], bits: NDArray[np.int32], scores: torch.Tensor
+    ) -> torch.Tensor:
+        masked = torch_bitmask.apply(scores.where(~scores.isnan(), -torch.inf), bits)
+        # Some processors write the lowest number in place of -inf.
+        opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
+        for row in opened.any(dim=-1).nonzero().flatten().tolist():
+            if (cursor := cursors[row]) is not None:
+                cursor.error = cursor.error or MaskOverridden(int(opened[row].int().argmax()))
+                cursor.fill_bitmask(bits[row])
+        masked = torch_bitmask.apply(masked, bits)
+        self._end_where_nothing_is_left(cursors, bits, masked)
+        return masked
+
     def _end_where_nothing_is_left(
-        self, states: Sequence[RowState | None], bits: NDArray[np.int32], masked: torch.Tensor
+        self, cursors: Sequence[Cursor | None], bits: NDArray[np.int32], masked: torch.Tensor
     ) -> None:
         empty = (masked.amax(dim=-1) == -torch.inf).tolist()
-        for row, (state, is_empty) in enumerate(zip(states, empty, strict=True)):
-            if state is None or not is_empty:
+        errors: dict[int, Exception] = {}
+        for row, (cursor, is_empty) in enumerate(zip(cursors, empty, strict=True)):
+            if cursor is None:
                 continue
-            ends = [token_id for token_id in state.formatter.end_ids if token_id < masked.shape[1]]
-            if not bitmask.get(bits[row], state.formatter.end_ids[0]):
-                state.fail(AllowedTokensForbidden(state.formatter.bytes))
-            masked[row, ends] = _FORCED_END
+            if is_empty:
+                if not bitmask.get(bits[row], cursor.formatter.end_ids[0]):
+                    cursor.error = AllowedTokensForbidden(cursor.formatter.bytes)
+                masked[row, [token_id for token_id in cursor.formatter.end_ids if token_id < masked.shape[1]]] = (
+                    _FORCED_END
+                )
+            # Drafts and padding are rejected in good order.
+            if cursor.error is not None and not isinstance(cursor.error, TokenRejected):
+                errors[row] = cursor.error
+                if cursor.error not in self.errors.values():
+                    logger.warning("row %d is ended: %s", row, cursor.error)
+        self.errors = errors
+
+
+def _foreign_sequences() -> InvalidArgument:
+    return InvalidArgument(
+        "these sequences are not those of the generate that this processor served last; "
+        "give what it returned, prompts included, and before reset()",
+        argument="sequences",
+    )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import TokenRejected
 
-__all__ = ["result_of"]
+__all__ = ["result_of", "tokens_of"]
+
+
+def tokens_of(key: bytes) -> list[int]:
+    """The token ids of a key; a key is the ids as int64, which numpy makes and compares fastest."""
+    ids: list[int] = np.frombuffer(key, np.int64).tolist()
+    return ids
 
 
 def result_of(compiled: CompiledFormat, tokens: list[int], error: Exception | None) -> tuple[Result, Exception | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.compilers import CompilersByOwner
-from formatter_core.errors import InvalidVocabulary
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
@@ -25,6 +25,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
         end_ids: the ids that end an output, in place of the model's. Name those that `generate` stops at.
 
     Raises:
+        InvalidArgument: the tokenizer's name in place of the tokenizer.
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
     """
     return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
@@ -32,6 +33,11 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    if isinstance(tokenizer, str):
+        raise InvalidArgument(
+            f"the tokenizer is a name, {tokenizer!r}; give AutoTokenizer.from_pretrained({tokenizer!r})",
+            argument="tokenizer",
+        )
     if not hasattr(tokenizer, "__len__"):
         raise InvalidVocabulary(
             f"{type(tokenizer).__name__} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "

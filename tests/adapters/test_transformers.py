@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the transformers adapter needs torch")
 
-from tests.adapters.transformers_loops import Loops, provide_transformers  # noqa: E402
+from tests.adapters.transformers_loops import Loops, generate, provide_transformers  # noqa: E402
 
 provide_transformers()
 
@@ -18,11 +21,15 @@ from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # no
 from formatter_core.errors import (  # noqa: E402
     AllowedTokensForbidden,
     DeadEnd,
+    FormatterError,
+    HookReused,
     IncompleteResult,
-    InvalidFormat,
+    InvalidArgument,
     InvalidVocabulary,
     LimitExceeded,
+    MaskOverridden,
     TokenRejected,
+    UnsupportedEngineVersion,
 )
 from formatter_transformers import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
 
@@ -55,6 +62,24 @@ def prompts_of(*texts: str):
     return torch.tensor([[PAD] * (longest - len(text)) + ids(text) for text in texts])
 
 
+def follow(processor, *steps, mode: str = "sample"):
+    """The scores that one `generate` gets for these rows, which begin with the prompts."""
+    loops = Loops(WIDTH, ENDS, PAD)
+    return generate(lambda processors: [processors(rows, loops.logits(rows)) for rows in steps], processor, mode=mode)
+
+
+def then(rows, *tokens: int):
+    """A step for each token, which every row takes."""
+    steps = [rows]
+    for token in tokens:
+        steps.append(torch.cat([steps[-1], torch.full((len(rows), 1), token)], dim=1))
+    return steps
+
+
+def allowed_in(scores) -> list[int]:
+    return torch.isfinite(scores).nonzero().flatten().tolist()
+
+
 def text_of(tokens: list[int]) -> str:
     """What the tokens spell up to the first end, read from the table alone."""
     ends = [index for index, token in enumerate(tokens) if token in ENDS]
@@ -73,6 +98,7 @@ class TestRows:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
         prompts = prompts_of("a", "a longer prompt")
         for sample in (False, True):
+            processor.reset()
             for text in texts_of(loops.generate(processor, prompts, sample=sample), prompts.shape[1]):
                 assert re.fullmatch(WORD, text)
 
@@ -89,7 +115,7 @@ class TestRows:
         processor = FormatterLogitsProcessor([None, compiler.compile(formats.regex(r"(?s).*"))])
         prompts = prompts_of("p", "q")
         scores = loops.logits(prompts)
-        masked = processor(prompts, scores)
+        (masked,) = follow(processor, prompts)
         assert torch.equal(masked[0], scores[0])
         assert torch.isneginf(masked[1, len(TOKENS) :]).all()
         assert torch.isneginf(masked[1, PAD])
@@ -99,24 +125,23 @@ class TestRows:
         processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["abc", "b"]))])
         prompts = prompts_of("p")
         scores = loops.logits(prompts)
-        masked = processor(prompts, scores)
+        (masked,) = follow(processor, prompts)
         allowed = sorted([ord("a"), ord("b"), TOKENS.index(b"ab"), TOKENS.index(b"abc")])
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == allowed
         assert torch.equal(masked[0, allowed], scores[0, allowed])
 
     def test_scores_narrower_than_the_vocabulary(self, compiler) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("é|z"))])
-        masked = processor(prompts_of("p"), torch.zeros(1, 200))
+        masked = generate(lambda processors: processors(prompts_of("p"), torch.zeros(1, 200)), processor)
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [ord("z"), 0xC3]
 
     def test_finished_rows_are_offered_only_ends(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
         prompts = prompts_of("p", "q")
-        processor(prompts, loops.logits(prompts))
-        rows = prompts
+        steps = [prompts]
         for tokens in ([97, 97], [97, 97], [97, 97], [ENDS[1], 97], [PAD, 97], [PAD, 97]):
-            rows = torch.cat([rows, torch.tensor(tokens)[:, None]], dim=1)
-            masked = processor(rows, loops.logits(rows))
+            steps.append(torch.cat([steps[-1], torch.tensor(tokens)[:, None]], dim=1))
+        masked = follow(processor, *steps)[-1]
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
         assert torch.isfinite(masked[1, 97])
         assert processor.errors == {}
@@ -132,6 +157,7 @@ class TestBeams:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(pattern)) for pattern in patterns])
         for texts in (("one", "two", "three"), ("the same", "the same", "the same")):
             prompts = prompts_of(*texts)
+            processor.reset()
             rows = loops.beams(processor, prompts, beams=4, groups=groups, refill=refill)
             for pattern, text in zip(patterns, texts_of(rows, prompts.shape[1]), strict=True):
                 assert re.fullmatch(pattern, text)
@@ -183,62 +209,83 @@ class TestDrafts:
     def test_an_illegal_draft_gives_a_row_that_sampling_can_read(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
         prompt = prompts_of("p")
-        processor(prompt, loops.logits(prompt))
-        off = torch.cat([prompt, torch.tensor([[ord("z")]])], dim=1)
-        masked = processor(off, loops.logits(off))
+        masked = follow(processor, *then(prompt, ord("z")))[-1]
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
         assert processor.errors == {}
 
     def test_several_tokens_at_once(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["abcabc", "abcaaa"]))])
         prompt = prompts_of("p")
-        processor(prompt, loops.logits(prompt))
-        longer = torch.cat([prompt, torch.tensor([ids("abca")])], dim=1)
-        masked = processor(longer, loops.logits(longer))
+        masked = follow(processor, prompt, torch.cat([prompt, torch.tensor([ids("abca")])], dim=1))[-1]
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [ord("a"), ord("b")]
 
 
 class TestReuse:
-    def test_another_prompt_begins_anew(self, compiler, loops) -> None:
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
-        for texts in (("one",), ("two", "three"), ("one",), ("a much longer prompt",)):
-            prompts = prompts_of(*texts)
-            for text in texts_of(loops.generate(processor, prompts), prompts.shape[1]):
-                assert re.fullmatch(WORD, text)
+    """One call of `generate` after the other, with `reset` between them, and nothing else."""
 
-    def test_a_chat_that_goes_on(self, compiler, loops) -> None:
-        """The second prompt is the first one, its answer and more, without a reset."""
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
-        prompts = prompts_of("question: ")
-        for _ in range(4):
-            rows = loops.generate(processor, prompts, sample=True)
-            assert re.fullmatch(WORD, texts_of(rows, prompts.shape[1])[0])
-            prompts = torch.cat([rows, torch.tensor([ids("\nquestion: ")])], dim=1)
+    QUESTIONS = ("Question 1", "Question 12", "Question 123", "Question 1")
 
-    def test_after_results_or_reset_a_longer_output_is_a_prompt(self, compiler, loops) -> None:
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"[ab]{1,50}"))])
+    @pytest.fixture
+    def processor(self, compiler):
+        return FormatterLogitsProcessor([compiler.compile(formats.regex("[0-9]{3}"))])
+
+    def test_a_second_call_is_refused_whatever_its_prompt(self, processor, loops) -> None:
+        prompts = prompts_of("Question 1")
+        rows = loops.generate(processor, prompts)
+        for again in (*map(prompts_of, self.QUESTIONS), rows, rows[:, :-1]):
+            with pytest.raises(HookReused, match="reset"):
+                loops.generate(processor, again)
+        assert processor.results(rows)[0].value == texts_of(rows, prompts.shape[1])[0]
+
+    def test_after_reset_the_next_call_begins_anew(self, processor, loops) -> None:
+        for text in self.QUESTIONS:
+            prompts = prompts_of(text)
+            rows = loops.generate(processor, prompts)
+            assert re.fullmatch("[0-9]{3}", texts_of(rows, prompts.shape[1])[0])
+            assert processor.results(rows)[0].is_complete
+            processor.reset()
+
+    def test_an_output_that_was_cut_is_a_prompt_like_any_other(self, processor, loops) -> None:
         loops.max_new_tokens = 2
         rows = loops.generate(processor, prompts_of("p"))
-        assert processor.results(rows)[0].ended == "length"
-        longer = torch.cat([rows, torch.tensor([ids("abab")])], dim=1)
-        masked = processor(longer, loops.logits(longer))
-        assert torch.isneginf(masked[0, list(ENDS)]).all()
+        loops.max_new_tokens = 20
+        with pytest.raises(HookReused):
+            loops.generate(processor, rows)
         processor.reset()
-        longer = torch.cat([longer, torch.tensor([ids("ab")])], dim=1)
-        masked = processor(longer, loops.logits(longer))
-        assert torch.isneginf(masked[0, list(ENDS)]).all()
+        longer = loops.generate(processor, rows)
+        assert re.fullmatch("[0-9]{3}", texts_of(longer, rows.shape[1])[0])
 
-    def test_a_prompt_that_goes_on_from_an_earlier_prompt(self, compiler, loops) -> None:
-        """One token longer than the earlier prompt, which is where an output would begin."""
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
-        for text in ("p", "p.", "p.", "p"):  # no output could begin with a point
-            prompts = prompts_of(text)
-            rows = loops.generate(processor, prompts)
-            assert re.fullmatch("[ab]{4}", texts_of(rows, prompts.shape[1])[0])
-        for text in ("q", "qa", "qab", "q"):  # an output could, but the earlier one has been read
-            prompts = prompts_of(text)
-            rows = loops.generate(processor, prompts)
-            assert processor.results(rows)[0].value == texts_of(rows, prompts.shape[1])[0]
+    def test_another_call_while_one_runs(self, processor, loops) -> None:
+        def nested(input_ids, scores):
+            for prompts in (input_ids, prompts_of("Question 1")):
+                with pytest.raises(HookReused):
+                    Loops(WIDTH, ENDS, PAD).generate(processor, prompts)
+            return scores
+
+        loops.after = [nested]
+        rows = loops.generate(processor, prompts_of("Question 1"))
+        assert re.fullmatch("[0-9]{3}", processor.results(rows)[0].value)
+
+    def test_another_thread_is_refused(self, processor, loops) -> None:
+        def elsewhere(input_ids, scores):
+            with ThreadPoolExecutor(1) as pool:
+                for prompts in (input_ids, prompts_of("Question 1")):
+                    with pytest.raises(HookReused):
+                        pool.submit(loops.generate, processor, prompts).result()
+            return scores
+
+        loops.after = [elsewhere]
+        rows = loops.generate(processor, prompts_of("Question 1"))
+        assert re.fullmatch("[0-9]{3}", processor.results(rows)[0].value)
+
+    def test_a_reset_ends_a_call_that_still_runs(self, processor, loops) -> None:
+        def reset(input_ids, scores):
+            processor.reset()
+            return scores
+
+        loops.after = [reset]
+        with pytest.raises(HookReused):
+            loops.generate(processor, prompts_of("Question 1"))
 
     def test_results_between_two_tokens_disturb_nothing(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(LIST))])
@@ -256,14 +303,68 @@ class TestReuse:
         assert len(seen) > 2
         assert texts_of(plain, prompts.shape[1])[0].startswith(seen[-1])
 
-    def test_an_output_that_was_cut_can_be_resumed(self, compiler, loops) -> None:
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(r"a{4}b{4}"))])
-        loops.max_new_tokens = 3
+    def test_a_loop_without_generate_is_refused(self, processor, loops) -> None:
         prompts = prompts_of("p")
-        rows = loops.generate(processor, prompts)
-        loops.max_new_tokens = 20
-        rows = loops.generate(processor, rows)
-        assert texts_of(rows, prompts.shape[1]) == ["aaaabbbb"]
+        with pytest.raises(InvalidArgument, match=r"compiled\.formatter"):
+            processor(prompts, loops.logits(prompts))
+
+
+def judged(processor, loops: Loops, prompts, rng: random.Random) -> str:
+    """Run one `generate` and judge its text; what else comes has to be an error of ours."""
+    pattern = processor.pattern
+    try:
+        rows = (
+            loops.beams(processor, prompts, beams=2)
+            if rng.random() < 0.2
+            else loops.generate(processor, prompts, sample=True)
+        )
+    except FormatterError:
+        return "error"
+    assert re.fullmatch(pattern, texts_of(rows, prompts.shape[1])[0])
+    if rng.random() < 0.5:
+        with suppress(InvalidArgument):  # another thread has reset it
+            assert re.fullmatch(pattern, processor.results(rows)[0].value)
+    return "text"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_schedules_of_processors(compiler, seed) -> None:
+    """Reused, nested, threaded and reset at any time: each text is in its format, or there is an error of ours."""
+    rng = random.Random(seed)
+    processors = []
+    for pattern in rng.choices(["[0-9]{3}", WORD, NUMBER], k=rng.randint(1, 2)):
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(pattern))])
+        processor.pattern = pattern
+        processors.append(processor)
+    outcomes: list[str] = []
+
+    def act(depth: int, seed: int) -> None:
+        own = random.Random(seed)
+        processor = own.choice(processors)
+        if own.random() < 0.3:
+            processor.reset()
+        loops = Loops(WIDTH, ENDS, PAD, max_new_tokens=40, seed=own.randint(0, 3))
+        if depth < 2 and own.random() < 0.5:
+            loops.after = [interruption(depth, own)]
+        prompts = prompts_of(own.choice(["Question 1", "Question 12", "Question 123", "Question 1a", "x"]))
+        outcomes.append(judged(processor, loops, prompts, own))
+
+    def interruption(depth: int, own: random.Random):
+        def interrupt(input_ids, scores):
+            if own.random() < 0.2:
+                own.choice(processors).reset()
+            elif own.random() < 0.3:
+                act(depth + 1, own.randint(0, 10**9))
+            return scores
+
+        return interrupt
+
+    for _ in range(rng.randint(1, 3)):
+        seeds = [rng.randint(0, 10**9) for _ in range(rng.choice([1, 1, 2, 5]))]
+        with ThreadPoolExecutor(len(seeds)) as pool:
+            for future in [pool.submit(act, 0, one) for one in seeds]:
+                future.result()
+    assert outcomes
 
 
 class TestResults:
@@ -305,25 +406,39 @@ class TestResults:
 
     def test_an_output_that_a_stop_string_cut(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
-        prompt = prompts_of("p")
-        processor(prompt, loops.logits(prompt))
-        rows = torch.cat([prompt, torch.tensor([[97, 97, PAD, PAD]])], dim=1)
-        result = processor.results(rows)[0]
+        steps = then(prompts_of("p"), 97, 97, PAD, PAD)
+        follow(processor, *steps[:-1])
+        result = processor.results(steps[-1])[0]
         assert (result.ended, result.text) == ("stop_string", "aa")
 
     def test_a_sequence_off_the_format_says_where(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
-        prompt = prompts_of("p")
-        processor(prompt, loops.logits(prompt))
-        result = processor.results(torch.cat([prompt, torch.tensor([[97, 98, 97]])], dim=1))[0]
+        steps = then(prompts_of("p"), 97, 98, 97)
+        follow(processor, *steps[:-1])
+        result = processor.results(steps[-1])[0]
         assert result.ended == "error"
         assert isinstance(processor.errors[0], TokenRejected)
         assert processor.errors[0].position == 1
 
     def test_foreign_sequences(self, compiler, loops) -> None:
-        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
-        with pytest.raises(InvalidFormat, match="prompts"):
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{3}"))])
+        with pytest.raises(InvalidArgument, match="prompts"):
             processor.results(prompts_of("never seen"))
+        rows = loops.generate(processor, prompts_of("a"))
+        text = texts_of(rows, 1)[0]
+        foreign = [[*ids("a" + other), ENDS[0]] for other in ("aab", "bba", "aba") if other[:2] != text[:2]]
+        for sequences in (prompts_of("b"), torch.tensor(foreign[:1])):
+            with pytest.raises(InvalidArgument, match="prompts"):
+                processor.results(sequences)
+
+    @pytest.mark.parametrize(
+        "wrong", [["abc"], [{"generated_text": "abc"}], "abc", None, torch.tensor([1, 2]), [[1, 2]]]
+    )
+    def test_what_are_no_sequences(self, compiler, loops, wrong) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{3}"))])
+        loops.generate(processor, prompts_of("a"))
+        with pytest.raises(InvalidArgument, match="generate returned"):
+            processor.results(wrong)
 
     def test_the_output_object_of_generate(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
@@ -374,11 +489,9 @@ class TestFailing:
         compiler = Compiler(Vocabulary([*TOKENS[:98], None, *TOKENS[99:]], ENDS))
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("ac|b?d")), None])
         prompts = prompts_of("p", "q")
-        rows = torch.cat([prompts, torch.tensor([[97], [97]])], dim=1)
         compiler = Compiler(Vocabulary([token if token not in (b"c",) else None for token in TOKENS], ENDS))
         processor = FormatterLogitsProcessor([compiler.compile(formats.choice(["ac"])), None])
-        processor(prompts, loops.logits(prompts))
-        masked = processor(rows, loops.logits(rows))
+        masked = follow(processor, *then(prompts, 97))[-1]
         assert isinstance(processor.errors[0], DeadEnd)
         assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == list(ENDS)
         assert torch.isfinite(masked[1]).all()
@@ -421,12 +534,81 @@ class TestOtherRules:
         assert results[1].text == "ay"
 
 
+class TestLaterProcessors:
+    """What runs after the format's processor can change scores, but never let a masked token through."""
+
+    def test_a_token_that_is_given_a_score_again(self, compiler, loops) -> None:
+        compiled = compiler.compile(formats.regex("[ab]{4}"))
+        processor = FormatterLogitsProcessor([compiled, compiled])
+
+        def opens(input_ids, scores):
+            scores = scores.clone()
+            if input_ids.shape[1] == 3:
+                scores[0, ord("z")] = 100.0
+            return scores
+
+        loops.after = [opens]
+        rows = loops.generate(processor, prompts_of("p", "q"))
+        assert isinstance(processor.errors[0], MaskOverridden)
+        assert processor.errors[0].token_id == ord("z")
+        results = processor.results(rows)
+        assert [result.ended for result in results] == ["error", "end"]
+        assert len(results[0].tokens) == 2
+        assert re.fullmatch("[ab]{4}", results[1].text)
+
+    def test_a_ban_on_all_that_is_allowed(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("ax"))])
+        loops.after = [forbid(ord("x"))]
+        rows = loops.generate(processor, prompts_of("p"))
+        assert processor.results(rows)[0].ended == "error"
+        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+
+    def test_changes_among_the_allowed_tokens_count(self, compiler, loops) -> None:
+        def prefers_a(input_ids, scores):
+            scores = scores.where(scores.isfinite(), torch.finfo(scores.dtype).min)  # as some processors mask
+            scores[:, ord("a")] += 100.0
+            return scores
+
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
+        loops.after = [prefers_a]
+        rows = loops.generate(processor, prompts_of("p"))
+        assert processor.errors == {}
+        assert processor.results(rows)[0].value == "aaaa"
+
+
 class TestMisuse:
     def test_no_formats(self) -> None:
-        with pytest.raises(InvalidFormat, match="empty"):
+        with pytest.raises(InvalidArgument, match="empty"):
             FormatterLogitsProcessor([])
-        with pytest.raises(InvalidFormat, match="None"):
+        with pytest.raises(InvalidArgument, match="None"):
             create_logits_processor(object(), None)
+
+    def test_the_name_of_a_tokenizer(self) -> None:
+        with pytest.raises(InvalidArgument, match=r"AutoTokenizer\.from_pretrained\('gpt2'\)"):
+            create_logits_processor("gpt2", int)
+
+    @pytest.mark.parametrize("mode", ["contrastive_search", "constrained_beam_search"])
+    def test_modes_that_take_masked_tokens(self, compiler, mode) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+        with pytest.raises(InvalidArgument, match="beam search"):
+            follow(processor, prompts_of("p"), mode=mode)
+
+    def test_beam_sampling_where_it_cannot_work(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+
+        def beam_search(processors):
+            beam_scorer = None  # noqa: F841 - this is how old releases are known
+            return processors(prompts_of("p"), loops.logits(prompts_of("p")))
+
+        with pytest.raises(UnsupportedEngineVersion, match=r"4\.50"):
+            generate(beam_search, processor, mode="beam_sample")
+        assert len(follow(processor, prompts_of("p"), mode="beam_sample")) == 1
+
+    def test_a_processor_in_place_of_a_list(self, compiler) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
+        with pytest.raises(InvalidArgument, match=r"logits_processor=\[processor\]"):
+            len(processor)
+        assert processor
 
     def test_what_is_no_tokenizer(self) -> None:
         with pytest.raises(InvalidVocabulary, match="AutoTokenizer"):
@@ -435,10 +617,10 @@ class TestMisuse:
     def test_rows_that_cannot_be_shared_out(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))] * 2)
         prompts = prompts_of("p", "q", "r")
-        with pytest.raises(InvalidFormat, match="2 formats were given for 3 rows"):
-            processor(prompts, loops.logits(prompts))
+        with pytest.raises(InvalidArgument, match="2 formats were given for 3 rows"):
+            follow(processor, prompts)
 
     def test_flat_input_ids_as_continuous_batching_gives_them(self, compiler) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))])
-        with pytest.raises(InvalidFormat, match="whole sequences"):
+        with pytest.raises(InvalidArgument, match="whole sequences"):
             processor(torch.tensor([1, 2, 3]), torch.zeros(3, WIDTH))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from tests.adapters.contract import PAD, WIDTH, Request
-from tests.adapters.transformers_loops import provide_transformers
+from tests.adapters.transformers_loops import Processor, generate, provide_transformers
 
 provide_transformers()
 
@@ -32,12 +32,16 @@ class TransformersSession:
         formats = [None if request.format is None else compiler.compile(request.format) for request in requests]
         self._processor = FormatterLogitsProcessor(formats)
         self._prompts = [[PAD, ord("p"), ord("0") + row] for row in range(len(requests))]
-        self.masks([[]] * len(requests))
+        generate(self._begin, self._processor)
+
+    def _begin(self, processors: Processor) -> None:
+        self._processors = processors
+        self.masks([[]] * len(self._prompts))
 
     def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
         rows = torch.tensor([[*prompt, *tokens] for prompt, tokens in zip(self._prompts, kept, strict=True)])
         scores = torch.linspace(-3, 3, WIDTH).repeat(len(rows), 1)
-        masked = self._processor(rows, scores)
+        masked = self._processors(rows, scores)
         return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:

@@ -28,6 +28,7 @@ SAMPLES = [
     errors.MalformedAnswer("it has no choices", text="{}"),
     errors.DeadEnd(b"ab", "'c'"),
     errors.AllowedTokensForbidden(b"ab"),
+    errors.MaskOverridden(3),
     errors.PromptTooLong(5, 4),
     errors.InvalidBitmask("not int32"),
     errors.BitmaskTooNarrow(width=1, needed=2),

@@ -12,12 +12,22 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
+import transformers  # noqa: E402
+from transformers import LogitsProcessor  # noqa: E402
+
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
+from formatter_core.errors import (  # noqa: E402
+    AllowedTokensForbidden,
+    HookReused,
+    InvalidArgument,
+    MaskOverridden,
+    UnsupportedEngineVersion,
+)
 from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
+from tests.engines_real.transformers_schedules import run_schedule  # noqa: E402
 
 PROMPTS = ["été", "a much longer prompt, abc", "日本 {", "x"]
 
@@ -149,13 +159,30 @@ class TestModes:
         assert processor.results(output)[1] is None
 
     def test_beam_sampling(self, tokenizer, llama) -> None:
-        """In a format that always has many continuations: transformers 4 cannot draw more beams than there are."""
-        processor = create_logits_processor(tokenizer, formats.regex(r"[a-j ]{20,}"), model=llama)
+        """Transformers before 4.50 cannot draw more beams than there are allowed tokens, and crashed or drew others."""
         inputs = inputs_of(tokenizer)
-        output = llama.generate(**inputs, do_sample=True, num_beams=3, max_new_tokens=60, logits_processor=[processor])
-        for result in processor.results(output):
-            assert re.fullmatch(r"[a-j ]{20,}", result.text)
-            assert result.ended in ("end", "length")
+        for case in CASES:
+            processor = create_logits_processor(tokenizer, case.format, model=llama)
+            options = {"do_sample": True, "num_beams": 3, "max_new_tokens": 300, "logits_processor": [processor]}
+            try:
+                output = llama.generate(**inputs, **options)
+            except UnsupportedEngineVersion as error:
+                assert error.found < "4.50"
+                return
+            check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
+
+    def test_contrastive_search_is_refused(self, tokenizer, llama) -> None:
+        """It chooses among the best tokens by another measure, masked or not; transformers 5 has it elsewhere."""
+        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
+        options = {"penalty_alpha": 0.6, "top_k": 4, "logits_processor": [processor]}
+        try:
+            llama.generate(**inputs_of(tokenizer, ["x"]), **options)
+        except InvalidArgument as error:
+            assert error.argument == "penalty_alpha"
+        except (ValueError, OSError) as error:
+            pytest.skip(f"this transformers has no contrastive search: {str(error)[:80]}")
+        else:
+            pytest.fail("contrastive search ran")
 
     def test_groups_of_beams(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, [case.format for case in CASES[:2]], model=llama)
@@ -197,6 +224,7 @@ class TestDrafts:
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
         assert processor.results(output)[0].is_complete
         if not sample:
+            processor.reset()
             assert output.tolist() == llama.generate(**inputs, **options).tolist()
 
     @pytest.mark.parametrize("case", CASES)
@@ -212,6 +240,7 @@ class TestDrafts:
         output = llama.generate(**inputs, **options, assistant_model=assistant)
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
         if not sample:
+            processor.reset()
             assert output.tolist() == llama.generate(**inputs, **options).tolist()
 
     def test_an_assistant_with_a_tokenizer_of_its_own(self, tokenizer, llama) -> None:
@@ -321,16 +350,37 @@ class TestReuse:
         processor = create_logits_processor(tokenizer, CASES[1].format, model=llama)
         for prompts in (["x"], ["x"], ["xy", "a longer one"], PROMPTS, ["x"]):
             inputs = inputs_of(tokenizer, prompts)
-            output = llama.generate(**inputs, do_sample=True, max_new_tokens=300, logits_processor=[processor])
+            options = {"do_sample": True, "max_new_tokens": 300, "logits_processor": [processor]}
+            output = llama.generate(**inputs, **options)
             check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[1]])
+            for again in (inputs, {"input_ids": output}):
+                with pytest.raises(HookReused):
+                    llama.generate(**again, **options)
+            assert all(result.is_complete for result in processor.results(output))
+            processor.reset()
+
+    def test_prompts_that_go_on_from_one_another(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, formats.regex("[0-9]{3}"), model=llama)
+        for prompt in ("Question 1", "Question 12", "Question 123"):
+            inputs = inputs_of(tokenizer, [prompt])
+            output = llama.generate(**inputs, max_new_tokens=20, logits_processor=[processor])
+            assert re.fullmatch("[0-9]{3}", processor.results(output)[0].value)
+            processor.reset()
 
     def test_a_chat(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
         prompt = inputs_of(tokenizer, ["question"])["input_ids"]
         for _ in range(3):
+            processor.reset()
             output = llama.generate(prompt, do_sample=True, max_new_tokens=300, logits_processor=[processor])
             check(tokenizer, llama, output, prompt.shape[1], [CASES[2]])
             prompt = torch.cat([output, inputs_of(tokenizer, [" and then?"])["input_ids"]], dim=1)
+
+    @pytest.mark.parametrize("assisted", [False, True])
+    def test_random_schedules(self, tokenizer, llama, assisted) -> None:
+        """A sample; `python -m tests.engines_real.transformers_schedules` runs any number of them."""
+        for seed in range(8):
+            run_schedule(seed + 1000 * assisted, tokenizer, llama, llama if assisted else None)
 
     def test_a_second_processor_is_cheap(self, tokenizer, llama) -> None:
         first = create_vocabulary(tokenizer, model=llama)
@@ -341,20 +391,69 @@ class TestReuse:
         processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
         embedded = llama.get_input_embeddings()(inputs_of(tokenizer, ["x"])["input_ids"])
         for _ in range(2):
+            processor.reset()
             output = llama.generate(
                 inputs_embeds=embedded, do_sample=True, max_new_tokens=300, logits_processor=[processor]
             )
             check(tokenizer, llama, output, 0, [CASES[2]])
 
 
+class TestLaterProcessors:
+    def test_a_masked_token_that_is_given_a_score_again(self, tokenizer, llama) -> None:
+        class Opens(LogitsProcessor):
+            def __call__(self, input_ids, scores):
+                scores = scores.clone()
+                if input_ids.shape[1] == width + 2:
+                    scores[:, tokenizer.convert_tokens_to_ids("z")] = 1e3
+                return scores
+
+        processor = create_logits_processor(tokenizer, formats.regex("[a-j]{20}"), model=llama)
+        inputs = inputs_of(tokenizer, ["x"])
+        width = inputs["input_ids"].shape[1]
+        for options in ({}, {"do_sample": True}, {"num_beams": 2}):
+            processor.reset()
+            output = llama.generate(**inputs, **options, max_new_tokens=40, logits_processor=[processor, Opens()])
+            assert "z" not in tokenizer.decode(output[0, width:])
+            assert isinstance(processor.errors[0], MaskOverridden)
+            assert processor.results(output)[0].ended == "error"
+
+    def test_a_compiled_processor(self, tokenizer, llama) -> None:
+        """torch.compile finds nothing to trace in it, and leaves it as it is."""
+        processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
+        inputs = inputs_of(tokenizer)
+        output = llama.generate(
+            **inputs, do_sample=True, max_new_tokens=100, logits_processor=[torch.compile(processor)]
+        )
+        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[2]])
+        assert processor.errors == {}
+        assert all(result.is_complete for result in processor.results(output))
+
+
 class TestMisuse:
     def test_formats_that_do_not_fit_the_prompts(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, [CASES[0].format, CASES[1].format], model=llama)
-        with pytest.raises(InvalidFormat, match="2 formats were given for 3 rows"):
+        with pytest.raises(InvalidArgument, match="2 formats were given for 3 rows"):
             llama.generate(**inputs_of(tokenizer, PROMPTS[:3]), max_new_tokens=5, logits_processor=[processor])
 
     def test_continuous_batching_is_refused(self, tokenizer, llama) -> None:
         """It gives processors the current tokens only, without their rows."""
         processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
-        with pytest.raises(InvalidFormat, match="whole sequences"):
+        with pytest.raises(InvalidArgument, match="whole sequences"):
             processor(torch.tensor([3, 4]), torch.zeros(2, len(tokenizer) + TAIL))
+
+    def test_a_processor_in_place_of_a_list(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
+        with pytest.raises(InvalidArgument, match="a list of processors"):
+            llama.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=5, logits_processor=processor)
+
+    def test_the_texts_of_a_pipeline(self, tokenizer, llama) -> None:
+        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
+        pipe = transformers.pipeline("text-generation", model=llama, tokenizer=tokenizer)
+        texts = pipe("abc", max_new_tokens=40, logits_processor=[processor], return_full_text=False)
+        assert CASES[0].judge(texts[0]["generated_text"])
+        with pytest.raises(InvalidArgument, match=r"formatter_core\.parse"):
+            processor.results(texts)
+
+    def test_the_name_of_a_tokenizer(self) -> None:
+        with pytest.raises(InvalidArgument, match="AutoTokenizer"):
+            create_logits_processor("examples/tiny_model", int)

@@ -142,13 +142,29 @@ def a_row_of_transformers_that_failed_goes_on_unconstrained(patch: Patch) -> Non
     from tests.adapters.transformers_loops import provide_transformers
 
     provide_transformers()
-    from formatter_transformers.states import RowState
+    from formatter_transformers import FormatterLogitsProcessor
 
-    def free(_: None, state: RowState, row: np.ndarray) -> None:
-        if state.error is not None:
-            row.fill(-1)
+    def free(rows: np.ndarray, _: FormatterLogitsProcessor, cursors: Any, width: int) -> np.ndarray:
+        for row, cursor in zip(rows, cursors, strict=True):
+            if cursor is not None and cursor.error is not None:
+                row.fill(-1)
+        return rows
 
-    after(patch, RowState, "fill", free)
+    after(patch, FormatterLogitsProcessor, "_masks", free)
+
+
+@breaks(
+    3,
+    "tests/adapters/test_transformers.py::TestReuse::test_a_second_call_is_refused_whatever_its_prompt",
+    needs="torch",
+)
+def a_processor_of_transformers_serves_any_call(patch: Patch) -> None:
+    from tests.adapters.transformers_loops import provide_transformers
+
+    provide_transformers()
+    from formatter_transformers.calls import OneCall
+
+    patch.setattr(OneCall, "admit", lambda self, step: False)
 
 
 @breaks(3, f"tests/adapters/test_contract.py::TestVllmBatch::{FAILING}[oracle-fill_bitmask-bug]", needs="torch")

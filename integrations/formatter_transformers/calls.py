@@ -1,0 +1,73 @@
+"""Holding a logits processor to one call of `generate`."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from formatter_core.errors import HookReused
+from formatter_transformers import _compat
+
+if TYPE_CHECKING:
+    from formatter_transformers.generations import Generation
+
+__all__ = ["OneCall", "reused"]
+
+
+def reused() -> HookReused:
+    """The error for a second call of `generate`."""
+    return HookReused(
+        "FormatterLogitsProcessor",
+        "call its reset() after one generate and before the next, or create a processor for each call",
+    )
+
+
+class OneCall:
+    """One call of `generate`, in one thread; whatever else comes is refused.
+
+    Calls are told apart by the list of processors that `generate` makes for each of them, so that prompts which look
+    alike are never taken for each other. The draft models of the call that was admitted are let in as well.
+
+    Attributes:
+        generation: its prompts and the states of its rows, once there are any.
+        last_word: the processor at the end of the list that checks the ones between, where that is needed.
+    """
+
+    def __init__(self, closed: Sequence[weakref.ref[Any]] = ()) -> None:
+        self.generation: Generation | None = None
+        self.last_word: Any = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._processors: weakref.ref[Any] | None = None
+        self._closed = closed
+        self._is_closed = False
+
+    def admit(self, step: _compat.Step | None) -> bool:
+        """Let in a step of the first call that comes; returns whether it is one of a draft model.
+
+        Raises:
+            HookReused: another call, which must not disturb the first one.
+            FormatterError: whatever `_compat.is_draft` raises.
+        """
+        thread, processors = threading.current_thread(), _compat.processors_of(step)
+        with self._lock:
+            if self._is_closed or self._thread not in (None, thread):
+                raise reused()
+            if self._processors is not None and self._processors() is processors:
+                return False
+            is_draft = _compat.is_draft(step)
+            if not is_draft:
+                if self._processors is not None or any(ref() is processors for ref in self._closed):
+                    raise reused()
+                self._processors = weakref.ref(processors)
+            self._thread = thread
+            return is_draft
+
+    def close(self) -> OneCall:
+        """Refuse everything from now on; what this gives admits another call, but not this one if it still runs."""
+        with self._lock:
+            self._is_closed = True
+            closed = [*self._closed, *([] if self._processors is None else [self._processors])]
+            return OneCall([ref for ref in closed if ref() is not None])
