@@ -17,7 +17,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from formatter_core.errors import InvalidFormat, InvalidValue
-from formatter_core.formats.json_values import may_overflow, write_value
+from formatter_core.formats.json_values import integral, may_overflow, write_value
 from formatter_core.pydantic_patterns import DECIMAL, TIGHTER_FORMATS, TIMEZONE_FREE, decimal_digits, url
 
 __all__ = ["Adapted", "adapt"]
@@ -52,7 +52,7 @@ def adapt(tp: Any, prefix: str) -> Adapted:
     def convert(value: Any, pointer: str) -> Any:
         text = write_value(value)
         try:
-            made = adapter.validate_json(text)
+            made = _validated(adapter, text, value)
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise InvalidValue(first["msg"], text=text, pointer=pointer + _pointer(first["loc"], value)) from error
@@ -65,6 +65,20 @@ def adapt(tp: Any, prefix: str) -> Adapted:
         return made
 
     return Adapted(schema, definitions, convert)
+
+
+def _validated(adapter: pydantic.TypeAdapter[Any], text: str, value: Any) -> Any:
+    try:
+        return adapter.validate_json(text)
+    except pydantic.ValidationError as error:
+        # To JSON Schema 1.0 is an integer; to pydantic it is none where it is strict, or the number is large.
+        other = write_value(integral(value))
+        if other == text:
+            raise
+        try:
+            return adapter.validate_json(other)
+        except pydantic.ValidationError:
+            raise error from None
 
 
 class _Generator(GenerateJsonSchema):

@@ -2,7 +2,7 @@
 
 A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the
 instance of it, or raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`:
-numbers with a fraction or an exponent are a `Decimal`. Classes become definitions, so that a type may refer to itself.
+a number may be a `Decimal`. Classes become definitions, so that a type may refer to itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
+from formatter_core.formats.json_values import is_integral, plain
 
 __all__ = ["Shaped", "shape_of"]
 
@@ -83,7 +84,7 @@ class _Reader:
         if tp is None or tp is type(None):
             return Shaped({"type": "null"}, lambda value: value is None, _same)
         if tp is Any or tp is object:
-            return Shaped({}, lambda value: True, _plain)
+            return _ANY
         if isinstance(tp, typing.NewType):
             return self.read(tp.__supertype__)
         if not isinstance(tp, type):
@@ -123,7 +124,11 @@ class _Reader:
             return Shaped(
                 {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})},
                 lambda value: isinstance(value, dict) and all(map(item.accepts, value.values())),
-                lambda value, pointer: {key: item.convert(one, _below(pointer, key)) for key, one in value.items()},
+                _ANY.convert
+                if item is _ANY
+                else lambda value, pointer: {
+                    key: item.convert(one, _below(pointer, key)) for key, one in value.items()
+                },
             )
         return self._adapted(tp)
 
@@ -254,6 +259,8 @@ def _same(value: Any, pointer: str) -> Any:
 
 
 def _below(pointer: str, key: str) -> str:
+    if "~" not in key and "/" not in key:
+        return f"{pointer}/{key}"
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
@@ -265,20 +272,6 @@ def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
         raise
     except Exception as error:
         raise InvalidValue(f"{type(error).__name__}: {error}", text=repr(value), pointer=pointer) from error
-
-
-def _plain(value: Any, pointer: str) -> Any:
-    """What `json.loads` makes of it, but that numbers too large for a float stay as they are; without recursion."""
-    holder = [value]
-    stack: list[Any] = [holder]
-    while stack:
-        inside = stack.pop()
-        for key, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
-            if isinstance(one, Decimal):
-                inside[key] = float(one) if isfinite(float(one)) else one
-            elif isinstance(one, (list, dict)):
-                stack.append(one)
-    return holder[0]
 
 
 def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
@@ -335,14 +328,7 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
-
-
-def _is_integer(value: Any) -> bool:
-    """Whether a number is spelled as an integer is: without an exponent, and with no fraction but zeros."""
-    if isinstance(value, Decimal):
-        return int(value.as_tuple().exponent) <= 0 and value == value.to_integral_value()
-    return _is_number(value)
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def _rounded(value: Any) -> Any:
@@ -359,9 +345,10 @@ def _to_float(value: Any, pointer: str) -> float:
     return made
 
 
+_ANY = Shaped({}, lambda value: True, lambda value, pointer: plain(value))
 _SCALARS: dict[type, Shaped] = {
     bool: Shaped({"type": "boolean"}, lambda value: isinstance(value, bool), _same),
-    int: Shaped({"type": "integer"}, _is_integer, lambda value, pointer: int(value)),
+    int: Shaped({"type": "integer"}, is_integral, lambda value, pointer: int(value)),
     float: Shaped({"type": "number"}, _is_number, _to_float),
     str: Shaped({"type": "string"}, lambda value: isinstance(value, str), _same),
 }

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Context, Decimal, InvalidOperation
 from math import isfinite
 from typing import Any
 
 from formatter_core.errors import InvalidValue
 
-__all__ = ["may_overflow", "read_exact", "read_float", "read_integer", "read_value", "write_value"]
+__all__ = [
+    "integral",
+    "is_integral",
+    "may_overflow",
+    "plain",
+    "read_exact",
+    "read_float",
+    "read_integer",
+    "read_value",
+    "write_value",
+]
 
 #: What a number beyond a float is written with: hundreds of digits, or an exponent of two.
 _MAY_OVERFLOW = re.compile(rb"[0-9]{300}|[0-9][eE]\+?[0-9]{2}")
-
-#: A number of at most so many digits before its point is the same as a float.
-_SAFE_DIGITS = 14
 
 #: A caller's own context may turn what cannot be read into NaN.
 _STRICT = Context(traps=[InvalidOperation])
@@ -50,16 +56,42 @@ def read_value(data: bytes) -> Any:
     """What `json.loads` makes of JSON text, which must be valid, but with numbers as `read_float` reads them."""
     text = data.decode("utf-8")
     if may_overflow(data):
-        return _read(text, read_float)
-    try:
-        return json.loads(text)
-    except RecursionError:
-        return _Reader(text, float).value()
+        return _read(text, parse_float=read_float, parse_int=read_integer)
+    return _read(text)
 
 
 def read_exact(data: bytes) -> Any:
-    """The value of JSON text, which must be valid: numbers with a fraction or an exponent exactly, as `Decimal`."""
-    return _read(data.decode("utf-8"), _decimal)
+    """The value of JSON text, which must be valid: a `Decimal` for each number that Python would write otherwise.
+
+    So `write_value` gives back the very digits, and there are few where a `Decimal` is needed.
+    """
+    text = data.decode("utf-8")
+    return _read(text, parse_float=_exact, parse_int=read_integer if may_overflow(data) else int)
+
+
+def plain(value: Any) -> Any:
+    """What `read_value` makes of the text of a value of `read_exact`; changed in place, and without recursion."""
+    if not isinstance(value, (list, dict, Decimal)) or _is_plain(value):
+        return value
+    holder = [value]
+    stack: list[Any] = [holder]
+    while stack:
+        inside = stack.pop()
+        for key, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
+            if isinstance(one, Decimal):
+                inside[key] = float(one) if isfinite(float(one)) else one
+            elif isinstance(one, (list, dict)):
+                stack.append(one)
+    return holder[0]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value certainly holds no `Decimal`."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def write_value(value: Any) -> str:
@@ -69,17 +101,45 @@ def write_value(value: Any) -> str:
         TypeError: it is not JSON data.
         RecursionError: nested deeper than Python's stack.
     """
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):  # of a Decimal, and of an `int` with thousands of digits
+        return _written(value)
+
+
+def integral(value: Any) -> Any:
+    """A value of `read_exact` with integers for those numbers that are spelled with zeros after their point."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{write_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(write_value, value)) + "]"
+        return {key: integral(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(integral, value))
+    return int(value) if is_integral(value) else value
+
+
+def is_integral(value: Any) -> bool:
+    """Whether a value of `read_exact` is a number spelled as an integer is: no exponent, no fraction but zeros."""
     if isinstance(value, Decimal):
-        # An integer with zeros after its point as an integer: pydantic reads no large one otherwise.
-        integer = int(value.as_tuple().exponent) <= 0 and value.adjusted() > _SAFE_DIGITS
-        return str(value.to_integral_value() if integer and value == value.to_integral_value() else value)
+        return int(value.as_tuple().exponent) <= 0 and value == value.to_integral_value()
+    if isinstance(value, float):
+        return value.is_integer() and "e" not in repr(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, Decimal):
+        return str(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(Decimal(value))  # of an `int` with thousands of digits, `str` raises
+        return str(Decimal(value))
     return json.dumps(value)
+
+
+def _exact(text: str) -> float | Decimal:
+    value = float(text)
+    return value if repr(value) == text else _decimal(text)
 
 
 def _decimal(text: str) -> Decimal:
@@ -92,19 +152,19 @@ def _decimal(text: str) -> Decimal:
         raise InvalidValue(f"the number {shown} is too large for a Decimal", text=text) from error
 
 
-def _read(text: str, parse_float: Callable[[str], Any]) -> Any:
+def _read(text: str, **options: Any) -> Any:
     try:
-        return json.loads(text, parse_float=parse_float, parse_int=read_integer)
+        return json.loads(text, **options)
     except RecursionError:
-        return _Reader(text, parse_float).value()
+        return _Reader(text, **options).value()
 
 
 class _Reader:
     """Reads valid JSON without recursion: a generated text may be nested deeper than Python's stack is."""
 
-    def __init__(self, text: str, parse_float: Callable[[str], Any]) -> None:
+    def __init__(self, text: str, **options: Any) -> None:
         self._text = text
-        self._scan = json.JSONDecoder(parse_float=parse_float, parse_int=read_integer).raw_decode
+        self._scan = json.JSONDecoder(**options).raw_decode
         self._open: list[list[Any]] = []  # what stands in each array or object that is open; of objects, keys too
 
     def value(self) -> Any:

@@ -115,6 +115,7 @@ ACCEPTED: list[tuple[Any, str, Any]] = [
     (Kept, '{"name": "n", "zzz": [1]}', Kept(name="n", zzz=[1])),
     (Sets, '{"numbers": [1, 1, 2]}', Sets(numbers={1, 2})),
     (set[int], "[1, 1, 2]", {1, 2}),
+    (pydantic.StrictInt, "443.0", 443),
     (Exact, '{"price": 0.1, "count": 100000000000000000000000.0}', Exact(price="0.1", count=10**23)),
 ]
 

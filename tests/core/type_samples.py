@@ -52,7 +52,10 @@ LISTED = {
     "field_validator": VALIDATORS,
     "AfterValidator": VALIDATORS,
     "float": FLOATS,
+    "StrictFloat": FLOATS,
+    "OnErrorOmit": FLOATS,
     "Decimal": FLOATS,
+    "Place": FLOATS,
 }
 #: What is refused when it is compiled.
 REFUSED = {"ImportString", "Pattern"}
