@@ -22,12 +22,14 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import venv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
 CRATE = ROOT / "formatter_core" / "engine" / "native"
@@ -149,14 +151,18 @@ def lint(arguments: list[str]) -> int:
 
 
 def real(arguments: list[str]) -> int:
-    """Arguments name environments; without any, all run. An inference engine that cannot be installed is not run."""
+    """Arguments name environments; without any, all run. The last line lists what ran and what did not.
+
+    An environment that cannot be made is a failure. One that the disk has no room for is only left out.
+    """
     names = [name for name, _ in REAL]
     unknown = [name for name in arguments if name not in names]
     if unknown:
         print(f"dev.py real has no {', '.join(unknown)}; NAME is one of {', '.join(names)}")
         return 2
     build_native()
-    outcomes = {}
+    failures = 0
+    ran, not_run = [], []
     for name, files in REAL:
         if arguments and name not in arguments:
             continue
@@ -164,12 +170,32 @@ def real(arguments: list[str]) -> int:
         try:
             environment(name)
         except NotMade as reason:
-            outcomes[name] = f"NOT RUN: {reason}"
+            not_run.append(f"{name} ({reason})")
+            failures += not isinstance(reason, NoRoom)
             continue
-        failed = python(name, "-m", "pytest", *(f"tests/engines_real/{file}" for file in files))
-        outcomes[name] = "failed" if failed else "passed"
-    print("\n".join(f"{name}: {outcome}" for name, outcome in outcomes.items()))
-    return int("failed" in outcomes.values())
+        failed, outcome = suite(name, [f"tests/engines_real/{file}" for file in files])
+        ran.append(f"{name} ({outcome})")
+        failures += failed
+    print(f"ran: {', '.join(ran) or 'nothing'}; not run: {', '.join(not_run) or 'nothing'}")
+    return int(failures > 0)
+
+
+def suite(name: str, files: list[str]) -> tuple[bool, str]:
+    """Whether tests fail in an environment, and in a few words how they ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        code = python(name, "-m", "pytest", f"--junitxml={report}", *files)
+        if code < 0:
+            return True, f"died of {signal.Signals(-code).name}"
+        if not report.exists():
+            return True, f"pytest ended with {code}"
+        counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+        for found in ElementTree.parse(report).iter("testsuite"):
+            counts = {key: counts[key] + int(found.get(key, 0)) for key in counts}
+    passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
+    shown = {"failed": counts["failures"] + counts["errors"], "passed": passed, "skipped": counts["skipped"]}
+    failed = code != 0 or passed == 0
+    return failed, ", ".join(f"{number} {how}" for how, number in shown.items() if number or how == "passed")
 
 
 def compare(arguments: list[str]) -> int:
@@ -237,6 +263,10 @@ class NotMade(Exception):
     """An environment cannot be made here."""
 
 
+class NoRoom(NotMade):
+    """An environment takes more than is free on the disk."""
+
+
 def environment(name: str) -> Path:
     """The folder of an environment, made now where it is absent."""
     steps = ENVIRONMENTS[name]
@@ -250,7 +280,7 @@ def environment(name: str) -> Path:
             print(f"making the environment {folder} (once)", flush=True)
             free = shutil.disk_usage(cache).free / 1e9
             if free < SIZES.get(name, 0):
-                raise NotMade(f"{name} takes {SIZES[name]} GB while it is made, and {free:.0f} are free")
+                raise NoRoom(f"{name} takes {SIZES[name]} GB while it is made, and {free:.0f} are free")
             try:
                 make(folder, steps, finishing, cache)
             except NotMade:

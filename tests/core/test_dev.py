@@ -1,0 +1,67 @@
+"""`dev.py real` counts as passed only what ran, and says in its last line what did and what did not."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def dev(monkeypatch):
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "build_native", lambda: None)
+    monkeypatch.setattr(module, "environment", Path)
+    monkeypatch.setattr(module, "REAL", [("first", ["a.py"]), ("second", ["b.py"])])
+    return module
+
+
+def pytest_that_ends(code: int, **counts: int):
+    """Instead of pytest in an environment: a report with these counts, and an exit status."""
+
+    def python(name: str, *arguments: str) -> int:
+        (path,) = [one.removeprefix("--junitxml=") for one in arguments if one.startswith("--junitxml=")]
+        if counts:
+            told = " ".join(f'{key}="{number}"' for key, number in counts.items())
+            Path(path).write_text(f"<testsuites><testsuite {told}/></testsuites>")
+        return code
+
+    return python
+
+
+@pytest.mark.parametrize(
+    ("python", "code", "told"),
+    [
+        (pytest_that_ends(0, tests=3, skipped=1), 0, "2 passed, 1 skipped"),
+        (pytest_that_ends(0, tests=3), 0, "3 passed"),
+        (pytest_that_ends(1, tests=5, failures=1, errors=1), 1, "2 failed, 3 passed"),
+        (pytest_that_ends(0, tests=3, skipped=3), 1, "0 passed, 3 skipped"),
+        (pytest_that_ends(5, tests=0), 1, "0 passed"),
+        (pytest_that_ends(-4), 1, "died of SIGILL"),
+        (pytest_that_ends(3), 1, "pytest ended with 3"),
+    ],
+)
+def test_the_last_line_says_how_each_suite_ended(dev, monkeypatch, capsys, python, code, told) -> None:
+    monkeypatch.setattr(dev, "python", python)
+    assert dev.real([]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == f"ran: first ({told}), second ({told}); not run: nothing"
+
+
+@pytest.mark.parametrize(("error", "code"), [("NotMade", 1), ("NoRoom", 0)])
+def test_a_suite_that_is_not_run_is_named_and_does_not_pass(dev, monkeypatch, capsys, error, code) -> None:
+    def environment(name: str) -> Path:
+        if name == "second":
+            raise getattr(dev, error)("no such package")
+        return Path(name)
+
+    monkeypatch.setattr(dev, "environment", environment)
+    monkeypatch.setattr(dev, "python", pytest_that_ends(0, tests=3))
+    assert dev.real([]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == "ran: first (3 passed); not run: second (no such package)"
+    assert dev.real(["first"]) == 0
+    assert dev.real(["third"]) == 2
