@@ -22,8 +22,10 @@ __all__ = [
     "write_value",
 ]
 
-#: What a number beyond a float is written with: hundreds of digits, or an exponent of two.
-_MAY_OVERFLOW = re.compile(rb"[0-9]{300}|[0-9][eE]\+?[0-9]{2}")
+#: A number beyond a float has hundreds of digits, or an exponent of two. The `e` comes first: it is quick to find.
+_EXPONENT = re.compile(rb"[eE](?<=[0-9].)\+?[0-9]{2}")
+_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_MANY_DIGITS = b"0" * 300
 
 #: A caller's own context may turn what cannot be read into NaN.
 _STRICT = Context(traps=[InvalidOperation])
@@ -31,7 +33,9 @@ _STRICT = Context(traps=[InvalidOperation])
 
 def may_overflow(data: bytes) -> bool:
     """Whether JSON text may hold a number that is beyond a float; false only where none is."""
-    return _MAY_OVERFLOW.search(data) is not None
+    return _EXPONENT.search(data) is not None or (
+        len(data) >= len(_MANY_DIGITS) and _MANY_DIGITS in data.translate(_TO_ZEROS)
+    )
 
 
 def read_integer(text: str) -> int:
