@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 
 from formatter_core.errors import InvalidArgument
 
-__all__ = ["as_bytes", "elements_of", "not_a_token_id", "not_picklable", "one_of", "shown", "whole_number"]
+__all__ = [
+    "as_bytes",
+    "elements_of",
+    "not_a_token_id",
+    "not_picklable",
+    "one_of",
+    "shown",
+    "token_ids_of",
+    "whole_number",
+]
 
 _T = TypeVar("_T")
 
@@ -74,6 +83,19 @@ def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
         return iter(values)
     except TypeError as error:
         raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument) from error
+
+
+def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
+    """Token ids, in their order.
+
+    Raises:
+        InvalidArgument: not a sequence of whole numbers.
+    """
+    try:
+        return tuple(map(index, values))
+    except TypeError as error:
+        reason = f"{argument} is {shown(values)}; give a sequence of token ids"
+        raise InvalidArgument(reason, argument=argument) from error
 
 
 def not_picklable(value: object, remedy: str) -> InvalidArgument:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from formatter_core.arguments import shown
 from formatter_core.compiler import Compiler
+from formatter_core.errors import InvalidArgument
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["CompilersByOwner"]
@@ -30,9 +32,17 @@ class CompilersByOwner:
             owner: a tokenizer or a model. The vocabulary must not hold it, or neither would ever go.
             key: whatever else the vocabulary depends on, such as the end ids.
             read: reads the vocabulary; what it raises is raised, and asked for again the next time.
+
+        Raises:
+            InvalidArgument: `owner` is a plain value, not such an object.
         """
         with self._lock:
-            compilers = self._compilers.setdefault(owner, {})
+            try:
+                compilers = self._compilers.setdefault(owner, {})
+            except TypeError as error:  # values such as texts and lists
+                raise InvalidArgument(
+                    f"{shown(owner)} is not a tokenizer or a model; give the loaded object", argument="tokenizer"
+                ) from error
             if key not in compilers:
                 compilers[key] = Compiler(read())
             return compilers[key]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.arguments import token_ids_of
 from formatter_core.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface, sentencepiece
 from formatter_core.vocabulary.table import TokenTable
@@ -39,7 +40,7 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
     """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
     pieces = _compat.tokenizer_model(tokenizer)
     width = _compat.logits_width(tokenizer, model)
-    ends = _compat.end_ids(tokenizer, model) if end_ids is None else tuple(end_ids)
+    ends = _compat.end_ids(tokenizer, model) if end_ids is None else token_ids_of(end_ids, "end_ids")
     if end_ids is None and width is not None:  # some models' files name an end that they have no logit for
         ends = tuple(token_id for token_id in ends if token_id < width)
     return _compilers.get(tokenizer, (ends, width), lambda: _read(pieces, _compat.special_ids(tokenizer), ends, width))

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.arguments import shown, token_ids_of
 from formatter_core.compilers import CompilersByOwner
+from formatter_core.errors import InvalidVocabulary
 from formatter_core.vocabulary import huggingface
 from formatter_core.vocabulary.table import TokenTable
 from formatter_exllamav3 import _compat
@@ -35,7 +37,9 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a tokenizer with these end ids; kept as long as the tokenizer lives."""
-    ends = _compat.end_ids(tokenizer) if end_ids is None else tuple(end_ids)
+    if not hasattr(tokenizer, "config"):
+        raise InvalidVocabulary(f"{shown(tokenizer)} is not an exllamav3.Tokenizer; make one with from_config")
+    ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
     size = _compat.size(tokenizer, model)
     return _compilers.get(tokenizer, (ends, size), lambda: _read(tokenizer, ends, size))
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.arguments import shown, token_ids_of
 from formatter_core.compilers import CompilersByOwner
+from formatter_core.errors import InvalidVocabulary
 from formatter_llama_cpp import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
@@ -31,7 +33,9 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
 
 def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
-    key = None if end_ids is None else tuple(sorted(set(end_ids)))
+    if not hasattr(llama, "n_vocab"):
+        raise InvalidVocabulary(f"{shown(llama)} is not a llama_cpp.Llama; give the loaded model")
+    key = None if end_ids is None else tuple(sorted(set(token_ids_of(end_ids, "end_ids"))))
     return _compilers.get(llama, key, lambda: _read(llama, key))
 
 

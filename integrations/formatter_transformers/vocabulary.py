@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.arguments import shown, token_ids_of
 from formatter_core.compilers import CompilersByOwner
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers import _compat
@@ -38,12 +39,12 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
             f"the tokenizer is a name, {tokenizer!r}; give AutoTokenizer.from_pretrained({tokenizer!r})",
             argument="tokenizer",
         )
-    if not hasattr(tokenizer, "__len__"):
+    if isinstance(tokenizer, (str, bytes)) or not hasattr(tokenizer, "__len__") or not hasattr(tokenizer, "decode"):
         raise InvalidVocabulary(
-            f"{type(tokenizer).__name__} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
-            "gives, or the `tokenizer` of a processor"
+            f"{shown(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
+            "or the `tokenizer` of a processor"
         )
-    ends = _compat.end_ids(model) if end_ids is None else tuple(end_ids)
+    ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
     key = (len(tokenizer), width, ends)  # the length, because tokens can be added to a tokenizer later
     return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.arguments import token_ids_of
 
 __all__ = ["compiler_for_results", "compiler_of", "create_vocabulary", "only_compiler"]
 
@@ -29,7 +30,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
     """
     size = None
-    ends = None if end_ids is None else tuple(end_ids)
+    ends = None if end_ids is None else token_ids_of(end_ids, "end_ids")
     if model is not None:
         from formatter_vllm import _compat
 
