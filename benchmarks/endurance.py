@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import gc
 import json
 import os
 import random
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,11 @@ def cases(schemas: int | None, only: str, seed: int) -> Iterator[tuple[str, Any,
             yield name, schema, [json.dumps(document) for document in documents]
     if schemas == 0:
         return
-    found = [case for case in read_cases(shared()) if only in case["id"]]
+    # Read as they are needed: what lies in memory is copied for each child.
+    found: Iterable[dict[str, Any]] = (case for case in read_cases(shared()) if only in case["id"])
     if schemas is not None:
-        found = random.Random(seed).sample(found, min(schemas, len(found)))
+        listed = list(found)
+        found = random.Random(seed).sample(listed, min(schemas, len(listed)))
     for case in found:
         valid = (test["data"] for test in case["tests"] if test["valid"])
         yield case["id"], case["schema"], [json.dumps(document, ensure_ascii=False) for document in valid]
@@ -206,6 +209,7 @@ def main() -> None:
     compiler.compile({"type": "object"}).formatter().allowed_tokens()
     part, parts = map(int, arguments.part.split("/"))
     results: dict[str, dict[str, Any]] = {}
+    gc.freeze()
     for number, case in enumerate(cases(arguments.schemas, arguments.only, arguments.seed)):
         if number % parts != part:
             continue

@@ -83,7 +83,7 @@ impl Grammar {
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
         let latest = Arc::new(Latest::default());
-        Ok(Grammar {
+        let grammar = Grammar {
             start,
             maximum_states: limits.states.saturating_mul(network.terminals().max(1) as u64),
             network,
@@ -95,7 +95,13 @@ impl Grammar {
             age: 0,
             latest: Arc::downgrade(&latest),
             own_latest: Some(latest),
-        })
+        };
+        // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: that is told now.
+        let is_uncertain = grammar.network.terms().any(|term| grammar.lexicon.uncertain(term));
+        if is_uncertain {
+            grammar.mask(&grammar.start)?;
+        }
+        Ok(grammar)
     }
 
     /// The same grammar with automata of its own, and whether they are empty still; what this one keeps is let go.

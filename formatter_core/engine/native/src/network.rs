@@ -127,10 +127,17 @@ impl Network {
         &self.positions[position as usize]
     }
 
+    /// The terms of the terminals; some may be there twice.
+    pub fn terms(&self) -> impl Iterator<Item = Term> + '_ {
+        self.positions.iter().filter_map(|position| match position {
+            Position::Terminal { term, .. } => Some(*term),
+            _ => None,
+        })
+    }
+
     /// How many different terminals there are, at least.
     pub fn terminals(&self) -> usize {
-        let is_terminal = |position: &&Position| matches!(position, Position::Terminal { .. });
-        self.positions.iter().filter(is_terminal).count()
+        self.terms().count()
     }
 
     /// An estimate of the bytes that the network takes.
