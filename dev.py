@@ -92,6 +92,7 @@ TRANSFORMERS = [
     "test_transformers.py",
     "test_transformers_choosing.py",
     "test_transformers_generation.py",
+    "test_transformers_probabilities.py",
     "test_transformers_trained.py",
 ]
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import cache_utils
 
-from formatter_core.errors import InvalidVocabulary, UnsupportedEngineVersion
+from formatter_core.errors import InvalidFormat, InvalidVocabulary, UnsupportedEngineVersion
 from formatter_transformers.key_values import KeyValues, LayerBuffer
 
 __all__ = ["ModelForward", "loaded", "segment_of"]
@@ -95,19 +95,21 @@ class ModelForward:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        inner = _unwrapped(model)
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
         self.layers = int(config.num_hidden_layers)
         self.max_length = getattr(config, "max_position_embeddings", None)
-        self.window = _window(config)
-        parameters = inspect.signature(model.forward).parameters
+        parameters = inspect.signature(inner.forward).parameters
         self._keep = next((name for name in ("logits_to_keep", "num_logits_to_keep") if name in parameters), None)
         self._takes_positions = "position_ids" in parameters
+        # A model that takes no positions may count columns from a token to another, unused ones between them included.
+        self.window = _window(config) if self._takes_positions else 0
         # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
-        self._takes_tuples = getattr(model, "_supports_cache_class", True) is False
-        if _keeps_something_else(model, config):
+        self._takes_tuples = getattr(inner, "_supports_cache_class", True) is False
+        if _keeps_something_else(inner, config):
             raise UnsupportedEngineVersion(
                 "transformers",
-                found=f"{transformers.__version__} with {type(model).__name__}",
+                found=f"{transformers.__version__} with {type(inner).__name__}",
                 needed="with a decoder all of whose layers are plain attention",
                 missing="cache of keys and values alone",
             )
@@ -115,7 +117,9 @@ class ModelForward:
     def takes_trees(self, length: int) -> bool:
         """Whether a mask may say for each token what it sees, at sequences of this length."""
         how = getattr(self.model.config, "_attn_implementation", None)
-        return how in ("sdpa", "eager") and not self._takes_tuples and not self.counts_columns(length)
+        # A model without position ids derives positions from a mask of two dimensions, which a tree's mask is not.
+        can = how in ("sdpa", "eager") and self._takes_positions and not self._takes_tuples
+        return can and not self.counts_columns(length)
 
     def counts_columns(self, columns: int) -> bool:
         """Whether a layer looks back a number of columns, used or not, that this many exceed."""
@@ -160,6 +164,11 @@ def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
     """A model and its tokenizer; what is a name is loaded, with transformers' own defaults."""
     name = name_or_model
     if not isinstance(name, str):
+        if not hasattr(name_or_model, "config"):
+            raise InvalidFormat(
+                f"{type(name_or_model).__name__} has no configuration of a transformers model; give a name, a folder "
+                "or the model itself (of one in DataParallel, its .module)"
+            )
         name = getattr(name_or_model, "name_or_path", None) or getattr(name_or_model.config, "_name_or_path", "")
     if tokenizer is None:
         if not name:
@@ -177,6 +186,38 @@ def segment_of(past_key_values: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
     if layers is not None:
         return [(layer.keys[0], layer.values[0]) for layer in layers]
     return [(keys[0], values[0]) for keys, values in past_key_values]
+
+
+def _unwrapped(model: Any) -> Any:
+    """The model inside what wraps it (`torch.compile`, PEFT), whose signature tells what it takes.
+
+    Raises:
+        UnsupportedEngineVersion: the positions of tokens would not reach the model.
+    """
+    inner = model
+    while not isinstance(inner, transformers.PreTrainedModel):
+        if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
+            raise UnsupportedEngineVersion(
+                "transformers",
+                found=f"{transformers.__version__} with a PEFT prompt-learning adapter",
+                needed="with the base model, or an adapter that changes weights (LoRA and the like)",
+                missing="way to pass the positions of tokens",
+            )
+        modules = getattr(inner, "_modules", {})
+        get_base_model = getattr(inner, "get_base_model", None)
+        wrapped = modules.get("_orig_mod") or (get_base_model and get_base_model())
+        if wrapped is None:
+            parameters = inspect.signature(inner.forward).parameters.values()
+            if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+                raise UnsupportedEngineVersion(
+                    "transformers",
+                    found=f"{transformers.__version__} with {type(inner).__name__}",
+                    needed="with the model that it wraps",
+                    missing="signature that says whether it takes position_ids",
+                )
+            break
+        inner = wrapped
+    return inner
 
 
 def _keeps_something_else(model: Any, config: Any) -> bool:

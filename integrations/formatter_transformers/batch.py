@@ -151,8 +151,9 @@ class TransformersBatch:
     def _run(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
         model, key_values = self._model, self._key_values
         with torch.inference_mode(), model.span("formatter: forward"):
-            key_values.pack()
-            if not model.forward.counts_columns(key_values.columns + ids.shape[1]) or used.all():
+            counts_columns = model.forward.counts_columns(key_values.columns + ids.shape[1])
+            key_values.pack(always=counts_columns and key_values.has_gaps)
+            if not counts_columns or used.all():
                 return self._compute(ids, used, keep)
             # A layer that looks back so many columns must find no unused ones among a row's tokens: new tokens then
             # come directly after the old ones, and what is unused behind them is dropped at once.

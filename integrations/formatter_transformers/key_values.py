@@ -119,6 +119,11 @@ class KeyValues:
         lengths: NDArray[np.int64] = self.used.sum(axis=1, dtype=np.int64)
         return lengths
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a row has an unused column behind one that it uses."""
+        return bool((self.used[:, :-1] & ~self.used[:, 1:]).any())
+
     def mask_with(self, new: NDArray[np.bool_]) -> torch.Tensor | None:
         """The attention mask for new columns, int64 (rows, all columns), 0 where unused; None where all are used."""
         if self.used.all() and new.all():
