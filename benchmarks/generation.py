@@ -111,7 +111,7 @@ class Measurements:
         ids = np.random.default_rng(0).integers(300, len(self.model.vocabulary), 512).tolist()
         if self.is_smoke:
             ids, samples, steps = ids[:16], 2, 3
-        write = continuation(self.model, max_tokens=steps, suppress_ends=True, sampler=WARM, scores=NO_SCORES)
+        write = continuation(self.model, max_tokens=steps, ignore_eos=True, sampling=WARM, scores=NO_SCORES)
         return self._turns(
             {
                 "generate": lambda: self._generate(ids, samples, steps),
@@ -121,7 +121,7 @@ class Measurements:
 
     def short_prompt(self, samples: int) -> dict[str, Any]:
         ids, steps = self.model.encode("This is a prompt"), 3 if self.is_smoke else 100
-        options: dict[str, Any] = {"max_tokens": steps, "suppress_ends": True, "sampler": WARM, "scores": NO_SCORES}
+        options: dict[str, Any] = {"max_tokens": steps, "ignore_eos": True, "sampling": WARM, "scores": NO_SCORES}
         without, with_cache = continuation(self.model, **options), continuation(self.cached, **options)
         return self._turns(
             {
@@ -154,7 +154,7 @@ class Measurements:
                 self.model,
                 format,
                 max_tokens=len(scripts[0]),
-                sampler=scripted,
+                sampling=scripted,
                 scores=NO_SCORES,
                 forced_text="off",
             )
@@ -185,7 +185,7 @@ class Measurements:
     def forced_text(self) -> dict[str, Any]:
         prompt, samples, most = self.model.encode("This is a prompt"), 4, 20 if self.is_smoke else 400
         writers = {
-            mode: completion(self.model, FORCED, max_tokens=most, sampler=WARM, scores=NO_SCORES, forced_text=mode)
+            mode: completion(self.model, FORCED, max_tokens=most, sampling=WARM, scores=NO_SCORES, forced_text=mode)
             for mode in ("off", "exact", "canonical")
         }
         tasks = {mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()}

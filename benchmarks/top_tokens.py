@@ -146,7 +146,7 @@ def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, An
     model = transformers_model(loaded, device, tokenizer=tokenizer, cache_bytes=0)
     writers = {
         name: continuation(
-            model, max_tokens=STEPS, suppress_ends=True, sampler=sampler, scores=scores, batch=max(batches)
+            model, max_tokens=STEPS, ignore_eos=True, sampling=sampler, scores=scores, batch=max(batches)
         )
         for name, (sampler, scores) in VARIANTS.items()
     }

@@ -46,7 +46,7 @@ def resampled(particles: list[Generated], weights: list[float], draw: random.Ran
 def steer(model: TransformersModel, prompt: str, count: int, seed: int) -> list[tuple[Generated, float]]:
     """Complete outputs and their weights."""
     draw = random.Random(seed)
-    settings = {"sampler": multinomial(), "scores": ScoreSettings(logprob=True, unmasked=True)}
+    settings = {"sampling": multinomial(), "scores": ScoreSettings(logprob=True, unmasked=True)}
     step = completion(model, FORMAT, max_tokens=3, **settings)
     particles = step(prompt, samples=count, seed=seed)
     logs = [log_allowed(particle, 0) for particle in particles]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import DeadEnd, InvalidFormat
+from formatter_core.errors import DeadEnd, InvalidArgument
 from formatter_core.formatter import Formatter
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.top_n import log_softmax
@@ -49,7 +49,7 @@ class BeamSearch:
 
     def __init__(self, formatter: Formatter, width: int) -> None:
         if width < 1:
-            raise InvalidFormat(f"a search needs at least one beam, not {width}")
+            raise InvalidArgument(f"a search needs at least one beam, not {width}")
         self.width = width
         self.beams: list[Beam] = [Beam((), (), 0.0, 0, formatter)]
         self.finished: list[Beam] = []

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidArgument, LimitExceeded
 from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.vocabulary import Vocabulary
@@ -120,6 +120,7 @@ class ScoreSettings:
         ties: `"all"`, or `"none"` for exactly `top` tokens, of equally good ones the lowest ids.
         branches: how probable each option of every named `choice` hole was where the output came to it, which takes a
             forward pass for each hole once the output is there.
+        limits: of which `max_top_n` bounds `top` and how many ties come back: `Limits(max_top_n=200)` allows more.
     """
 
     top: int = 0
@@ -129,9 +130,10 @@ class ScoreSettings:
     unmasked: bool = True
     ties: Ties = "all"
     branches: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
-        checked_counts(self.top, 1, DEFAULT_LIMITS)
+        checked_counts(self.top, 1, self.limits)
 
     def __bool__(self) -> bool:
         return bool(self.top) or self.logprob or self.rank
@@ -156,12 +158,12 @@ def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[in
     """`n` for each row.
 
     Raises:
-        InvalidFormat: a negative number, or not one for each row.
+        InvalidArgument: a negative number, or not one for each row.
         LimitExceeded: more than `Limits.max_top_n`.
     """
     counts = [n] * rows if isinstance(n, int) else [int(count) for count in n]
     if len(counts) != rows or min(counts, default=0) < 0:
-        raise InvalidFormat(f"n is {n!r} for {rows} rows of logits; give a number from 0, or one for each row")
+        raise InvalidArgument(f"n is {n!r} for {rows} rows of logits; give a number from 0, or one for each row")
     if max(counts, default=0) > limits.max_top_n:
         raise LimitExceeded("max_top_n", limits.max_top_n, f"top-{max(counts)}")
     return counts
@@ -171,11 +173,11 @@ def check_ids(tokens: Sequence[int] | NDArray[np.integer[Any]], width: int) -> N
     """Whether these are ids of tokens.
 
     Raises:
-        InvalidFormat: one of them is not.
+        InvalidArgument: one of them is not.
     """
     for token in tokens:
         if not 0 <= token < width:
-            raise InvalidFormat(f"{token} was chosen, but the logits are those of the tokens 0 to {width - 1}")
+            raise InvalidArgument(f"{token} was chosen, but the logits are those of the tokens 0 to {width - 1}")
 
 
 def top_tokens(
@@ -204,17 +206,17 @@ def top_tokens(
         limits: bounds what may be asked for, and how many ties come back.
 
     Raises:
-        InvalidFormat: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
+        InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
         LimitExceeded: `n` is greater than `Limits.max_top_n`.
     """
     if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
-        raise InvalidFormat(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
+        raise InvalidArgument(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
     counts = checked_counts(n, len(logits), limits)
     if chosen is not None:
         check_ids(chosen, logits.shape[1])
     taken = [None] * len(logits) if chosen is None else [int(token) for token in chosen]
     if len(taken) != len(logits):
-        raise InvalidFormat(f"{len(taken)} chosen tokens for {len(logits)} rows of logits; give one for each row")
+        raise InvalidArgument(f"{len(taken)} chosen tokens for {len(logits)} rows of logits; give one for each row")
     return [
         _one(row, count, token, ties, logprob, rank, limits)
         for row, count, token in zip(logits, counts, taken, strict=True)
@@ -257,5 +259,5 @@ def _log_sum(row: NDArray[Any]) -> float:
     if best == -np.inf:
         return 0.0
     if not np.isfinite(best):
-        raise InvalidFormat("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
+        raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
     return best + float(np.log(np.exp(row.astype(np.float64) - best).sum()))

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.compiled import CompiledFormat
 from formatter_core.errors import FormatterError, PromptTooLong
 from formatter_core.formatter import Formatter
 from formatter_core.generation.candidates import ScoreSettings
@@ -24,11 +23,12 @@ from formatter_core.generation.models import (
     FormatEvent,
     GenerationEvent,
     LogitsModel,
+    MixedSampling,
     SamplingRows,
     SequenceBatch,
     TextDelta,
 )
-from formatter_core.generation.results import ChosenToken, Generated, Stopped
+from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.generation.stopping import TextStream
 from formatter_core.result import Event
 
@@ -47,23 +47,17 @@ class LoopSettings:
     """What all sequences of a call have in common.
 
     Attributes:
-        compiled: their format; None leaves them free.
-        sampler: chooses the tokens.
-        scores: what is wanted to know about each token.
         forced_text: which tokens are taken without the model.
-        stop_tokens: ids that end an output.
+        stop_ids: ids that end an output.
         stops: byte strings that end an output.
-        suppress_ends: whether end ids are never chosen.
+        ignore_eos: whether end ids are never chosen.
         streams: whether events other than `Finished` are wanted.
     """
 
-    compiled: CompiledFormat | None
-    sampler: BatchSampler
-    scores: ScoreSettings
     forced_text: ForcedText
-    stop_tokens: frozenset[int] = frozenset()
+    stop_ids: frozenset[int] = frozenset()
     stops: tuple[bytes, ...] = ()
-    suppress_ends: bool = False
+    ignore_eos: bool = False
     streams: bool = False
 
 
@@ -77,6 +71,8 @@ class Row:
         before: the ids to compute before the first new one.
         key: what its draws depend on.
         room: how many new tokens there may be.
+        sampler: chooses its tokens.
+        scores: what is wanted to know about each token.
         formatter: its state; None without a format.
         resumed: the output that it goes on with.
         new: the new tokens.
@@ -93,6 +89,8 @@ class Row:
     before: tuple[int, ...]
     key: int
     room: int
+    sampler: BatchSampler
+    scores: ScoreSettings
     formatter: Formatter | None
     text: TextStream
     resumed: Generated | None = None
@@ -152,23 +150,29 @@ class _Together:
         self._model = model
         self._settings = settings
         self._ends = frozenset(model.vocabulary.end_ids)
-        # Every place has to be scored for lists of best tokens, so none of them can be passed over.
-        self._forces = settings.forced_text != "off" and not (settings.scores.top or settings.scores.rank)
-        self._scores_forced = self._forces and settings.scores.logprob and settings.scores.unmasked
+        self._has_formats = any(row.formatter is not None for row in rows)
+        asked = [row.scores for row in rows]
+        most = max(asked, key=lambda scores: scores.top)
+        #: What some row wants to know; a row that wants less is given less.
+        self._scores = replace(most, logprob=any(scores.logprob for scores in asked))
+        self._is_mixed = any(scores != self._scores for scores in asked)
         # A model need not offer spans, under which a profiler shows what is done here beside its forward passes.
         self._span: Callable[[str], AbstractContextManager[Any]] = getattr(model, "span", nullcontext)
         prompts = list(dict.fromkeys(row.before for row in rows))
-        if settings.scores.prompt:
+        if self._scores.prompt:
             score_prompt: Callable[..., Sequence[ChosenToken | None]] = getattr(model, "score_prompt")  # noqa: B009
-            found = {prompt: tuple(score_prompt(prompt, settings.scores)) for prompt in prompts}
+            found: dict[Any, tuple[ChosenToken | None, ...]] = {}
             for row in rows:
-                row.prompt_chosen = found[row.before]
+                key = row.before, row.scores
+                if key not in found:
+                    found[key] = tuple(score_prompt(row.before, row.scores))
+                row.prompt_chosen = found[key]
         place = {prompt: index for index, prompt in enumerate(prompts)}
         self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in rows)))
         self._batch.select([place[row.before] for row in rows])
         self._rows: list[Row | None] = list(rows)
         self._bits = bitmask.allocate(len(rows), len(model.vocabulary), fill="all")
-        if settings.suppress_ends:
+        if settings.ignore_eos:
             for bits in self._bits:
                 bitmask.clear_ids(bits, model.vocabulary.end_ids)
 
@@ -178,7 +182,7 @@ class _Together:
             self._look_ahead()
             for index, row in enumerate(self._rows):
                 if row is not None:
-                    is_over = row.stopped is not None and not (self._scores_forced and row.forced)
+                    is_over = row.stopped is not None and not (row.forced and _scores_forced(row))
                     yield from _told(row, settings, is_over)
                     if is_over:
                         self._batch.remember(index)
@@ -191,20 +195,24 @@ class _Together:
     def _look_ahead(self) -> None:
         """What each sequence may take next, after it has taken what needs no model."""
         open_rows = [(index, row) for index, row in enumerate(self._rows) if row is not None and row.stopped is None]
-        if self._settings.compiled is None:
+        if not self._has_formats:
             return
-        if self._forces and self._settings.forced_text == "canonical":
-            for _, row in open_rows:
+        forcing = [pair for pair in open_rows if self._forces(pair[1])]
+        if self._settings.forced_text == "canonical":
+            for _, row in forcing:
                 self._take_canonical(row)
         self._fill([(index, row) for index, row in open_rows if row.stopped is None])
-        if not self._forces:
-            return
-        for index, row in open_rows:
+        for index, row in forcing:
             bits = self._bits[index]
             while row.stopped is None and (token := only_id(bits)) is not None:
                 self._take(row, token, forced=True)
                 if row.stopped is None:
                     self._fill([(index, row)])
+
+    def _forces(self, row: Row) -> bool:
+        """Whether text without a choice is taken; for lists of best tokens every place has to be scored."""
+        is_scored = row.scores.top or row.scores.rank
+        return self._settings.forced_text != "off" and row.formatter is not None and not is_scored
 
     def _take_canonical(self, row: Row) -> None:
         if row.formatter is None:
@@ -242,30 +250,33 @@ class _Together:
         pending = [[] if row is None else row.pending for row in rows]
         scored = None
         if any(pending):
-            if self._scores_forced and any(row.forced for row in rows if row is not None):
+            if any(row.forced and _scores_forced(row) for row in rows if row is not None):
                 scored = self._batch.forward_scored(pending)
             else:
                 self._batch.forward(pending)
-        is_masked = settings.compiled is not None or settings.suppress_ends
+        some = next(row.sampler for row in rows if row is not None)
+        samplers = [some if row is None else row.sampler for row in rows]
         picked = self._model.pick(
             self._batch.logits,
-            self._bits if is_masked else None,
-            settings.sampler,
+            self._bits if self._has_formats or settings.ignore_eos else None,
+            some if all(sampler is some for sampler in samplers) else MixedSampling(samplers),
             self._sampling_rows(),
-            scores=settings.scores,
+            scores=self._scores,
             scored=scored,
         )
         for index, row in enumerate(rows):
             if row is None:
                 continue
             if row.pending:
-                if picked.scored is not None:
+                if picked.scored is not None and _scores_forced(row):
                     _score_forced(row, picked.scored[index])
                 row.passes += 1
                 row.pending, row.forced = [], 0
             if row.stopped is None:
                 if picked.is_sound[index]:
                     chosen = picked.chosen[index] if picked.chosen else None
+                    if chosen is not None and self._is_mixed:
+                        chosen = _as_asked(chosen, row.scores)
                     self._take(row, int(picked.tokens[index]), chosen)
                 else:
                     row.fail(
@@ -285,14 +296,14 @@ class _Together:
         row.new.append(token)
         row.pending.append(token)
         row.forced += forced
-        if forced and self._settings.scores.logprob:
+        if forced and row.scores.logprob:
             chosen = ChosenToken(token, 0.0, None)
         if chosen is not None:
             row.chosen.append(chosen)
         if token in self._ends:
             row.stopped = "end"
             return
-        if token in self._settings.stop_tokens:
+        if token in self._settings.stop_ids:
             row.stopped = "stop_token"
             return
         row.told_text += row.text.add(self._model.vocabulary.text_token(token) or b"")
@@ -333,6 +344,24 @@ def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Ge
             yield FormatEvent(row.prompt, row.sample, event)
     if output is not None:
         yield Finished(row.prompt, row.sample, output)
+
+
+def _scores_forced(row: Row) -> bool:
+    """Whether the model's own view of tokens that it was not asked for is wanted."""
+    return row.scores.logprob and row.scores.unmasked
+
+
+def _as_asked(chosen: ChosenToken, scores: ScoreSettings) -> ChosenToken | None:
+    """What a row wants to know, of what was found out for all."""
+    if not scores:
+        return None
+
+    def cut(top: Sequence[TokenScore]) -> Sequence[TokenScore]:
+        if scores.ties == "none":
+            return top[: scores.top]
+        return top[: sum(score.rank <= scores.top for score in top)]
+
+    return replace(chosen, top=cut(chosen.top), unmasked_top=cut(chosen.unmasked_top))
 
 
 def _score_forced(row: Row, scored: NDArray[np.float32]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "FormatEvent",
     "GenerationEvent",
     "LogitsModel",
+    "MixedSampling",
     "Picked",
     "SamplingRows",
     "SequenceBatch",
@@ -59,6 +61,15 @@ class SamplingRows:
     samples: Sequence[int]
     tokens: Sequence[Sequence[int]]
 
+    def part(self, places: Sequence[int]) -> SamplingRows:
+        """Some of the rows."""
+        return SamplingRows(
+            self.uniforms[list(places)],
+            [self.prompts[place] for place in places],
+            [self.samples[place] for place in places],
+            [self.tokens[place] for place in places],
+        )
+
 
 class BatchSampler(Protocol):
     """Chooses a token for each row. `Sampling` is one for every model; write others in the model's own arrays."""
@@ -71,6 +82,33 @@ class BatchSampler(Protocol):
             rows: whose logits these are.
         """
         ...
+
+
+@dataclass(frozen=True)
+class MixedSampling:
+    """Rows of which each is sampled in its own way.
+
+    Attributes:
+        samplers: one for each row.
+    """
+
+    samplers: Sequence[BatchSampler]
+
+    @cached_property
+    def groups(self) -> list[tuple[BatchSampler, list[int]]]:
+        """Each sampler with its rows."""
+        groups: dict[Any, tuple[BatchSampler, list[int]]] = {}
+        for row, sampler in enumerate(self.samplers):
+            key = sampler if isinstance(sampler, Sampling) else id(sampler)
+            groups.setdefault(key, (sampler, []))[1].append(row)
+        return list(groups.values())
+
+    def __call__(self, logits: NDArray[np.single], rows: SamplingRows) -> NDArray[np.int64]:
+        """A token for each row of numpy logits, int64 (rows,)."""
+        chosen = np.zeros(len(logits), dtype=np.int64)
+        for sampler, places in self.groups:
+            chosen[places] = sampler(logits[places], rows.part(places))
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -159,8 +197,8 @@ class LogitsModel(Protocol):
     """A model whose logits are at hand.
 
     It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
-    `ChosenToken` each and None for the first; `branches(output)`, the `Branches` of an output; and `span(name)`, a
-    context that names for a profiler what a loop does.
+    `ChosenToken` each and None for the first; `branches(output)`, the `Branches` of an output; `sampling`, how tokens
+    are chosen where a call does not say; and `span(name)`, a context that names for a profiler what a loop does.
     """
 
     @property
@@ -210,7 +248,7 @@ class LogitsModel(Protocol):
         Args:
             logits: floats (rows, width), left as they are.
             allowed: bitmask rows, int32 (rows, words); None allows everything.
-            sampler: what chooses.
+            sampler: what chooses; a `Sampling`, a `MixedSampling` of several, or whatever the caller wrote.
             rows: whose logits these are.
             scores: what is wanted to know about the chosen tokens.
             scored: float32 (rows, k) to bring along, so that it costs no copy of its own.

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["Beginning", "Dialogue", "OnePrompt", "Turn", "as_list", "as_text", "as_turns", "beginning"]
 
-#: One prompt: text, token ids, an earlier output, or an output and text (`output + "more"`).
-OnePrompt: TypeAlias = "str | Sequence[int] | Generated | Prompt"
+#: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), an earlier output, or an output
+#: and text (`output + "more"`).
+OnePrompt: TypeAlias = "str | Sequence[int] | Mapping[str, Any] | Generated | Prompt"
+
 #: Who wrote a text, in the words of chat endpoints, and the text.
 Turn: TypeAlias = tuple[Literal["user", "assistant"], str]
+
+#: What a tokenizer returns beside ids and says nothing about the model's input that ids do not say.
+_IGNORED = {"token_type_ids", "special_tokens_mask", "position_ids", "length", "offset_mapping"}
 
 
 class Dialogue(str):
@@ -47,19 +52,24 @@ class Beginning:
 def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
     """The prompts of a call, and whether it was one prompt that is not in a list.
 
+    Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts; padding is left out.
+
     Raises:
-        InvalidFormat: something that is no prompt.
+        InvalidArgument: something that is no prompt.
+        InvalidArgument: what a tokenizer returned holds more than ids, or another kind of mask than padding.
     """
+    prompts = _unpacked(prompts)
     if isinstance(prompts, (str, Generated, Prompt)) or _is_ids(prompts):
         return [prompts], True
     if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
-        raise InvalidFormat(
+        raise InvalidArgument(
             f"{type(prompts).__name__} is no prompt; give text, token ids, an earlier output, or a list of these"
         )
-    for prompt in prompts:
+    given = [_one(prompt) for prompt in prompts]
+    for prompt in given:
         if not isinstance(prompt, (str, Generated, Prompt)) and not _is_ids(prompt):
-            raise InvalidFormat(f"{prompt!r} is no prompt; give text, token ids or an earlier output")
-    return list(prompts), False
+            raise InvalidArgument(f"{prompt!r} is no prompt; give text, token ids or an earlier output")
+    return given, False
 
 
 def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:
@@ -71,8 +81,9 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
         compiled: the format of what follows; an unfinished output in the same format is gone on with.
 
     Raises:
-        InvalidFormat: an empty prompt, or an id that the model does not have.
+        InvalidArgument: an empty prompt, or an id that the model does not have.
     """
+    prompt = _one(prompt)
     if isinstance(prompt, Generated):
         tokens = _tokens_of(model, prompt)
         is_open = prompt.stopped in ("length", "cancelled") and prompt.formatter is not None
@@ -83,10 +94,10 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
         return Beginning((*before, *_continued(model, prompt.text.encode())))
     ids = tuple(model.encode(prompt)) if isinstance(prompt, str) else tuple(map(int, prompt))
     if not ids:
-        raise InvalidFormat("the prompt has no tokens; give the model's first token at least")
+        raise InvalidArgument("the prompt has no tokens; give the model's first token at least")
     for token in ids:
         if not 0 <= token < len(model.vocabulary):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"the prompt holds {token}, but the model has the tokens 0 to {len(model.vocabulary) - 1}"
             )
     return Beginning(ids)
@@ -96,7 +107,7 @@ def as_text(prompt: OnePrompt) -> str:
     """A prompt as text, for a model that takes nothing else; a `Dialogue` where an earlier output is part of it.
 
     Raises:
-        InvalidFormat: token ids, which only the model's own server could turn into text.
+        InvalidArgument: token ids, which only the model's own server could turn into text.
     """
     if isinstance(prompt, str):
         return prompt
@@ -104,7 +115,44 @@ def as_text(prompt: OnePrompt) -> str:
         return _with_turn(as_text(prompt.before), ("user", prompt.text))
     if isinstance(prompt, Generated) and isinstance(prompt.prompt, str):
         return _with_turn(prompt.prompt, ("assistant", prompt.text))
-    raise InvalidFormat("a model behind an API takes text; give the prompt as a string, or an output of this model")
+    raise InvalidArgument("a model behind an API takes text; give the prompt as a string, or an output of this model")
+
+
+def _unpacked(prompts: Any) -> Any:
+    """Tensors, arrays and what a tokenizer returns as lists; anything else as it is."""
+    if isinstance(prompts, Mapping):
+        return _without_padding(prompts)
+    to_list = getattr(prompts, "tolist", None)
+    return to_list() if callable(to_list) else prompts
+
+
+def _one(prompt: Any) -> Any:
+    """A prompt that is unpacked; what holds one row of ids is that row."""
+    unpacked = _unpacked(prompt)
+    is_row = unpacked is not prompt and len(unpacked) == 1 and _is_ids(unpacked[0])
+    return unpacked[0] if is_row else unpacked
+
+
+def _without_padding(encoding: Mapping[str, Any]) -> list[Any]:
+    """The ids of what a tokenizer returned: a list, or a list of lists."""
+    unknown = sorted(set(map(str, encoding)) - {"input_ids", "attention_mask"} - _IGNORED)
+    if unknown or "input_ids" not in encoding:
+        held = ", ".join(unknown) or "no input_ids"
+        raise InvalidArgument(f"a prompt holds {held}; give what a tokenizer returns: input_ids and attention_mask")
+    ids = _unpacked(encoding["input_ids"])
+    mask = _unpacked(encoding.get("attention_mask"))
+    if mask is None:
+        return list(ids)
+    if not ids or _is_ids(ids):
+        return _used(ids, mask)
+    return [_used(_unpacked(row), _unpacked(used)) for row, used in zip(ids, mask, strict=True)]
+
+
+def _used(ids: Sequence[int], mask: Sequence[int]) -> list[int]:
+    kept = [place for place, is_used in enumerate(mask) if is_used]
+    if len(mask) != len(ids) or (kept and kept[-1] - kept[0] >= len(kept)):
+        raise InvalidArgument("the attention mask of a prompt leaves out tokens between others; only padding can be")
+    return [ids[place] for place in kept]
 
 
 def as_turns(text: str) -> tuple[Turn, ...]:
@@ -119,13 +167,13 @@ def _with_turn(text: str, turn: Turn) -> Dialogue:
 def _is_ids(prompt: Any) -> bool:
     if isinstance(prompt, (str, bytes)) or not hasattr(prompt, "__len__") or not hasattr(prompt, "__getitem__"):
         return False
-    return len(prompt) > 0 and all(hasattr(token, "__index__") for token in prompt)
+    return len(prompt) > 0 and all(hasattr(token, "__index__") and getattr(token, "ndim", 0) == 0 for token in prompt)
 
 
 def _tokens_of(model: LogitsModel, output: Generated) -> tuple[int, ...]:
     """The ids of an output and its prompt, without what ended it."""
     if isinstance(output.prompt, str):
-        raise InvalidFormat("this output comes from a model behind an API; give its text as the prompt")
+        raise InvalidArgument("this output comes from a model behind an API; give its text as the prompt")
     written = output.tokens[:-1] if output.stopped == "stop_token" else output.tokens
     kept, spelt = _spelling(written, output.bytes, model.vocabulary)
     return (*output.prompt, *kept, *_continued(model, output.bytes[spelt:]))
@@ -149,5 +197,5 @@ def _continued(model: LogitsModel, text: bytes) -> list[int]:
         return []
     tokens = model.encode_continuation(text)
     if tokens is None:
-        raise InvalidFormat(f"the tokenizer has no tokens that spell {text!r} behind a text; give another prompt")
+        raise InvalidArgument(f"the tokenizer has no tokens that spell {text!r} behind a text; give another prompt")
     return tokens

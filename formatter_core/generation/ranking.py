@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation.results import Generated
 
 __all__ = ["best_of", "total_logprob"]
@@ -18,12 +18,12 @@ def total_logprob(output: Generated, *, normalised: bool = False) -> float:
         normalised: divide by the number of tokens, which does not punish length.
 
     Raises:
-        InvalidFormat: the log-probabilities were not asked for.
+        InvalidArgument: the log-probabilities were not asked for.
     """
     found = [one.logprob if one.unmasked_logprob is None else one.unmasked_logprob for one in output.chosen]
     logprobs = [logprob for logprob in found if logprob is not None]
     if not logprobs or len(logprobs) < len(found):
-        raise InvalidFormat("the output has no log-probabilities of its tokens; ask for them when you generate")
+        raise InvalidArgument("the output has no log-probabilities of its tokens; ask for them when you generate")
     return sum(logprobs) / (len(logprobs) if normalised else 1)
 
 
@@ -38,7 +38,7 @@ def best_of(outputs: Iterable[Generated], *, normalised: bool = False) -> list[G
         normalised: see `total_logprob`.
 
     Raises:
-        InvalidFormat: an output has no log-probabilities.
+        InvalidArgument: an output has no log-probabilities.
     """
     good = [output for output in outputs if output.error is None]
     return sorted(good, key=lambda one: (one.stopped == "length", -total_logprob(one, normalised=normalised)))

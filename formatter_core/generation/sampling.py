@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from formatter_core.generation.models import SamplingRows
@@ -34,12 +34,12 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen: candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order, at
-    temperature 1; then one is drawn.
+    """How tokens are chosen, in the order and with the meanings of transformers: logits are divided by the temperature;
+    candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order; then one is drawn.
 
     Attributes:
         temperature: 0 always takes the best token, of several the one with the lowest id.
-        top_k: keep this many of the best; 0 keeps all.
+        top_k: keep this many of the best, and those that tie with the last of them; 0 keeps all.
         top_p: keep the best whose probabilities reach this sum.
         min_p: keep those at least this fraction as probable as the best.
         typical_p: keep those whose surprise is nearest to the expected one (Meister et al. 2022, locally typical
@@ -57,7 +57,7 @@ class Sampling:
     def __post_init__(self) -> None:
         is_share = 0 < self.top_p <= 1 and 0 < self.typical_p <= 1 and 0 <= self.min_p <= 1
         if not self.temperature >= 0 or self.top_k < 0 or not is_share:
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"{self} cannot be drawn from; give a temperature and top_k from 0, top_p and typical_p above 0 up "
                 "to 1, min_p 0 to 1"
             )
@@ -88,6 +88,7 @@ class Sampling:
             return int(logits.argmax())
         ids = self._best(logits)
         values = logits[ids].astype(np.float64)
+        values = (values - values.max()) / self.temperature
         if self.top_p < 1:
             reached = np.cumsum(_softmax(values))
             count = int(np.searchsorted(reached, self.top_p)) + 1
@@ -98,7 +99,7 @@ class Sampling:
         if self.typical_p < 1:
             kept = _typical(values, self.typical_p)
             ids, values = ids[kept], values[kept]
-        weights = np.cumsum(_softmax(values / self.temperature))
+        weights = np.cumsum(_softmax(values))
         place = int(np.searchsorted(weights, uniform() * weights[-1], side="right"))
         return int(ids[min(place, len(ids) - 1)])
 
@@ -110,7 +111,7 @@ class Sampling:
             least = float(np.partition(logits, len(logits) - self.top_k)[len(logits) - self.top_k])
         ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
         if least > -np.inf or self.top_p < 1:
-            ids = ids[np.argsort(-logits[ids], kind="stable")[: self.top_k or None]]
+            ids = ids[np.argsort(-logits[ids], kind="stable")]
         return ids
 
 

@@ -6,18 +6,18 @@
     person = write("Ivo is 41 years old.").value
     two_lists = write(["Ivo is 41.", "Ann is 7."], samples=4, seed=1)
 
-    go_on = continuation(model, stop_strings=["\\n"], sampler=multinomial(temperature=0.8))
+    go_on = continuation(model, stop_strings=["\\n"], sampling=multinomial(temperature=0.8))
     text = go_on(person_output + " Together with ").text
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
 from formatter_core.compiled import CompiledFormat
-from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.forced import ForcedText
@@ -53,8 +53,9 @@ def completion(
     format: Any = None,
     *,
     max_tokens: int | None = None,
-    sampler: BatchSampler | None = None,
+    sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
 ) -> Writer:
@@ -64,8 +65,10 @@ def completion(
         model: what writes.
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
         max_tokens: of each output at most, by default 1,024; what is cut there is not complete, and can be continued.
-        sampler: `greedy()`, which is the default, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own.
+        sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default what the
+            model says (`model.sampling`, of transformers its `generation_config`), and greedy where it says nothing.
         scores: what to find out about each token, by default its log-probability; what is off is not computed.
+        top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
         batch: how many sequences are computed together at most.
@@ -73,14 +76,16 @@ def completion(
     A model behind an API is sent only what is given here, and its server has defaults of its own.
 
     Raises:
-        InvalidFormat: what is no model, a format with a fault, a number out of range.
+        InvalidArgument: what is no model, a format with a fault, a number out of range.
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    scores = _with_top(scores, top_logprobs)
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
-        most, how, asked = _defaults(max_tokens, 1024, sampler, scores)
-        return LogitsWriter(model, compiled, most, how, asked, forced_text, batch)
-    return _api_writer(model, max_tokens, sampler, scores, format=format)
+        most = 1024 if max_tokens is None else max_tokens
+        asked = LOGPROBS if scores is None else scores
+        return LogitsWriter(model, compiled, most, sampling, asked, forced_text, batch)
+    return _api_writer(model, max_tokens, sampling, scores, format=format)
 
 
 def continuation(
@@ -88,10 +93,11 @@ def continuation(
     *,
     max_tokens: int | None = None,
     stop_strings: str | Iterable[str] = (),
-    stop_tokens: Iterable[int] = (),
-    suppress_ends: bool = False,
-    sampler: BatchSampler | None = None,
+    stop_ids: Iterable[int] = (),
+    ignore_eos: bool = False,
+    sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
     batch: int = 64,
 ) -> Writer:
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
@@ -100,24 +106,36 @@ def continuation(
         model: what writes.
         max_tokens: of each output at most, by default 128.
         stop_strings: the text ends before the first of these.
-        stop_tokens: ids that end the text and are no part of it.
-        suppress_ends: never choose the model's own end ids.
-        sampler: see `completion`.
+        stop_ids: ids that end the text and are no part of it.
+        ignore_eos: never choose the model's own end ids.
+        sampling: see `completion`.
         scores: see `completion`.
+        top_logprobs: see `completion`.
         batch: see `completion`.
 
     Raises:
-        InvalidFormat: what is no model, an empty stop string, a number out of range; stop tokens, or ends to suppress,
+        InvalidArgument: what is no model, an empty stop string, a number out of range; `stop_ids` or `ignore_eos`
             for a model behind an API, which knows neither.
     """
-    stops, ids = stop_bytes(stop_strings), frozenset(map(int, stop_tokens))
+    scores = _with_top(scores, top_logprobs)
+    stops, ids = stop_bytes(stop_strings), frozenset(map(int, stop_ids))
     if isinstance(model, LogitsModel):
-        most, how, asked = _defaults(max_tokens, 128, sampler, scores)
-        return LogitsWriter(model, None, most, how, asked, "off", batch, ids, stops, suppress_ends)
-    if ids or suppress_ends:
-        raise InvalidFormat("a model behind an API knows no token ids; use stop_strings")
+        most = 128 if max_tokens is None else max_tokens
+        asked = LOGPROBS if scores is None else scores
+        return LogitsWriter(model, None, most, sampling, asked, "off", batch, ids, stops, ignore_eos)
+    if ids or ignore_eos:
+        raise InvalidArgument("a model behind an API knows no token ids; use stop_strings")
     texts = tuple(stop.decode() for stop in stops)
-    return _api_writer(model, max_tokens, sampler, scores, stop_strings=texts)
+    return _api_writer(model, max_tokens, sampling, scores, stop_strings=texts)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What counts for one prompt."""
+
+    compiled: CompiledFormat | None
+    sampling: BatchSampler
+    scores: ScoreSettings
 
 
 class LogitsWriter:
@@ -131,24 +149,24 @@ class LogitsWriter:
         model: LogitsModel,
         compiled: CompiledFormat | None,
         max_tokens: int,
-        sampler: BatchSampler,
+        sampling: BatchSampler | None,
         scores: ScoreSettings,
         forced_text: ForcedText,
         batch: int,
-        stop_tokens: frozenset[int] = frozenset(),
+        stop_ids: frozenset[int] = frozenset(),
         stops: tuple[bytes, ...] = (),
-        suppress_ends: bool = False,
+        ignore_eos: bool = False,
     ) -> None:
         if max_tokens < 1 or batch < 1:
-            raise InvalidFormat(f"max_tokens is {max_tokens} and batch {batch}; both are at least 1")
+            raise InvalidArgument(f"max_tokens is {max_tokens} and batch {batch}; both are at least 1")
         if forced_text not in get_args(ForcedText):
-            raise InvalidFormat(f"forced_text is {forced_text!r}; give one of {', '.join(get_args(ForcedText))}")
+            raise InvalidArgument(f"forced_text is {forced_text!r}; give one of {', '.join(get_args(ForcedText))}")
         if scores.prompt and not hasattr(model, "score_prompt"):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
             )
         if scores.branches and (compiled is None or not hasattr(model, "branches")):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 "ScoreSettings.branches needs a format, and a model that weighs options; "
                 f"{type(model).__name__} {'has no format here' if compiled is None else 'does not'}, so leave it out"
             )
@@ -156,17 +174,32 @@ class LogitsWriter:
         self.compiled = compiled
         self.max_tokens = max_tokens
         self.batch = batch
-        self._settings = LoopSettings(compiled, sampler, scores, forced_text, stop_tokens, stops, suppress_ends)
+        self.sampling: BatchSampler = getattr(model, "sampling", GREEDY) if sampling is None else sampling
+        self.scores = scores
+        self._settings = LoopSettings(forced_text, stop_ids, stops, ignore_eos)
 
-    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
+    def __call__(
+        self,
+        prompts: Prompts,
+        *,
+        samples: int = 1,
+        seed: int | None = None,
+        formats: Sequence[Any] | None = None,
+        sampling: Sequence[BatchSampler] | None = None,
+        top_logprobs: Sequence[int] | None = None,
+    ) -> Any:
         """The outputs, shaped like the prompts.
 
         Args:
-            prompts: one prompt (text, token ids, an earlier output, or `output + "text"`) or a list of them. An
-                output that was cut by its length in the same format is gone on with: the result holds all of it.
+            prompts: one prompt or a list of them. A prompt is text, token ids (a list, a tensor, what a tokenizer
+                returns), an earlier output, or `output + "text"`. An output that was cut by its length in the same
+                format is gone on with: the result holds all of it.
             samples: outputs for each prompt.
             seed: makes what is drawn repeatable: each sample has draws of its own, whatever else is in the call or
                 the batch. By default that of the `Sampling`, if it has one.
+            formats: instead of the writer's own format one for each prompt, None for free text.
+            sampling: one for each prompt.
+            top_logprobs: how many of the best tokens to list, one number for each prompt.
 
         Returns:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
@@ -174,23 +207,58 @@ class LogitsWriter:
         """
         given, is_one = as_list(prompts)
         outputs: list[list[Any]] = [[None] * samples for _ in given]
-        for event in self._events(self._rows(given, samples, seed), self._settings):
+        options = self._options(len(given), formats, sampling, top_logprobs)
+        for event in self._events(self._rows(given, options, samples, seed), self._settings):
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
         return _in_shape(outputs, is_one, samples)
 
-    def stream(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Iterator[GenerationEvent]:
+    def stream(
+        self,
+        prompts: Prompts,
+        *,
+        samples: int = 1,
+        seed: int | None = None,
+        formats: Sequence[Any] | None = None,
+        sampling: Sequence[BatchSampler] | None = None,
+        top_logprobs: Sequence[int] | None = None,
+    ) -> Iterator[GenerationEvent]:
         """The same as events, as soon as they are certain; arguments as in a call. `Finished` has the whole output."""
-        rows = self._rows(as_list(prompts)[0], samples, seed)
-        return self._events(rows, replace(self._settings, streams=True))
+        given = as_list(prompts)[0]
+        options = self._options(len(given), formats, sampling, top_logprobs)
+        return self._events(self._rows(given, options, samples, seed), replace(self._settings, streams=True))
+
+    def _options(
+        self,
+        prompts: int,
+        formats: Sequence[Any] | None,
+        sampling: Sequence[BatchSampler] | None,
+        top_logprobs: Sequence[int] | None,
+    ) -> list[_Options]:
+        """What counts for each prompt."""
+        for name, given in (("formats", formats), ("sampling", sampling), ("top_logprobs", top_logprobs)):
+            if given is not None and (not isinstance(given, (list, tuple)) or len(given) != prompts):
+                raise InvalidArgument(
+                    f"{name} is a list with one entry for each of the {prompts} prompts", argument=name
+                )
+        compiled = [self.compiled] * prompts
+        if formats is not None:
+            compiled = [None if one is None else _compiled(self.model, one) for one in formats]
+        samplings = [self.sampling] * prompts if sampling is None else sampling
+        tops = [None] * prompts if top_logprobs is None else top_logprobs
+        scores = [_with_top(self.scores, top) or self.scores for top in tops]
+        return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
         for start in range(0, len(rows), self.batch):
             for event in run_together(self.model, rows[start : start + self.batch], settings):
-                if isinstance(event, Finished) and settings.scores.branches and event.output.error is None:
+                if isinstance(event, Finished) and self._has_branches(event.output):
                     yield replace(event, output=self._with_branches(event.output))
                 else:
                     yield event
+
+    def _has_branches(self, output: Generated) -> bool:
+        return self.scores.branches and output.error is None and output.formatter is not None
 
     def _with_branches(self, output: Generated) -> Generated:
         branches: Callable[[Generated], Sequence[Branches]] = getattr(self.model, "branches")  # noqa: B009
@@ -199,33 +267,39 @@ class LogitsWriter:
         except FormatterError as error:  # the others are there all the same
             return replace(output, error=error)
 
-    def _rows(self, prompts: list[OnePrompt], samples: int, seed: int | None) -> list[Row]:
+    def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None) -> list[Row]:
         _check_samples(samples)
-        sampler = self._settings.sampler
-        if seed is None and isinstance(sampler, Sampling):
-            seed = sampler.seed
         seen: dict[tuple[int, ...], int] = {}
         rows = []
-        for index, prompt in enumerate(prompts):
-            begins = beginning(self.model, prompt, self.compiled)
+        for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
+            begins = beginning(self.model, prompt, own.compiled)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
             seen[begins.tokens] = earlier + samples
             room = min(self.max_tokens, self.model.max_length - len(begins.tokens))
+            own_seed = own.sampling.seed if seed is None and isinstance(own.sampling, Sampling) else seed
             for sample in range(samples):
-                key = sequence_key(seed, begins.tokens, earlier + sample)
-                rows.append(self._row(index, sample, begins.tokens, key, room, begins.resumed))
+                key = sequence_key(own_seed, begins.tokens, earlier + sample)
+                text = TextStream(self._settings.stops)
+                formatter = None if own.compiled is None else own.compiled.formatter()
+                if begins.resumed is not None and begins.resumed.formatter is not None:
+                    formatter = begins.resumed.formatter.fork()
+                    text.begin(begins.resumed.bytes)
+                rows.append(
+                    Row(
+                        index,
+                        sample,
+                        begins.tokens,
+                        key,
+                        room,
+                        own.sampling,
+                        own.scores,
+                        formatter,
+                        text,
+                        begins.resumed,
+                    )
+                )
         return rows
-
-    def _row(
-        self, index: int, sample: int, tokens: tuple[int, ...], key: int, room: int, resumed: Generated | None
-    ) -> Row:
-        text = TextStream(self._settings.stops)
-        formatter = None if self.compiled is None else self.compiled.formatter()
-        if resumed is not None and resumed.formatter is not None:
-            formatter = resumed.formatter.fork()
-            text.begin(resumed.bytes)
-        return Row(index, sample, tokens, key, room, formatter, text, resumed)
 
 
 class ApiWriter:
@@ -258,45 +332,41 @@ def _compiled(model: LogitsModel, format: Any) -> CompiledFormat:
     if not isinstance(format, CompiledFormat):
         return model.compiler.compile(format)
     if format.vocabulary is not model.vocabulary:
-        raise InvalidFormat("the format was compiled for another vocabulary; compile it with model.compiler")
+        raise InvalidArgument("the format was compiled for another vocabulary; compile it with model.compiler")
     return format
-
-
-def _defaults(
-    max_tokens: int | None, most: int, sampler: BatchSampler | None, scores: ScoreSettings | None
-) -> tuple[int, BatchSampler, ScoreSettings]:
-    """What is not given, for a model whose logits are at hand; the server of any other has defaults of its own."""
-    return (
-        most if max_tokens is None else max_tokens,
-        GREEDY if sampler is None else sampler,
-        LOGPROBS if scores is None else scores,
-    )
 
 
 def _api_writer(
     model: ApiModel,
     max_tokens: int | None,
-    sampler: BatchSampler | None,
+    sampling: BatchSampler | None,
     scores: ScoreSettings | None,
     *,
     format: Any = None,
     stop_strings: tuple[str, ...] = (),
 ) -> ApiWriter:
-    if sampler is not None and not isinstance(sampler, Sampling):
-        raise InvalidFormat("a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)")
+    if sampling is not None and not isinstance(sampling, Sampling):
+        raise InvalidArgument("a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)")
     if max_tokens is not None and max_tokens < 1:
-        raise InvalidFormat(f"max_tokens is {max_tokens}; it is at least 1")
+        raise InvalidArgument(f"max_tokens is {max_tokens}; it is at least 1")
     if not isinstance(model, ApiModel):
-        raise InvalidFormat(
+        raise InvalidArgument(
             f"{type(model).__name__} is no model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
-    request = TextRequest(format, max_tokens, stop_strings, sampler, scores=NO_SCORES if scores is None else scores)
+    request = TextRequest(format, max_tokens, stop_strings, sampling, scores=NO_SCORES if scores is None else scores)
     return ApiWriter(model, request)
+
+
+def _with_top(scores: ScoreSettings | None, top_logprobs: int | None) -> ScoreSettings | None:
+    if top_logprobs is None:
+        return scores
+    base = LOGPROBS if scores is None else scores
+    return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)
 
 
 def _check_samples(samples: int) -> None:
     if samples < 1:
-        raise InvalidFormat(f"samples is {samples}; there is at least one for each prompt")
+        raise InvalidArgument(f"samples is {samples}; there is at least one for each prompt")
 
 
 def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:

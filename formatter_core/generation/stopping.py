@@ -5,7 +5,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.formatter import Formatter
 
 __all__ = ["TextStream", "cut_back", "stop_bytes"]
@@ -17,11 +17,11 @@ def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
     """Stop strings as bytes.
 
     Raises:
-        InvalidFormat: one of them is empty, or no string.
+        InvalidArgument: one of them is empty, or no string.
     """
     given = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
     if not all(isinstance(stop, str) and stop for stop in given):
-        raise InvalidFormat(f"the stop strings are {given!r}; give strings that are not empty")
+        raise InvalidArgument(f"the stop strings are {given!r}; give strings that are not empty")
     return tuple(stop.encode() for stop in given)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 
 __all__ = ["Branches", "OptionScore", "OptionTrie", "TrieNode", "option_scores"]
 
@@ -82,12 +82,12 @@ class OptionTrie:
     """Sequences of tokens as a trie, its nodes level by level, so that a parent stands before its children.
 
     Raises:
-        InvalidFormat: there is no option, or one of them has no tokens.
+        InvalidArgument: there is no option, or one of them has no tokens.
     """
 
     def __init__(self, options: Sequence[Sequence[int]]) -> None:
         if not options or not all(options):
-            raise InvalidFormat("there must be at least one option, and each of them must have at least one token")
+            raise InvalidArgument("there must be at least one option, and each of them must have at least one token")
         self.options = [tuple(option) for option in options]
         self.nodes: list[TrieNode] = []
         roots: dict[int, int] = {}

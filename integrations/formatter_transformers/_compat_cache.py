@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import cache_utils
 
-from formatter_core.errors import InvalidFormat, InvalidVocabulary, UnsupportedEngineVersion
+from formatter_core.errors import InvalidArgument, InvalidVocabulary, UnsupportedEngineVersion
 from formatter_transformers.key_values import KeyValues, LayerBuffer
 
 __all__ = ["ModelForward", "loaded", "segment_of"]
@@ -165,7 +165,7 @@ def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
     name = name_or_model
     if not isinstance(name, str):
         if not hasattr(name_or_model, "config"):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"{type(name_or_model).__name__} has no configuration of a transformers model; give a name, a folder "
                 "or the model itself (of one in DataParallel, its .module)"
             )

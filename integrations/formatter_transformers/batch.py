@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_transformers.key_values import KeyValues
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TransformersBatch:
     def logits(self) -> torch.Tensor:
         """Floats (rows, width): the logits after the last token of each row."""
         if self._logits is None:
-            raise InvalidFormat("the last tokens of the batch were dropped; compute one more token of each row first")
+            raise InvalidArgument("the last tokens of the batch were dropped; compute one more token of each row first")
         return self._logits
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> None:
@@ -104,7 +104,7 @@ class TransformersBatch:
             parents: the index of each node's parent, -1 where it follows the row's last token.
         """
         if len(self) != 1:
-            raise InvalidFormat(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
+            raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
         model, key_values = self._model, self._key_values
         length, columns, nodes = int(key_values.lengths[0]), key_values.columns, len(tokens)
         ancestors = np.zeros((nodes, nodes), dtype=np.bool_)
@@ -204,7 +204,7 @@ def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
     """New tokens as a right-aligned block, int64 (rows, columns), and which of its places are tokens."""
     columns = max((len(new) for new in tokens), default=0)
     if not columns:
-        raise InvalidFormat("there is no new token to compute; give at least one row a token")
+        raise InvalidArgument("there is no new token to compute; give at least one row a token")
     ids = np.zeros((len(tokens), columns), dtype=np.int64)
     used = np.zeros((len(tokens), columns), dtype=np.bool_)
     for row, new in enumerate(tokens):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from formatter_core import torch_bitmask
-from formatter_core.errors import InvalidFormat, PromptTooLong
+from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.generation import BeamSearch, Generated
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_transformers.model import TransformersModel
@@ -32,14 +32,14 @@ def beam_search(
         max_tokens: tokens of each output at most, the end id included.
 
     Raises:
-        InvalidFormat: an empty prompt, numbers below 1.
+        InvalidArgument: an empty prompt, numbers below 1.
         PromptTooLong: the prompt with an output is longer than the model takes.
         DeadEnd: the vocabulary cannot spell any output.
         FormatterError: whatever compiling the format raises.
     """
     before = beginning(model, prompt, None).tokens
     if max_tokens < 1:
-        raise InvalidFormat(f"max_tokens is {max_tokens}; give a number from 1")
+        raise InvalidArgument(f"max_tokens is {max_tokens}; give a number from 1")
     if len(before) + max_tokens > model.max_length:
         raise PromptTooLong(len(before) + max_tokens, model.max_length)
     search = BeamSearch(model.compiler.compile(format).formatter(), width)

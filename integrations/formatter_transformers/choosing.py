@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from formatter_core import Format
-from formatter_core.errors import InvalidFormat, PromptTooLong
+from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.sequence import SequenceFormat
 from formatter_core.formats.text import TextFormat
@@ -44,11 +44,11 @@ def choose(
             with it.
 
     Raises:
-        InvalidFormat: no options, an empty one, or the same one twice.
+        InvalidArgument: no options, an empty one, or the same one twice.
         PromptTooLong: the prompt with an option is longer than the model takes.
     """
     if len(set(options)) < len(options) or not all(options):
-        raise InvalidFormat("the options must be texts that are all different and not empty")
+        raise InvalidArgument("the options must be texts that are all different and not empty")
     before = list(beginning(model, prompt, None).tokens)
     tokens = [_continuation(model, prompt, before, option) for option in options]
     return _scores(model, before, list(options), tokens, with_end)
@@ -66,10 +66,10 @@ def branches(model: TransformersModel, output: Generated) -> list[Branches]:
         output: with a format, its prompt, and named `choice` holes.
 
     Raises:
-        InvalidFormat: the output has no format, or no prompt.
+        InvalidArgument: the output has no format, or no prompt.
     """
     if output.formatter is None or not output.prompt or isinstance(output.prompt, str):
-        raise InvalidFormat("branches are those of an output with a format and with the ids of its prompt")
+        raise InvalidArgument("branches are those of an output with a format and with the ids of its prompt")
     holes = {hole.name: hole for hole in _holes(output.formatter.compiled.format)}
     result = output.result
     ends = [0]  # the byte at which each token of the output ends
@@ -105,7 +105,7 @@ def _from_a_token_on(
         tokens = [one for one in found if one]
         if len(tokens) == len(texts):
             return place, tokens
-    raise InvalidFormat("the tokenizer has no tokens that spell the options")
+    raise InvalidArgument("the tokenizer has no tokens that spell the options")
 
 
 @dataclass
@@ -154,7 +154,7 @@ def _scores(
     ends = model.vocabulary.end_ids
     whole = [[*option, ends[0]] if with_end else option for option in tokens]
     if len(set(map(tuple, whole))) < len(whole):
-        raise InvalidFormat("two options have the same tokens")
+        raise InvalidArgument("two options have the same tokens")
     batch = model.start([before])
     totals = [0.0] * len(whole)
     for group in _groups(whole, max(1, _MOST_LOGITS // (4 * len(model.vocabulary)))):
@@ -210,5 +210,5 @@ def _continuation(model: TransformersModel, prompt: OnePrompt, before: list[int]
             return rest
     tokens = model.encode_continuation(data)
     if not tokens:
-        raise InvalidFormat(f"the tokenizer has no tokens that spell the option {option!r} and nothing else")
+        raise InvalidArgument(f"the tokenizer has no tokens that spell the option {option!r} and nothing else")
     return tokens

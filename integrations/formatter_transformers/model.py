@@ -18,6 +18,7 @@ Logits stay on the model's device; `model.pick` masks, samples and makes one sma
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -27,13 +28,14 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary, torch_bitmask
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation import (
     NO_SCORES,
     BatchSampler,
     Branches,
     ChosenToken,
     Generated,
+    MixedSampling,
     Picked,
     Sampling,
     SamplingRows,
@@ -41,6 +43,7 @@ from formatter_core.generation import (
 )
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
+from formatter_transformers._compat_sampling import configured_sampling, unused_settings
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.choosing import branches
 from formatter_transformers.prefix_cache import PrefixCache
@@ -49,6 +52,8 @@ from formatter_transformers.token_scores import score_step
 from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["TransformersModel", "transformers_model"]
+
+logger = logging.getLogger(__name__)
 
 NOT_CHOSEN = ChosenToken(-1, None, None)
 
@@ -106,11 +111,20 @@ class TransformersModel:
         self.forward = ModelForward(model)
         self.passes = 0
         """Forward passes so far."""
+        unused = unused_settings(model)
+        if unused:
+            asked = ", ".join(f"{name}={value!r}" for name, value in unused.items())
+            logger.warning("the model's generation_config asks for %s, which these loops do not apply", asked)
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The tokens; as many as there are logits."""
         return self.compiler.vocabulary
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are chosen where a call does not say: as the model's `generation_config` has it now."""
+        return configured_sampling(self.model)
 
     @property
     def max_length(self) -> int:
@@ -163,7 +177,7 @@ class TransformersModel:
             room: how many more tokens each of them will probably get, so that the steps to come copy nothing.
         """
         if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidFormat("a sequence begins with at least one token; give the model's first token at least")
+            raise InvalidArgument("a sequence begins with at least one token; give the model's first token at least")
         common = _common([tuple(prompt) for prompt in prompts])
         if len(prompts) > 1 and self.prefix_cache.limit and common >= _WORTH_SHARING:
             head = tuple(prompts[0])[:common]
@@ -209,13 +223,7 @@ class TransformersModel:
         with torch.inference_mode(), self.span("formatter: pick"):
             exact = logits.float()
             masked = exact if allowed is None else torch_bitmask.apply(exact, allowed)
-            if isinstance(sampler, Sampling):
-                ids = torch_sampling.draw(sampler, masked, rows.uniforms)
-            else:
-                # A row without numbers ends its own sequence; another's sampler must not trip over it.
-                best = masked.amax(dim=-1, keepdim=True)
-                given = masked.masked_fill(best.isnan() | (best == -torch.inf), 0.0)
-                ids = torch.as_tensor(sampler(given, rows), device=logits.device).to(torch.int64)
+            ids = _drawn(sampler, masked, rows)
             columns = [masked.gather(1, ids[:, None])]
             is_simple = not (scores.top or scores.rank)
             if is_simple and scores.logprob:
@@ -241,6 +249,22 @@ class TransformersModel:
                     chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
         known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
         return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
+
+
+def _drawn(sampler: BatchSampler, masked: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
+    """A token for each row, int64 (rows,), on the device of the logits."""
+    if isinstance(sampler, Sampling):
+        return torch_sampling.draw(sampler, masked, rows.uniforms)
+    if isinstance(sampler, MixedSampling):
+        ids = torch.zeros(len(masked), dtype=torch.int64, device=masked.device)
+        for one, places in sampler.groups:
+            index = torch.tensor(places, device=masked.device)
+            ids[index] = _drawn(one, masked[index], rows.part(places))
+        return ids
+    # A row without numbers ends its own sequence; another's sampler must not trip over it.
+    best = masked.amax(dim=-1, keepdim=True)
+    given = masked.masked_fill(best.isnan() | (best == -torch.inf), 0.0)
+    return torch.as_tensor(sampler(given, rows), device=masked.device).to(torch.int64)
 
 
 def _chosen(ids: NDArray[np.int32], numbers: NDArray[np.float32], scores: ScoreSettings) -> list[ChosenToken]:

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from formatter_core.errors import InvalidFormat
+import torch
+
+from formatter_core.errors import InvalidArgument
 from formatter_transformers._compat_cache import segment_of
 from formatter_transformers.key_values import Segment
 
@@ -22,6 +24,7 @@ class _Node:
         self.parent = parent
         self.children: dict[int, _Node] = {}
         self.used_at = 0
+        self.is_pinned = False
 
     @property
     def bytes(self) -> int:
@@ -32,19 +35,28 @@ class PrefixCache:
     """A trie of token sequences whose nodes keep keys and values; what was not used for longest goes first.
 
     Safe to share between threads. Keys and values lie on the model's device.
-
-    Attributes:
-        limit: bytes of keys and values at most; 0 keeps none. May be changed at any time.
     """
 
     def __init__(self, limit: int) -> None:
-        if not isinstance(limit, int) or limit < 0:
-            raise InvalidFormat(f"cache_bytes is {limit!r}; give a whole number of bytes from 0")
-        self.limit = limit
         self._root = _Node((), [], None)
+        self._pinned: set[tuple[int, ...]] = set()
         self._bytes = 0
         self._clock = 0
         self._lock = threading.Lock()
+        self.limit = limit
+
+    @property
+    def limit(self) -> int:
+        """Bytes of keys and values at most, 0 for none; pinned ones count, but stay. May be changed at any time."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        if not isinstance(limit, int) or limit < 0:
+            raise InvalidArgument(f"cache_bytes is {limit!r}; give a whole number of bytes from 0")
+        with self._lock:
+            self._limit = limit
+            self._evict()
 
     @property
     def bytes(self) -> int:
@@ -52,10 +64,11 @@ class PrefixCache:
         return self._bytes
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, pinned or not."""
         with self._lock:
             self._root = _Node((), [], None)
             self._bytes = 0
+            self._pinned.clear()
 
     def covered(self, tokens: Sequence[int]) -> int:
         """How many tokens at the beginning have their keys and values here."""
@@ -65,8 +78,6 @@ class PrefixCache:
     def find(self, tokens: Sequence[int]) -> list[Segment]:
         """Keys and values of as many tokens at the beginning as there are; they share memory with the cache."""
         with self._lock:
-            if not self.limit:
-                return []
             self._clock += 1
             found: list[Segment] = []
             for node, count in self._walk(tuple(tokens)):
@@ -82,38 +93,94 @@ class PrefixCache:
             segment: gives a copy of those from one place to before another, asked only for what is not here yet.
         """
         with self._lock:
-            if not self.limit or not tokens:
-                return
-            self._clock += 1
-            whole, at, node = tuple(tokens), 0, self._root
-            for step, count in self._walk(whole):
-                at += count
-                node = step if count == len(step.tokens) else self._split(step, count)
-                node.used_at = self._clock
-            if at < len(whole):
-                new = _Node(whole[at:], segment(at, len(whole)), node)
-                new.used_at = self._clock
-                node.children[whole[at]] = new
-                self._bytes += new.bytes
-            self._evict()
+            if self._limit and tokens:
+                self._add(tuple(tokens), segment)
+                self._evict()
 
-    def add_cache(self, tokens: Sequence[int], past_key_values: Any) -> None:
+    def add_cache(self, tokens: Sequence[int], past_key_values: Any, *, pin: bool = False) -> None:
         """Begin with a cache of your own: what `model(..., use_cache=True).past_key_values` gave for one sequence.
 
         Args:
             tokens: the ids that were computed.
             past_key_values: their keys and values; only the first row counts.
+            pin: keep them until `unpin` or `clear`, whatever `limit` says. Pin keys and values that the model would not
+                compute from these ids by itself (of trained prefixes, of another adapter): without a pin it computes
+                the ids once the cache was forgotten, and outputs change. What was computed behind the same ids before
+                is forgotten at once.
 
         Raises:
-            InvalidFormat: it holds another number of tokens.
+            InvalidArgument: it holds another number of tokens, or a pinned sequence begins with the same tokens
+                but has other keys and values for them.
         """
         layers = segment_of(past_key_values)
-        if any(keys.shape[-2] != len(tokens) for keys, _ in layers):
-            raise InvalidFormat(
+        if not tokens or any(keys.shape[-2] != len(tokens) for keys, _ in layers):
+            raise InvalidArgument(
                 f"the cache holds {layers[0][0].shape[-2]} tokens, but {len(tokens)} were given; "
                 "give the ids that it was computed from"
             )
-        self.add(tokens, lambda start, stop: _copied(_part(layers, start, stop)))
+
+        def segment(start: int, stop: int) -> Segment:
+            return _copied(_part(layers, start, stop))
+
+        if not pin:
+            self.add(tokens, segment)
+            return
+        with self._lock:
+            whole, at = tuple(tokens), 0
+            for node, count in self._walk(whole):
+                if not node.is_pinned:  # was computed from other keys and values
+                    self._forget(node)
+                    break
+                if not _are_alike(_part(node.segment, 0, count), _part(layers, at, at + count)):
+                    raise InvalidArgument(
+                        "a pinned sequence begins with the same tokens but other keys and values; unpin it first"
+                    )
+                at += count
+            self._add(whole, segment).is_pinned = True
+            self._pinned.add(whole)
+            self._evict()
+
+    def unpin(self, tokens: Sequence[int]) -> None:
+        """Let a pinned sequence, and what was computed behind it, be forgotten; it is forgotten at once.
+
+        Raises:
+            InvalidArgument: these tokens are not those of a pinned sequence.
+        """
+        with self._lock:
+            whole = tuple(tokens)
+            if whole not in self._pinned:
+                raise InvalidArgument("no pinned sequence has exactly these tokens; give those of add_cache")
+            self._pinned.remove(whole)
+            still_pinned = {id(node) for one in self._pinned for node, _ in self._walk(one)}
+            for node, _ in self._walk(whole):
+                if id(node) not in still_pinned:
+                    self._forget(node)
+                    break
+
+    def _add(self, whole: tuple[int, ...], segment: Callable[[int, int], Segment]) -> _Node:
+        """Keep what is not here yet; the node at the end of the sequence."""
+        self._clock += 1
+        at, node = 0, self._root
+        for step, count in self._walk(whole):
+            at += count
+            node = step if count == len(step.tokens) else self._split(step, count)
+            node.used_at = self._clock
+        if at < len(whole):
+            new = _Node(whole[at:], segment(at, len(whole)), node)
+            new.used_at = self._clock
+            node.children[whole[at]] = new
+            self._bytes += new.bytes
+            node = new
+        return node
+
+    def _forget(self, node: _Node) -> None:
+        """Drop a node and all behind it."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            pending.extend(one.children.values())
+            self._bytes -= one.bytes
+        del (node.parent or self._root).children[node.tokens[0]]
 
     def _walk(self, tokens: tuple[int, ...]) -> list[tuple[_Node, int]]:
         """The nodes along a sequence, each with how many of its tokens are shared."""
@@ -134,7 +201,7 @@ class PrefixCache:
         """Make the first tokens of a node one of their own, copied, so that either half frees its memory."""
         parent = node.parent or self._root
         head = _Node(node.tokens[:count], _copied(_part(node.segment, 0, count)), parent)
-        head.used_at = node.used_at
+        head.used_at, head.is_pinned = node.used_at, node.is_pinned
         node.segment = _copied(_part(node.segment, count, len(node.tokens)))
         node.tokens, node.parent = node.tokens[count:], head
         parent.children[head.tokens[0]] = head
@@ -142,17 +209,17 @@ class PrefixCache:
         return head
 
     def _evict(self) -> None:
-        while self._bytes > self.limit:
+        while self._bytes > self._limit:
             leaves, pending = [], [self._root]
             while pending:
                 node = pending.pop()
                 pending.extend(node.children.values())
-                if not node.children and node is not self._root:
+                if not node.children and node is not self._root and not node.is_pinned:
                     leaves.append(node)
             if not leaves:
                 return
             for oldest in sorted(leaves, key=lambda leaf: leaf.used_at):
-                if self._bytes <= self.limit:
+                if self._bytes <= self._limit:
                     return
                 self._bytes -= oldest.bytes
                 del (oldest.parent or self._root).children[oldest.tokens[0]]
@@ -160,6 +227,15 @@ class PrefixCache:
 
 def _part(segment: Segment, start: int, stop: int) -> Segment:
     return [(keys[:, start:stop], values[:, start:stop]) for keys, values in segment]
+
+
+def _are_alike(one: Segment, other: Segment) -> bool:
+    """Whether keys and values are the same, rounding apart."""
+    return all(
+        torch.allclose(mine, theirs.to(mine), rtol=1e-2, atol=1e-2)
+        for pair in zip(one, other, strict=True)
+        for mine, theirs in zip(*pair, strict=True)
+    )
 
 
 def _copied(segment: Segment) -> Segment:

@@ -41,7 +41,7 @@ def score_prompt(
         one for each token; None for the first one, which nothing predicts.
 
     Raises:
-        InvalidFormat: an empty prompt, or an id that is no token.
+        InvalidArgument: an empty prompt, or an id that is no token.
         PromptTooLong: it is longer than the model takes.
     """
     ids = beginning(model, prompt, None).tokens

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings, Ties, TopTokens, check_ids, checked_counts, chosen_token
 from formatter_core.generation.results import ChosenToken
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -59,7 +59,7 @@ def top_tokens(
         limits: bounds what may be asked for, and how many ties come back.
 
     Raises:
-        InvalidFormat: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
+        InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
         LimitExceeded: `n` is greater than `Limits.max_top_n`.
     """
     measure = _Measure(logits, n, chosen, ties, logprob, rank, limits)
@@ -82,7 +82,7 @@ def score_step(
     """
 
     def measure(values: torch.Tensor) -> _Measure:
-        return _Measure(values, settings.top, chosen, settings.ties, settings.logprob, settings.rank, DEFAULT_LIMITS)
+        return _Measure(values, settings.top, chosen, settings.ties, settings.logprob, settings.rank, settings.limits)
 
     after = measure(masked)
     if not settings.unmasked or masked is logits:
@@ -107,7 +107,7 @@ class _Measure:
 
     def __post_init__(self) -> None:
         if self.logits.ndim != 2 or not self.logits.is_floating_point():
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"logits are floating (rows, width), but these are {self.logits.dtype} {tuple(self.logits.shape)}"
             )
         rows, self.width = self.logits.shape
@@ -122,7 +122,7 @@ class _Measure:
             check_ids(self.chosen, self.width)
         self.chosen = torch.as_tensor(self.chosen, dtype=torch.int64, device=self.logits.device)
         if self.chosen.shape != (rows,):
-            raise InvalidFormat(f"{len(self.chosen)} chosen tokens for {rows} rows of logits; give one for each row")
+            raise InvalidArgument(f"{len(self.chosen)} chosen tokens for {rows} rows of logits; give one for each row")
 
     def packed(self) -> torch.Tensor:
         """What was found, int64 (rows, columns): one tensor, so that one copy brings it all.
@@ -176,7 +176,7 @@ class _Measure:
         token, place, tied, sure = packed[:, 0], packed[:, 2], packed[:, 4].copy(), packed[:, 5]
         value, scale = self._numbers(packed[:, 1]).astype(np.float64), self._numbers(packed[:, 3]).astype(np.float64)
         if np.isnan(scale).any() or np.isposinf(scale).any():
-            raise InvalidFormat("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
+            raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
         scale[np.isneginf(scale)] = 0.0  # nothing is allowed in this row
         ids, values = packed[:, _HEAD : _HEAD + self.sorted], self._numbers(packed[:, _HEAD + self.sorted :])
         if self.sorted:

@@ -12,9 +12,14 @@ from formatter_core.generation import Sampling
 
 __all__ = ["draw"]
 
+#: How many tokens that tie with the last of `top_k` are kept; all of them would take a look at the device's values.
+_TIES = 64
+
 
 def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> torch.Tensor:
     """A token for each row, int64 (rows,), as `how` says; the same as `Sampling` gives in numpy, rounding apart.
+
+    More than 64 tokens that tie with the last of `top_k` are cut there: which ones, torch decides.
 
     Args:
         how: how tokens are chosen.
@@ -26,7 +31,7 @@ def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> 
     values, ids = _candidates(how, logits)
     # A cumulated sum of many small numbers needs the digits.
     exact = torch.float32 if logits.device.type == "mps" else torch.float64
-    weights = torch.softmax((values / how.temperature).to(exact), dim=-1).cumsum(dim=-1)
+    weights = torch.softmax(values.to(exact), dim=-1).cumsum(dim=-1)
     total = weights[:, -1:]
     drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None] * total
     # Rounded up to the total, a draw would lead past the last candidate with a weight.
@@ -36,11 +41,15 @@ def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> 
 
 
 def _candidates(how: Sampling, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Logits of the candidates, -inf for those that are cut, and their ids; None where they are in the ids' order."""
+    """Logits of the candidates at the temperature, -inf for those that are cut, and their ids; None for all ids."""
     values, ids = logits, None
     if 0 < how.top_k < logits.shape[1]:
-        ids = logits.topk(how.top_k, dim=-1).indices.sort(dim=-1).values  # of equal ones the lowest id comes first
+        best = logits.topk(min(how.top_k + _TIES, logits.shape[1]), dim=-1)
+        ids = best.indices.sort(dim=-1).values  # of equal ones the lowest id comes first
         values = logits.gather(1, ids)
+        values = values.masked_fill(values < best.values[:, how.top_k - 1, None], -torch.inf)
+    if how.temperature != 1:  # nothing overflows, however low it is
+        values = (values - values.amax(dim=-1, keepdim=True)) / how.temperature
     if ids is not None or how.top_p < 1:
         values, order = values.sort(dim=-1, descending=True, stable=True)
         ids = order if ids is None else ids.gather(1, order)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from formatter_core import FormatterBuilder, formats
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument, InvalidFormat
 from formatter_core.generation import Generated, Sampling, log_softmax
 from formatter_core.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
@@ -204,7 +204,7 @@ def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
 
     with Scheduler(llama, places=1) as scheduler:
         for wrong in ("", ["a", ""], [b"a"]):
-            with pytest.raises(InvalidFormat, match="strings that are not empty"):
+            with pytest.raises(InvalidArgument, match="strings that are not empty"):
                 scheduler.submit("p", stop=wrong)
     ((one,), (other,)) = generate_parallel(llama, ["p", "q"], max_tokens=30, stop=iter(["e", "a"]))
     assert one.text == one.text.split("e")[0].split("a")[0]

@@ -12,7 +12,7 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import Vocabulary  # noqa: E402
 from formatter_core import generation as core  # noqa: E402
-from formatter_core.errors import InvalidFormat, LimitExceeded  # noqa: E402
+from formatter_core.errors import InvalidArgument, LimitExceeded  # noqa: E402
 from formatter_core.generation import ScoreSettings  # noqa: E402
 from formatter_core.limits import DEFAULT_LIMITS, Limits  # noqa: E402
 from formatter_transformers import score_step, top_tokens  # noqa: E402
@@ -194,17 +194,17 @@ def test_candidates_have_bytes_and_text() -> None:
 @pytest.mark.parametrize(
     ("logits", "options", "error", "message"),
     [
-        (torch.zeros(4), {"n": 1}, InvalidFormat, "floating"),
-        (torch.zeros(1, 4, dtype=torch.int64), {"n": 1}, InvalidFormat, "floating"),
-        (torch.zeros(2, 4), {"n": -1}, InvalidFormat, "n is"),
-        (torch.zeros(2, 4), {"n": [1]}, InvalidFormat, "n is"),
+        (torch.zeros(4), {"n": 1}, InvalidArgument, "floating"),
+        (torch.zeros(1, 4, dtype=torch.int64), {"n": 1}, InvalidArgument, "floating"),
+        (torch.zeros(2, 4), {"n": -1}, InvalidArgument, "n is"),
+        (torch.zeros(2, 4), {"n": [1]}, InvalidArgument, "n is"),
         (torch.zeros(2, 4), {"n": 65}, LimitExceeded, "max_top_n"),
         (torch.zeros(2, 4), {"n": 1, "limits": Limits(max_top_n=0)}, LimitExceeded, "max_top_n"),
-        (torch.zeros(2, 4), {"n": 1, "chosen": [1]}, InvalidFormat, "chosen"),
-        (torch.zeros(2, 4), {"n": 1, "chosen": [1, 4]}, InvalidFormat, "tokens 0 to 3"),
-        (torch.zeros(2, 4), {"n": 1, "chosen": [1, -1]}, InvalidFormat, "tokens 0 to 3"),
-        (torch.tensor([[1.0, math.nan]]), {"n": 1}, InvalidFormat, "NaN"),
-        (torch.tensor([[1.0, math.inf]]), {"n": 1}, InvalidFormat, "inf"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1]}, InvalidArgument, "chosen"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1, 4]}, InvalidArgument, "tokens 0 to 3"),
+        (torch.zeros(2, 4), {"n": 1, "chosen": [1, -1]}, InvalidArgument, "tokens 0 to 3"),
+        (torch.tensor([[1.0, math.nan]]), {"n": 1}, InvalidArgument, "NaN"),
+        (torch.tensor([[1.0, math.inf]]), {"n": 1}, InvalidArgument, "inf"),
     ],
 )
 def test_faults_are_named_by_both(logits, options, error, message) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
-from formatter_core.errors import InvalidFormat  # noqa: E402
+from formatter_core.errors import InvalidArgument  # noqa: E402
 from formatter_core.generation import Sampling, SamplingRows, multinomial  # noqa: E402
 from formatter_transformers.torch_sampling import draw  # noqa: E402
 
@@ -92,7 +95,56 @@ def test_typical_tokens_are_those_of_transformers() -> None:
             assert drawn <= set(torch.nonzero(kept[row])[:, 0].tolist())
 
 
+def distribution_of_transformers(how: Sampling, logits: torch.Tensor) -> torch.Tensor:
+    """What `generate` draws from, float32 (rows, width)."""
+    from transformers import (
+        MinPLogitsWarper,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+        TypicalLogitsWarper,
+    )
+
+    warpers = [TemperatureLogitsWarper(float(how.temperature))]
+    warpers += [TopKLogitsWarper(how.top_k)] if how.top_k else []
+    warpers += [TopPLogitsWarper(how.top_p)] if how.top_p < 1 else []
+    warpers += [MinPLogitsWarper(how.min_p)] if how.min_p else []
+    warpers += [TypicalLogitsWarper(how.typical_p)] if how.typical_p < 1 else []
+    for warper in warpers:
+        logits = warper(None, logits)
+    return torch.softmax(logits, -1)
+
+
+def random_settings(random: Random) -> Sampling:
+    return multinomial(
+        random.choice([0.3, 0.7, 1.0, 1.8]),
+        top_k=random.choice([0, 1, 3, 20, 5000]),
+        top_p=random.choice([1.0, 0.9, 0.5, 0.05]),
+        min_p=random.choice([0.0, 0.0, 0.05, 0.4]),
+        typical_p=random.choice([1.0, 1.0, 0.9, 0.3]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_draws_have_the_distribution_of_transformers(seed) -> None:
+    random = Random(seed)
+    how = random_settings(random)
+    logits = torch.from_numpy(batch(1, random.choice([8, 60, 300]), seed)[0])
+    if seed % 2:  # as bfloat16 has them: many tokens tie
+        logits = torch.where(logits.isfinite(), (logits * 4).round() / 4, logits)
+        # Of equally good tokens at the border of a sum, which ones are kept is an accident of a sort.
+        how = replace(how, top_p=1.0, typical_p=1.0)
+    draws = 4000
+    uniforms = (np.arange(draws) + 0.5) / draws
+    ours = draw(how, logits.expand(draws, -1), uniforms)
+    theirs = how(logits.expand(draws, -1).numpy(), rows_of(uniforms))
+    expected = distribution_of_transformers(how, logits)[0].numpy()
+    for drawn in (ours.numpy(), theirs):
+        shares = np.bincount(drawn, minlength=len(expected)) / draws
+        assert np.abs(shares - expected).max() < 2 / draws, how
+
+
 @pytest.mark.parametrize("wrong", [{"typical_p": 0}, {"typical_p": 1.5}, {"top_p": 0}, {"temperature": -1}])
 def test_faulty_settings_are_refused(wrong) -> None:
-    with pytest.raises(InvalidFormat, match="cannot be drawn from"):
+    with pytest.raises(InvalidArgument, match="cannot be drawn from"):
         multinomial(**wrong)

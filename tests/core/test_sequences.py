@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import FormatterBuilder, HoleOpened, ValueCompleted, formats
-from formatter_core.errors import DeadEnd, FormatterError, IncompleteResult, InvalidFormat, PromptTooLong
+from formatter_core.errors import DeadEnd, FormatterError, IncompleteResult, InvalidArgument, PromptTooLong
 from formatter_core.generation import (
     Finished,
     FormatEvent,
@@ -22,6 +23,7 @@ from formatter_core.generation import (
     TextRequest,
     completion,
     continuation,
+    greedy,
     log_softmax,
     multinomial,
 )
@@ -57,7 +59,7 @@ def test_outputs_are_shaped_like_the_prompts() -> None:
 
 @pytest.mark.parametrize("wrong", [3, b"bytes", None, {"a": 1}, ["a", 3.5], "", [WIDTH], [-1]])
 def test_what_is_no_prompt_is_refused(wrong) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         continuation(TinyModel(by_tokens()))(wrong)
 
 
@@ -94,7 +96,7 @@ def test_without_scores_nothing_is_told() -> None:
         ({"stop_strings": ["e", "one"]}, "", "stop_string"),
         ({"stop_strings": ["one, two; three!"]}, "one, two; three", "end"),
         ({"stop_strings": [", x"], "max_tokens": 5}, "one, ", "length"),
-        ({"stop_tokens": [ord(";")]}, "one, two", "stop_token"),
+        ({"stop_ids": [ord(";")]}, "one, two", "stop_token"),
     ],
 )
 @pytest.mark.parametrize("streams", [False, True])
@@ -111,7 +113,7 @@ def test_where_a_continuation_ends(options, text, stopped, streams) -> None:
 
 
 def test_ends_can_be_suppressed() -> None:
-    output = continuation(TinyModel(writes(b"ab", prompt=1)), max_tokens=6, suppress_ends=True)("x")
+    output = continuation(TinyModel(writes(b"ab", prompt=1)), max_tokens=6, ignore_eos=True)("x")
     assert output.stopped == "length"
     assert len(output.tokens) == 6
     assert END not in output.tokens
@@ -151,23 +153,23 @@ def test_no_part_of_a_stop_string_is_ever_told(stops, parts) -> None:
 def test_a_seed_gives_the_same_samples_whatever_the_batch() -> None:
     model = TinyModel(by_tokens())
     for format in (None, card()):
-        alone = completion(model, format, sampler=WARM, max_tokens=12)("b", samples=4, seed=7)
+        alone = completion(model, format, sampling=WARM, max_tokens=12)("b", samples=4, seed=7)
         assert len({output.tokens for output in alone}) == 4
-        together = completion(model, format, sampler=WARM, max_tokens=12)(["a", "b", "c"], samples=4, seed=7)
+        together = completion(model, format, sampling=WARM, max_tokens=12)(["a", "b", "c"], samples=4, seed=7)
         assert [output.tokens for output in together[1]] == [output.tokens for output in alone]
-        in_parts = completion(model, format, sampler=WARM, max_tokens=12, batch=3)(["a", "b"], samples=4, seed=7)
+        in_parts = completion(model, format, sampling=WARM, max_tokens=12, batch=3)(["a", "b"], samples=4, seed=7)
         assert [output.tokens for output in in_parts[1]] == [output.tokens for output in alone]
-        repeated = completion(model, format, sampler=WARM, max_tokens=12)(["b", "b", "b", "b"], seed=7)
+        repeated = completion(model, format, sampling=WARM, max_tokens=12)(["b", "b", "b", "b"], seed=7)
         assert [output.tokens for output in repeated] == [output.tokens for output in alone]
-        other = completion(model, format, sampler=WARM, max_tokens=12)("b", samples=4, seed=8)
+        other = completion(model, format, sampling=WARM, max_tokens=12)("b", samples=4, seed=8)
         assert [output.tokens for output in other] != [output.tokens for output in alone]
 
 
 def test_without_a_seed_draws_are_new_and_a_sampling_may_bring_one() -> None:
     model = TinyModel(by_tokens())
-    write = continuation(model, sampler=WARM, max_tokens=20)
+    write = continuation(model, sampling=WARM, max_tokens=20)
     assert write("a").tokens != write("a").tokens
-    seeded = continuation(model, sampler=type(WARM)(temperature=1.0, seed=3), max_tokens=20)
+    seeded = continuation(model, sampling=type(WARM)(temperature=1.0, seed=3), max_tokens=20)
     assert seeded("a").tokens == seeded("a").tokens == write("a", seed=3).tokens
 
 
@@ -185,7 +187,7 @@ def test_draws_are_spread_evenly_and_differ_between_sequences_and_places() -> No
 def test_samples_follow_the_distribution() -> None:
     row = np.full(WIDTH, -np.inf, dtype=np.single)
     row[[65, 66, 67]] = np.log([0.5, 0.3, 0.2])
-    outputs = continuation(TinyModel(lambda tokens: row), sampler=WARM, max_tokens=1)("x", samples=3000, seed=1)
+    outputs = continuation(TinyModel(lambda tokens: row), sampling=WARM, max_tokens=1)("x", samples=3000, seed=1)
     shares = [sum(output.text == letter for output in outputs) / 3000 for letter in "ABC"]
     assert shares == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
 
@@ -198,7 +200,7 @@ def test_a_sampler_of_ones_own() -> None:
         assert rows.uniforms.shape == (len(logits),)
         return np.argsort(-logits, axis=1, kind="stable")[:, 1]
 
-    outputs = continuation(TinyModel(writes(b"\x00" * 9, prompt=1)), sampler=second_best, max_tokens=2)(
+    outputs = continuation(TinyModel(writes(b"\x00" * 9, prompt=1)), sampling=second_best, max_tokens=2)(
         ["a", "b"], samples=2
     )
     assert [output.bytes for row in outputs for output in row] == [b"\x01\x01"] * 4
@@ -210,7 +212,7 @@ def test_a_sampler_of_ones_own() -> None:
 
 def test_a_prompt_is_computed_once_for_all_its_samples() -> None:
     model = TinyModel(by_tokens())
-    continuation(model, sampler=WARM, max_tokens=5)(["abc", "abc", "xyz"], samples=8, seed=1)
+    continuation(model, sampling=WARM, max_tokens=5)(["abc", "abc", "xyz"], samples=8, seed=1)
     assert model.computed.count(tuple(b"abc")) == model.computed.count(tuple(b"xyz")) == 1
     assert model.computed.count(tuple(b"ab")) == 1
     assert model.passes == 1 + 4  # the last token of an output is never computed
@@ -218,7 +220,7 @@ def test_a_prompt_is_computed_once_for_all_its_samples() -> None:
 
 def test_finished_sequences_are_not_computed_on() -> None:
     model = TinyModel(by_tokens())
-    outputs = completion(model, formats.regex("[ab]{1,9}"), sampler=WARM, forced_text="off")("x", samples=16, seed=2)
+    outputs = completion(model, formats.regex("[ab]{1,9}"), sampling=WARM, forced_text="off")("x", samples=16, seed=2)
     longest = max(len(output.tokens) for output in outputs)
     assert model.passes == longest  # one prefill, none after the last token
     assert len(model.computed) == 1 + sum(len(output.tokens) - 1 for output in outputs)
@@ -230,8 +232,8 @@ def test_finished_sequences_are_not_computed_on() -> None:
 
 def test_an_output_is_a_prompt_again() -> None:
     model = TinyModel(by_tokens())
-    write = continuation(model, max_tokens=6, suppress_ends=True)
-    whole = continuation(model, max_tokens=12, suppress_ends=True)("start")
+    write = continuation(model, max_tokens=6, ignore_eos=True)
+    whole = continuation(model, max_tokens=12, ignore_eos=True)("start")
     first = write("start")
     second = write(first)
     assert first.tokens + second.tokens == whole.tokens
@@ -263,7 +265,7 @@ def test_what_a_stop_string_cut_is_no_part_of_the_next_prompt() -> None:
     first = continuation(model, stop_strings="lo w")("x")
     assert first.text == "hel"
     assert continuation(model, max_tokens=1)(first).prompt == tuple(b"xhel")
-    first = continuation(model, stop_tokens=[ord("o")])("x")
+    first = continuation(model, stop_ids=[ord("o")])("x")
     assert continuation(model, max_tokens=1)(first).prompt == tuple(b"xhell")
 
 
@@ -290,7 +292,7 @@ def test_forced_text_is_exact_and_saves_passes(seed, scores) -> None:
     format = formats.regex('(yes|no) "[ab]{1,3}" -----------(0|1)+-----------')
     for mode in ("off", "exact"):
         model = TinyModel(by_tokens(seed))
-        outputs[mode] = completion(model, format, forced_text=mode, sampler=WARM, scores=scores)(
+        outputs[mode] = completion(model, format, forced_text=mode, sampling=WARM, scores=scores)(
             "x", samples=3, seed=seed
         )
         passes[mode] = model.passes
@@ -331,7 +333,7 @@ def test_canonical_text_keeps_back_what_may_merge() -> None:
         before.append(tuple(rows.tokens[0]))
         return logits.argmax(axis=1)
 
-    completion(model, formats.regex("the na(me|il)"), forced_text="canonical", sampler=watch)("x")
+    completion(model, formats.regex("the na(me|il)"), forced_text="canonical", sampling=watch)("x")
     assert before[0] == (258,)
 
 
@@ -344,7 +346,7 @@ def test_lists_of_best_tokens_need_every_place() -> None:
 
 
 def test_events_tell_text_captures_and_the_whole_output() -> None:
-    write = completion(TinyModel(by_tokens(1)), card(), sampler=WARM)
+    write = completion(TinyModel(by_tokens(1)), card(), sampling=WARM)
     events = list(write.stream(["a", "b"], samples=2, seed=5))
     outputs = write(["a", "b"], samples=2, seed=5)
     for prompt, sample in itertools.product(range(2), range(2)):
@@ -385,7 +387,7 @@ def test_logits_that_are_not_numbers_end_that_sequence_alone() -> None:
 
 
 def test_a_prompt_that_is_too_long_ends_that_sequence_alone() -> None:
-    good, bad = continuation(TinyModel(by_tokens(), max_length=10), suppress_ends=True)(["abc", "a" * 10])
+    good, bad = continuation(TinyModel(by_tokens(), max_length=10), ignore_eos=True)(["abc", "a" * 10])
     assert good.stopped == "length"
     assert len(good.tokens) == 7
     with pytest.raises(PromptTooLong):
@@ -395,14 +397,14 @@ def test_a_prompt_that_is_too_long_ends_that_sequence_alone() -> None:
 def test_a_text_that_the_vocabulary_cannot_spell_ends_that_sequence_alone() -> None:
     model = TinyModel(by_tokens(), holes=[ord("Z")])
     for mode in ("off", "exact", "canonical"):
-        write = completion(model, formats.regex("(a|bZ)c"), sampler=WARM, forced_text=mode)
+        write = completion(model, formats.regex("(a|bZ)c"), sampling=WARM, forced_text=mode)
         outputs = write("x", samples=12, seed=1)
         assert {(output.bytes, output.stopped) for output in outputs} == {(b"ac", "end"), (b"b", "error")}
         assert {type(output.error) for output in outputs} == {type(None), DeadEnd}
 
 
 def test_a_sampler_that_leaves_the_format_is_stopped() -> None:
-    output = completion(TinyModel(by_tokens()), card(), sampler=lambda logits, rows: np.full(len(logits), STOP))("x")
+    output = completion(TinyModel(by_tokens()), card(), sampling=lambda logits, rows: np.full(len(logits), STOP))("x")
     assert output.stopped == "error"
     assert "sampler" in str(output.error)
 
@@ -418,18 +420,18 @@ def test_a_sampler_that_leaves_the_format_is_stopped() -> None:
     ],
 )
 def test_faulty_settings_are_refused(make, options) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         make(TinyModel(by_tokens()), **options)
 
 
 def test_what_is_no_model_and_what_is_no_number_of_samples() -> None:
-    with pytest.raises(InvalidFormat, match="no model"):
+    with pytest.raises(InvalidArgument, match="no model"):
         completion("gpt2")
-    with pytest.raises(InvalidFormat, match="samples"):
+    with pytest.raises(InvalidArgument, match="samples"):
         continuation(TinyModel(by_tokens()))("a", samples=0)
-    with pytest.raises(InvalidFormat, match="samples"):
+    with pytest.raises(InvalidArgument, match="samples"):
         continuation(TinyModel(by_tokens())).stream("a", samples=0)
-    with pytest.raises(InvalidFormat, match="another vocabulary"):
+    with pytest.raises(InvalidArgument, match="another vocabulary"):
         completion(TinyModel(by_tokens()), TinyModel(by_tokens()).compiler.compile(card()))
     assert isinstance(TinyModel(by_tokens()), LogitsModel)
 
@@ -459,7 +461,7 @@ class Echo:
 
 def test_a_model_behind_an_api_is_asked_for_text() -> None:
     model = Echo()
-    write = completion(model, card(), max_tokens=9, sampler=WARM)
+    write = completion(model, card(), max_tokens=9, sampling=WARM)
     assert write("a").text == "a0"
     assert [[output.text for output in row] for row in write(["a", "b"], samples=2, seed=4)] == [
         ["a0", "a1"],
@@ -474,11 +476,84 @@ def test_a_model_behind_an_api_is_asked_for_text() -> None:
 
 
 def test_what_an_api_cannot_do_is_refused() -> None:
-    with pytest.raises(InvalidFormat, match="token ids"):
-        continuation(Echo(), stop_tokens=[1])
-    with pytest.raises(InvalidFormat, match="draws by itself"):
-        completion(Echo(), sampler=lambda logits, rows: logits.argmax(1))
-    with pytest.raises(InvalidFormat, match="takes text"):
+    with pytest.raises(InvalidArgument, match="token ids"):
+        continuation(Echo(), stop_ids=[1])
+    with pytest.raises(InvalidArgument, match="draws by itself"):
+        completion(Echo(), sampling=lambda logits, rows: logits.argmax(1))
+    with pytest.raises(InvalidArgument, match="takes text"):
         continuation(Echo())([1, 2])
-    with pytest.raises(InvalidFormat, match="behind an API"):
+    with pytest.raises(InvalidArgument, match="behind an API"):
         continuation(TinyModel(by_tokens()))(continuation(Echo())("a"))
+
+
+# --- every prompt in its own way ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_prompt_of_a_call_may_have_its_own_format_and_sampling(seed) -> None:
+    random = Random(seed)
+    model = TinyModel(by_tokens(seed))
+    choices = [None, formats.regex("[ab]{2,6}"), formats.choice(["cat", "name"]), formats.regex("[0-9]{3}x")]
+    draws = [multinomial(), multinomial(0.7, top_k=5), multinomial(0), lambda logits, rows: logits.argmax(axis=-1)]
+    prompts = [f"prompt {number}" for number in range(random.randint(1, 5))]
+    own = [(random.choice(choices), random.choice(draws)) for _ in prompts]
+    mode = random.choice(["exact", "canonical", "off"])
+    write = completion(model, max_tokens=12, forced_text=mode)
+    together = write(prompts, samples=2, seed=3, formats=[one for one, _ in own], sampling=[how for _, how in own])
+    for prompt, (format, how), samples in zip(prompts, own, together, strict=True):
+        alone = completion(model, format, max_tokens=12, sampling=how, forced_text=mode)
+        assert [one.tokens for one in alone(prompt, samples=2, seed=3)] == [one.tokens for one in samples]
+        assert all((one.formatter is None) == (format is None) for one in samples)
+
+
+def test_a_list_for_each_prompt_has_one_entry_for_each() -> None:
+    write = continuation(TinyModel(by_tokens()), max_tokens=2)
+    for wrong in ({"formats": [None]}, {"sampling": multinomial()}, {"top_logprobs": 5}):
+        with pytest.raises(InvalidArgument, match="one entry for each of the 2 prompts"):
+            write(["a", "b"], **wrong)
+
+
+def test_a_model_says_how_tokens_are_chosen_where_the_call_does_not() -> None:
+    model = TinyModel(by_tokens(4))
+    model.sampling = multinomial(1.5, top_k=9)
+    assert continuation(model, max_tokens=9)("a", seed=1).tokens == (
+        continuation(model, max_tokens=9, sampling=multinomial(1.5, top_k=9))("a", seed=1).tokens
+    )
+    del model.sampling
+    assert continuation(model, max_tokens=9)("a") == continuation(model, max_tokens=9, sampling=greedy())("a")
+
+
+# --- ids in other shapes ------------------------------------------------------------------------------------------
+
+
+def test_arrays_and_what_tokenizers_return_are_prompts() -> None:
+    write = continuation(TinyModel(by_tokens()), max_tokens=3)
+    one, other = write([[97, 98], [99, 100, 101]])
+    padded = np.array([[0, 97, 98], [99, 100, 101]])
+    mask = np.array([[0, 1, 1], [1, 1, 1]])
+    assert write(np.array([97, 98])) == one
+    assert write(padded[1:]) == [other]
+    assert write([np.array([97, 98]), np.array([[99, 100, 101]])]) == [one, other]
+    for encoding in (
+        {"input_ids": padded, "attention_mask": mask, "token_type_ids": mask},
+        {"input_ids": padded.tolist(), "attention_mask": mask.tolist()},
+        {"input_ids": [[97, 98], [99, 100, 101]]},
+    ):
+        assert write(encoding) == [one, other]
+    assert write({"input_ids": [97, 98, 0], "attention_mask": [1, 1, 0]}) == one
+    assert write([{"input_ids": [97, 98]}, {"input_ids": [[99, 100, 101]]}]) == [one, other]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"input_ids": [97, 98, 99], "attention_mask": [1, 0, 1]}, "only padding"),
+        ({"input_ids": [97], "attention_mask": [1], "pixel_values": [0.5]}, "pixel_values"),
+        ({"attention_mask": [1]}, "no input_ids"),
+        ({"input_ids": [97, 98], "attention_mask": [1]}, "attention mask"),
+        (np.array([0.5, 1.5]), "no prompt"),
+    ],
+)
+def test_what_a_tokenizer_does_not_return_is_refused(wrong, message) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        continuation(TinyModel(by_tokens()), max_tokens=3)(wrong)

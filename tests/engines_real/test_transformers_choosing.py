@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import DeadEnd, InvalidFormat, PromptTooLong  # noqa: E402
+from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong  # noqa: E402
 from formatter_core.generation import Generated, ScoreSettings, best_of, completion, total_logprob  # noqa: E402
 from formatter_transformers import (  # noqa: E402
     beam_search,
@@ -109,7 +109,7 @@ def test_a_tokenizer_that_begins_texts_with_a_space_and_a_first_token() -> None:
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [([], InvalidFormat), ([""], InvalidFormat), (["a", "a"], InvalidFormat), (["ja" * 5000], PromptTooLong)],
+    [([], InvalidArgument), ([""], InvalidArgument), (["a", "a"], InvalidArgument), (["ja" * 5000], PromptTooLong)],
 )
 def test_faulty_options(model, options, error) -> None:
     with pytest.raises(error):
@@ -160,7 +160,7 @@ def test_options_that_begin_each_other_are_told_apart_by_what_follows(model) -> 
 
 
 def test_branches_need_a_format_and_a_prompt(model) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         branches(model, Generated((1,), b"a", "end"))
     assert branches(model, output_of(model, formats.choice(["jade"]), "jade")) == []  # no hole has a name
 
@@ -212,7 +212,7 @@ def test_narrow_beams_stay_in_the_format_and_say_what_they_are_worth(model) -> N
 
 def test_too_few_tokens_for_an_end_give_no_output(model) -> None:
     assert beam_search(model, PROMPT, formats.regex("jj{10}"), max_tokens=2) == []
-    for wrong, error in ((0, InvalidFormat), (10_000, PromptTooLong)):
+    for wrong, error in ((0, InvalidArgument), (10_000, PromptTooLong)):
         with pytest.raises(error):
             beam_search(model, PROMPT, FORMAT, max_tokens=wrong)
 
@@ -228,7 +228,7 @@ def test_best_of_n_takes_the_most_probable() -> None:
     broken = output(-0.1, stopped="error", error=DeadEnd(b"", ""))
     assert best_of([long, cut, broken, short]) == [short, long, cut]
     assert best_of([short, cut, long], normalised=True) == [long, short, cut]
-    with pytest.raises(InvalidFormat, match="log-probabilities"):
+    with pytest.raises(InvalidArgument, match="log-probabilities"):
         best_of([Generated((1,), b"a", "end")])
 
 
@@ -260,7 +260,7 @@ def test_a_prompt_that_was_scored_is_not_computed_again(model) -> None:
     before = model.passes
     assert score_prompt(model, ids, ScoreSettings()) == [None] * len(ids)
     assert model.passes == before
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         score_prompt(model, [], ScoreSettings(rank=True))
 
 
@@ -287,7 +287,7 @@ def test_branches_of_an_output_of_the_loop(model) -> None:
         for one in samples:
             assert [hole.taken for hole in one.branches] == list(one.captures["verdict"])
     assert completion(model, b, forced_text="off", scores=scores)(PROMPT).branches[0].start == met.start
-    with pytest.raises(InvalidFormat, match="branches"):
+    with pytest.raises(InvalidArgument, match="branches"):
         completion(model, scores=scores)
 
 

@@ -14,8 +14,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 transformers = pytest.importorskip("transformers", reason="needs transformers")
 
-from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import FormatterError, InvalidFormat, InvalidVocabulary, UnsupportedEngineVersion  # noqa: E402
+from formatter_core import FormatterBuilder, Limits, formats  # noqa: E402
+from formatter_core.errors import (  # noqa: E402
+    FormatterError,
+    InvalidArgument,
+    InvalidVocabulary,
+    LimitExceeded,
+    UnsupportedEngineVersion,
+)
 from formatter_core.generation import (  # noqa: E402
     LogitsModel,
     SamplingRows,
@@ -87,14 +93,14 @@ def test_greedy_outputs_are_those_of_generate_token_for_token(model, torch_model
     for prompt, samples in zip(PROMPTS, outputs, strict=True):
         expected = generated(torch_model, tokenizer, prompt, max_new_tokens=60)
         assert [list(sample.tokens) for sample in samples] == [expected] * 2
-    suppressed = continuation(model, max_tokens=60, suppress_ends=True)(PROMPTS)
+    suppressed = continuation(model, max_tokens=60, ignore_eos=True)(PROMPTS)
     for prompt, output in zip(PROMPTS, suppressed, strict=True):
         expected = generated(torch_model, tokenizer, prompt, max_new_tokens=60, min_new_tokens=60)
         assert list(output.tokens) == expected
 
 
 def test_log_probabilities_are_those_of_the_model(model, torch_model) -> None:
-    output = completion(model, card(), sampler=WARM, scores=ALL_LOGPROBS)(PROMPTS[0], seed=1)
+    output = completion(model, card(), sampling=WARM, scores=ALL_LOGPROBS)(PROMPTS[0], seed=1)
     ids = torch.tensor([output.prompt + output.tokens])
     with torch.no_grad():
         logprobs = torch.log_softmax(torch_model(ids).logits[0].float(), -1)
@@ -114,13 +120,13 @@ def test_it_is_a_model_with_logits(model, torch_model, tokenizer) -> None:
 
 
 def test_samples_fan_out_from_one_prefill(uncached, shapes) -> None:
-    continuation(uncached, max_tokens=5, suppress_ends=True, sampler=WARM)(LONG, samples=8)
+    continuation(uncached, max_tokens=5, ignore_eos=True, sampling=WARM)(LONG, samples=8)
     length = len(uncached.encode(LONG))
     assert shapes == [(1, length)] + [(8, 1)] * 4
 
 
 def test_what_samples_write_is_what_they_would_write_alone(uncached) -> None:
-    write = completion(uncached, card(), sampler=WARM)
+    write = completion(uncached, card(), sampling=WARM)
     together = write(PROMPTS, samples=4, seed=3)
     for prompt, samples in zip(PROMPTS, together, strict=True):
         assert [sample.tokens for sample in write(prompt, samples=4, seed=3)] == [sample.tokens for sample in samples]
@@ -129,7 +135,7 @@ def test_what_samples_write_is_what_they_would_write_alone(uncached) -> None:
 
 
 def test_the_prefix_cache_changes_nothing_but_what_is_computed(model, uncached, shapes) -> None:
-    write, write_uncached = (completion(one, card(), sampler=WARM) for one in (model, uncached))
+    write, write_uncached = (completion(one, card(), sampling=WARM) for one in (model, uncached))
     prompts = [LONG + ending for ending in ("one", "two", "three")]
     expected = [output.tokens for output in write_uncached(prompts, seed=1)]
     shapes.clear()
@@ -144,7 +150,7 @@ def test_the_prefix_cache_changes_nothing_but_what_is_computed(model, uncached, 
 
 
 def test_an_output_goes_on_with_its_keys_and_values(model, torch_model, tokenizer, shapes) -> None:
-    write = continuation(model, max_tokens=20, suppress_ends=True)
+    write = continuation(model, max_tokens=20, ignore_eos=True)
     first = write(LONG)
     shapes.clear()
     second = write(first)
@@ -170,7 +176,7 @@ def expected_after(torch_model, prompt: tuple[int, ...], count: int) -> list[int
 
 def test_the_prefix_cache_keeps_within_its_bytes(torch_model, tokenizer) -> None:
     model = transformers_model(torch_model, tokenizer=tokenizer, cache_bytes=400_000)
-    write = continuation(model, max_tokens=30, suppress_ends=True, sampler=WARM)
+    write = continuation(model, max_tokens=30, ignore_eos=True, sampling=WARM)
     for number in range(12):
         write(f"{number} {LONG}", samples=3)
         assert 0 < model.prefix_cache.bytes <= 400_000
@@ -210,8 +216,109 @@ def test_a_cache_of_ones_own_as_the_start(model, torch_model, shapes) -> None:
     with torch.no_grad():
         expected = torch_model(input_ids=torch.tensor([ids])).logits[0, -1]
     assert torch.allclose(batch.logits[0], expected, atol=1e-3)
-    with pytest.raises(InvalidFormat, match="tokens"):
+    with pytest.raises(InvalidArgument, match="tokens"):
         model.prefix_cache.add_cache(ids, past)
+
+
+def made_up_cache(torch_model, ids):
+    """Keys and values that the model would not compute from these ids."""
+    with torch.no_grad():
+        return torch_model(input_ids=torch.tensor([[token % 97 + 5 for token in ids]]), use_cache=True).past_key_values
+
+
+def test_a_pinned_cache_outlasts_everything_that_is_written(torch_model, tokenizer) -> None:
+    model = transformers_model(torch_model, tokenizer=tokenizer, cache_bytes=300_000)
+    write = continuation(model, max_tokens=12, ignore_eos=True)
+    prompt, head = LONG, model.encode(LONG)[:40]
+    without = write(prompt).tokens
+    model.prefix_cache.add_cache(head, made_up_cache(torch_model, head), pin=True)
+    expected = write(prompt).tokens
+    assert expected != without
+    random = Random(0)
+    for number in range(25):
+        write(f"{number} {LONG * random.randint(1, 3)}", samples=random.randint(1, 3))
+        model.prefix_cache.limit = random.choice([0, 1000, 300_000])
+        assert model.prefix_cache.covered(head) == len(head)
+        assert write(prompt).tokens == expected
+    with pytest.raises(InvalidArgument, match="unpin it first"):
+        model.prefix_cache.add_cache(head[:20], made_up_cache(torch_model, [*range(20)]), pin=True)
+    with pytest.raises(InvalidArgument, match="no pinned sequence"):
+        model.prefix_cache.unpin(head[:20])
+    longer = [*head[:7], *range(20, 30)]
+    model.prefix_cache.add_cache(longer, longer_cache := made_up_cache(torch_model, longer), pin=True)
+    model.prefix_cache.add_cache(longer, longer_cache, pin=True)
+    assert write(prompt).tokens == expected
+    model.prefix_cache.unpin(longer)
+    assert model.prefix_cache.covered(longer) == 7
+    assert write(prompt).tokens == expected
+    model.prefix_cache.limit = 0
+    model.prefix_cache.unpin(head)
+    assert model.prefix_cache.covered(head) == 0
+    assert model.prefix_cache.bytes == 0
+    assert write(prompt).tokens == without
+
+
+# --- what the model's own configuration asks for -------------------------------------------------------------------
+
+
+def test_the_generation_config_is_followed_and_its_differences_are_said(tokenizer, caplog) -> None:
+    torch_model = random_model("llama", tokenizer)
+    model = transformers_model(torch_model, tokenizer=tokenizer)
+    assert model.sampling == multinomial(0)
+    assert not caplog.records
+    torch_model.generation_config.do_sample = True
+    torch_model.generation_config.temperature = 0.7
+    torch_model.generation_config.top_p = 0.9
+    torch_model.generation_config.repetition_penalty = 1.3
+    model = transformers_model(torch_model, tokenizer=tokenizer)
+    assert "repetition_penalty=1.3" in caplog.text
+    assert model.sampling == multinomial(0.7, top_k=50, top_p=0.9)
+    of_config = continuation(model, max_tokens=20)(PROMPTS, seed=1)
+    explicit = continuation(model, max_tokens=20, sampling=multinomial(0.7, top_k=50, top_p=0.9))(PROMPTS, seed=1)
+    assert [one.tokens for one in of_config] == [one.tokens for one in explicit]
+    best = continuation(model, max_tokens=20, sampling=multinomial(0))(PROMPTS)
+    assert [one.tokens for one in of_config] != [one.tokens for one in best]
+
+
+# --- every prompt in its own way -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_formats_sampling_and_lists_differ_from_prompt_to_prompt(uncached, seed) -> None:
+    random = Random(seed)
+    own = [(random.choice([None, *FORMATS]), random.choice(SAMPLERS), random.choice([0, 0, 1, 5, 20])) for _ in PROMPTS]
+    columns = [list(column) for column in zip(*own, strict=True)]
+    named = dict(zip(("formats", "sampling", "top_logprobs"), columns, strict=True))
+    together = completion(uncached, max_tokens=15)(PROMPTS, samples=2, seed=seed, **named)
+    for prompt, (format, how, top), samples in zip(PROMPTS, own, together, strict=True):
+        write = completion(uncached, format, max_tokens=15, sampling=how, top_logprobs=top)
+        for alone, output in zip(write(prompt, samples=2, seed=seed), samples, strict=True):
+            assert alone.tokens == output.tokens
+            assert alone.logprobs == pytest.approx(output.logprobs, abs=1e-3)
+            assert alone.passes_saved == output.passes_saved
+            for one, other in zip(alone.chosen, output.chosen, strict=True):
+                assert [score.token_id for score in one.top] == [score.token_id for score in other.top]
+
+
+def test_a_longer_list_needs_a_higher_limit(uncached) -> None:
+    with pytest.raises(LimitExceeded, match=r"Limits\.max_top_n = 64"):
+        ScoreSettings(top=65)
+    scores = ScoreSettings(top=200, logprob=True, limits=Limits(max_top_n=300))
+    (token,) = continuation(uncached, max_tokens=1, scores=scores)(PROMPTS[0]).chosen
+    assert 200 <= len(token.top) <= 300
+    assert [score.rank for score in token.top] == sorted(score.rank for score in token.top)
+
+
+def test_what_the_tokenizer_returns_is_a_prompt(uncached, tokenizer) -> None:
+    write = continuation(uncached, max_tokens=5)
+    expected = write(PROMPTS)
+    padded = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    assert [one.tokens for one in write(padded)] == [one.tokens for one in expected]
+    assert [one.tokens for one in write(tokenizer(PROMPTS))] == [one.tokens for one in expected]
+    assert write(tokenizer(PROMPTS[0])).tokens == expected[0].tokens
+    (only,) = write(tokenizer(PROMPTS[0], return_tensors="pt").input_ids)
+    assert only.tokens == expected[0].tokens
+    assert write([torch.tensor(uncached.encode(prompt)) for prompt in PROMPTS]) == expected
 
 
 # --- batches of one's own ------------------------------------------------------------------------------------------
@@ -234,7 +341,7 @@ def test_rows_of_any_length_fork_grow_and_shrink(model, torch_model) -> None:
     check(batch)
     tokens = [list(row) for row in batch.tokens]
     batch.crop([len(row) - number % 3 for number, row in enumerate(tokens)])
-    with pytest.raises(InvalidFormat, match="dropped"):
+    with pytest.raises(InvalidArgument, match="dropped"):
         batch.logits  # noqa: B018
     batch.forward([[number] for number in range(5)])
     check(batch)
@@ -318,7 +425,7 @@ def test_a_model_in_bfloat16_keeps_its_format(torch_model, tokenizer) -> None:
     half = type(torch_model)(torch_model.config).to(torch.bfloat16)
     half.generation_config = torch_model.generation_config
     model = transformers_model(half.eval(), tokenizer=tokenizer)
-    for output in completion(model, card(), sampler=WARM)(PROMPTS[0], samples=3, seed=1):
+    for output in completion(model, card(), sampling=WARM)(PROMPTS[0], samples=3, seed=1):
         assert output.result.is_complete
 
 
@@ -355,7 +462,7 @@ def host_copies(monkeypatch) -> list[str]:
 @pytest.mark.parametrize("format", [None, formats.regex("[a-z ]{40,60}")], ids=["free", "format"])
 @pytest.mark.parametrize("sampler", [multinomial(0), WARM, multinomial(top_k=5, top_p=0.9, typical_p=0.9)], ids=str)
 def test_a_step_copies_ids_to_the_host_once(uncached, host_copies, sampler, format) -> None:
-    write = completion(uncached, format, sampler=sampler, max_tokens=12, forced_text="off", scores=ALL_LOGPROBS)
+    write = completion(uncached, format, sampling=sampler, max_tokens=12, forced_text="off", scores=ALL_LOGPROBS)
     outputs = write(PROMPTS, samples=3, seed=1)
     steps = max(len(output.tokens) for samples in outputs for output in samples)
     assert host_copies == ["cpu"] * steps
@@ -369,7 +476,7 @@ def test_forced_text_is_exact_and_goes_through_at_once(uncached, scores) -> None
     passes, outputs = {}, {}
     for mode in ("off", "exact", "canonical"):
         before = uncached.passes
-        write = completion(uncached, card(), sampler=WARM, forced_text=mode, scores=scores)
+        write = completion(uncached, card(), sampling=WARM, forced_text=mode, scores=scores)
         outputs[mode] = write(PROMPTS[0], samples=4, seed=5)
         passes[mode] = uncached.passes - before
     for off, exact in zip(outputs["off"], outputs["exact"], strict=True):
@@ -405,7 +512,7 @@ def test_whatever_is_asked_the_ways_to_compute_it_agree(model, uncached, seed) -
     for one, mode in ((uncached, "off"), (model, "exact"), (model, "canonical"), (model, "off")):
         batch = random.choice([2, 5, 64])
         write = completion(
-            one, format, sampler=sampler, max_tokens=most, forced_text=mode, scores=ALL_LOGPROBS, batch=batch
+            one, format, sampling=sampler, max_tokens=most, forced_text=mode, scores=ALL_LOGPROBS, batch=batch
         )
         outputs[one is model, mode] = [one for row in write(prompts, samples=samples, seed=seed) for one in row]
     for off, exact, canonical, cached in zip(*outputs.values(), strict=True):
@@ -452,7 +559,7 @@ def test_logits_that_are_not_numbers_end_that_sequence_alone(uncached, torch_mod
             output[1] = torch.nan
         return output
 
-    write = completion(uncached, card(), sampler=sampler, forced_text="off")
+    write = completion(uncached, card(), sampling=sampler, forced_text="off")
     expected = write(PROMPTS[0], samples=3, seed=1)
     hook = torch_model.get_output_embeddings().register_forward_hook(spoil)
     try:
@@ -472,7 +579,7 @@ def test_a_sampler_of_ones_own_in_torch(uncached) -> None:
     def worst(logits: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
         return torch.where(torch.isfinite(logits), logits, torch.inf).argmin(dim=-1)
 
-    outputs = completion(uncached, formats.regex("[ab]{1,4}"), sampler=worst)(PROMPTS)
+    outputs = completion(uncached, formats.regex("[ab]{1,4}"), sampling=worst)(PROMPTS)
     assert all(output.result.is_complete for output in outputs)
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers", reason="needs transformers")
 
 from formatter_core import formats  # noqa: E402
-from formatter_core.errors import InvalidFormat, UnsupportedEngineVersion  # noqa: E402
+from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion  # noqa: E402
 from formatter_core.generation import ScoreSettings, completion, continuation  # noqa: E402
 from formatter_transformers import choose, transformers_model  # noqa: E402
 from tests.engines_real.transformers_models import random_model, trained_tokenizer  # noqa: E402
@@ -117,7 +117,7 @@ def test_a_wrapper_that_hides_what_the_model_takes_is_refused(tokenizer) -> None
 
 def test_data_parallel_models_are_refused(tokenizer) -> None:
     parallel = torch.nn.DataParallel(random_model("llama", tokenizer))
-    with pytest.raises(InvalidFormat, match=r"DataParallel.*\.module"):
+    with pytest.raises(InvalidArgument, match=r"DataParallel.*\.module"):
         transformers_model(parallel, tokenizer=tokenizer)
 
 

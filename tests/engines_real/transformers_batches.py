@@ -49,6 +49,7 @@ def family_model(name: str, tokenizer: Any) -> Any:
 def with_lora(model: Any) -> Any:
     """The model with a PEFT adapter that changes its outputs."""
     import peft
+    import torch.distributed.tensor  # noqa: F401 - peft takes it for imported, which transformers 4.46 does not do
 
     targets = [name for name in ("q_proj", "v_proj", "c_attn") if any(name in one for one, _ in model.named_modules())]
     config = peft.LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=targets, init_lora_weights=False)
