@@ -409,7 +409,7 @@ def test_nothing_is_sent_that_was_not_asked_for(script, server, endpoint) -> Non
     model = model_of(script, server=server, endpoint=endpoint)
     completion(model)("x")
     continuation(model)("x")
-    completion(model, sampler=multinomial(0.5, top_p=0.9), scores=LOGPROBS, max_tokens=5)("x", seed=1)
+    completion(model, sampling=multinomial(0.5, top_p=0.9), scores=LOGPROBS, max_tokens=5)("x", seed=1)
     *bare, full = script.requests
     for body in bare:
         own = {"return_token_ids"} if "vllm" in server else set()
