@@ -14,7 +14,6 @@ from formatter_core import formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion  # noqa: E402
 from formatter_core.generation import ScoreSettings, completion, continuation  # noqa: E402
 from formatter_transformers import choose, transformers_model  # noqa: E402
-from tests.engines_real.transformers_models import random_model, trained_tokenizer  # noqa: E402
 from tests.engines_real.transformers_batches import (  # noqa: E402
     FAMILIES,
     WRAPPERS,
@@ -23,6 +22,7 @@ from tests.engines_real.transformers_batches import (  # noqa: E402
     judge,
     largest_error,
 )
+from tests.engines_real.transformers_models import random_model, trained_tokenizer  # noqa: E402
 
 TOLERANCE = 1e-4
 PROMPTS = ["abc def gab", "hi", "a much longer prompt: abc bed head " * 3]
