@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from threading import RLock
 from typing import TypeAlias
 
 from formatter_core.derivatives import Terms
 from formatter_core.errors import LimitExceeded
+from formatter_core.forking import TABLES
 from formatter_core.grammar import Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.terms import NULL
@@ -43,7 +43,6 @@ class Automaton:
 
     def __init__(self, node: Node, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._lock = RLock()
         self._terms = Terms(limits)
         self._states: list[int] = []
         self._numbers: dict[int, int] = {}
@@ -145,7 +144,7 @@ class Automaton:
 
     def _expand(self, state: int) -> array[int]:
         """Fill the row of a state; readers without the lock see a row only when it is whole."""
-        with self._lock:
+        with TABLES:
             row = self._rows[state]
             if row is None:
                 row = array("i", bytes(4 * 256))

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from formatter_core.forking import renew_in_child
+
 __all__ = ["ByteBoundedCache"]
 
 Value = TypeVar("Value")
@@ -22,9 +24,10 @@ class ByteBoundedCache(Generic[Value]):
         self._maximum = maximum_bytes
         self._size_of = size_of
         self._values: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
-        self._making: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Lock]
         self._bytes = 0
+        self._renew_locks()
+        renew_in_child(self._renew_locks)
 
     @property
     def bytes(self) -> int:
@@ -54,13 +57,27 @@ class ByteBoundedCache(Generic[Value]):
                     return value
                 finally:
                     with self._lock:
-                        del self._making[key]
+                        self._making.pop(key, None)  # gone where `make` forked, and this is the child
+
+    def forget(self, key: Hashable, value: Value) -> None:
+        """Forget a value, unless another one has taken its place."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None and found[0] is value:
+                del self._values[key]
+                self._bytes -= found[1]
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._values.clear()
             self._bytes = 0
+
+    def _renew_locks(self) -> None:
+        """Begin without any thread: in a forked child none of them goes on with what it was making."""
+        self._lock = threading.Lock()
+        self._making = {}
+        self._bytes = sum(size for _, size in self._values.values())
 
     def _keep(self, key: Hashable, value: Value) -> None:
         size = self._size_of(value)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, get_ident
 
 __all__ = ["paused_collection"]
 
 _pausing = Lock()
+_paused_by = 0  # a thread, where `_pausing` is locked
 
 
 @contextmanager
@@ -19,12 +21,25 @@ def paused_collection() -> Iterator[None]:
     In a process with many objects one full collection takes longer than compiling most formats. Only one thread pauses
     at a time, and nothing is paused where the collector is off anyway, so that it is never off for long.
     """
+    global _paused_by
     if not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield
         return
+    _paused_by = get_ident()
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
         _pausing.release()
+
+
+def _end_pause_of_others() -> None:
+    """In a forked child only the thread that forked goes on; the pause of another one would never end."""
+    if _pausing.locked() and _paused_by != get_ident():
+        gc.enable()
+        _pausing.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_end_pause_of_others)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from formatter_core.arguments import as_bytes, not_picklable
@@ -12,6 +11,7 @@ from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.explanation import describe
 from formatter_core.format import Format, Lowered
 from formatter_core.grammar import Census
+from formatter_core.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.parse import Recognizer, min_bytes, parse
 from formatter_core.result import Result

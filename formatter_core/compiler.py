@@ -85,7 +85,12 @@ class Compiler:
         """
         try:
             made = as_format(format)
-            return self._cache.get(made.key(), lambda: self._compile(made))
+            key = made.key()
+            compiled = self._cache.get(key, lambda: self._compile(made))
+            if compiled.engine_grammar.is_usable():
+                return compiled
+            self._cache.forget(key, compiled)
+            return self._cache.get(key, lambda: self._compile(made))
         except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 

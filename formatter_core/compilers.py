@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from formatter_core.arguments import shown
 from formatter_core.compiler import Compiler
 from formatter_core.errors import InvalidArgument
+from formatter_core.forking import renew_in_child
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["CompilersByOwner"]
@@ -23,7 +24,8 @@ class CompilersByOwner:
 
     def __init__(self) -> None:
         self._compilers: WeakKeyDictionary[Any, dict[Hashable, Compiler]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._renew_lock()
+        renew_in_child(self._renew_lock)
 
     def get(self, owner: Any, key: Hashable, read: Callable[[], Vocabulary]) -> Compiler:
         """The compiler of `owner` for this `key`, made from the vocabulary that `read` gives where there is none.
@@ -46,3 +48,6 @@ class CompilersByOwner:
             if key not in compilers:
                 compilers[key] = Compiler(read())
             return compilers[key]
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()

@@ -15,6 +15,7 @@
     ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies
+    ├── EngineFailed                a fault inside the grammar engine             engine, text
     ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
     ├── TokenRejected               a token or text that the format forbids       token_id, position
     ├── MalformedAnswer             a server's answer that cannot be read         text
@@ -42,6 +43,7 @@ __all__ = [
     "BitmaskTooNarrow",
     "ConcurrentUse",
     "DeadEnd",
+    "EngineFailed",
     "EngineUnavailable",
     "FormatterError",
     "HookReused",
@@ -197,6 +199,22 @@ class EngineUnavailable(FormatterError):
         self.engine = engine
         self.remedies = tuple(remedies)
         super().__init__(f"no usable grammar engine for engine={engine!r}; " + "; or ".join(self.remedies))
+
+
+class EngineFailed(FormatterError):
+    """A fault inside the grammar engine. What it was changing at that moment is not used any more.
+
+    That is one sequence, or all sequences of a compiled format, or those of all formats that were compiled for the
+    vocabulary before. `text` is what the engine says of the fault.
+    """
+
+    def __init__(self, engine: str, text: str) -> None:
+        self.engine = engine
+        self.text = text
+        super().__init__(
+            f"the {engine} grammar engine has failed, and what it was changing can no longer be used: {text}; compile "
+            "the format again, and please report this with the format"
+        )
 
 
 class UnsupportedEngineVersion(FormatterError):

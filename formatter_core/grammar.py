@@ -33,10 +33,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from formatter_core.arguments import not_picklable
 from formatter_core.errors import IncompleteResult, InvalidValue, LimitExceeded
 from formatter_core.format import Converter, Lowered, Match, text_of
+from formatter_core.lazy import cached_property
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
 

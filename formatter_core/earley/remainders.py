@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from threading import RLock
 from typing import Any
 
 from formatter_core.automaton import Automaton
 from formatter_core.earley.shortest import EMPTY_LANGUAGE, minimum_costs
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.forking import TABLES
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, Token
 from formatter_core.limits import Limits
 
@@ -74,7 +74,6 @@ class Tables:
     def __init__(self, grammar: Grammar, limits: Limits) -> None:
         grammar.check(limits)
         self._limits = limits
-        self._lock = RLock()
         self.leaves: dict[Node, Symbol] = {}
         costs = minimum_costs(grammar.rules, self._leaf_cost)
         if grammar.start not in costs:
@@ -95,7 +94,7 @@ class Tables:
     def heads(self, item: Item) -> list[tuple[Symbol, Item, tuple[str, ...]]]:
         """The symbols that `item` may go on with; see `Item.heads`."""
         if item.heads is None:
-            with self._lock:
+            with TABLES:
                 item.heads = [
                     (symbol, self._item(item.rule, self._opened(rest)), self._open_captures(rest))
                     for symbol, rest in self._linear_form(item.remainder)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from formatter_core.engine._kbnf_productions import ENGINE
 from formatter_core.engine._kbnf_regular import SENTINEL, letters, special_letter
 from formatter_core.errors import EngineUnavailable, UnsupportedByEngine
+from formatter_core.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -54,6 +55,7 @@ _T = TypeVar("_T")
 
 _tables: WeakKeyDictionary[Vocabulary, TokenTable] = WeakKeyDictionary()
 _tables_lock = threading.Lock()
+hold_during_fork(_tables_lock)
 
 
 class PatternError(Exception):

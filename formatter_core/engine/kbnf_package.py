@@ -13,7 +13,6 @@ twins), `_kbnf_native` (configuration).
 
 from __future__ import annotations
 
-import threading
 import time
 from functools import partial
 from typing import Any
@@ -99,17 +98,15 @@ class KbnfGrammar(OneByOne):
         self._template = self._build(table.native)
         self.maskers = MaskerPool(self._template, len(vocabulary), table, limits.cache_bytes)
         self._prober: Any = None
-        self._lock = threading.Lock()
 
     def start(self) -> KbnfState:
         return KbnfState(self, self._template)
 
     def prober(self) -> Any:
         """An engine of single bytes at the empty text; made when somebody first asks for forced bytes."""
-        with self._lock:
-            if self._prober is None:
-                self._prober = self._build(native.byte_vocabulary())
-            return self._prober
+        if self._prober is None:
+            self._prober = self._build(native.byte_vocabulary())
+        return self._prober
 
 
 class KbnfState(StepInTwoCalls):

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 from formatter_core.engine._native_program import encode
-from formatter_core.errors import EngineUnavailable, FormatterError, InvalidGrammar, InvalidVocabulary, LimitExceeded
+from formatter_core.errors import (
+    EngineFailed,
+    EngineUnavailable,
+    FormatterError,
+    InvalidGrammar,
+    InvalidVocabulary,
+    LimitExceeded,
+)
+from formatter_core.forking import hold_during_fork
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
@@ -33,17 +41,21 @@ _EMPTY_LANGUAGE = -1
 _LONGEST_TEXT = 2**32 - 1
 _NO_TOKEN = 2**32 - 1
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
+_PANIC = -1000  # less the number of the panic
+_LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 _INT = ctypes.c_int
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_interface_version": (_INT, ()),
+    "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),
     "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_grammar_free": (None, (_POINTER,)),
+    "fcn_grammar_check": (_INT, (_POINTER,)),
     "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
     "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
@@ -142,6 +154,7 @@ class _Vocabulary:
 
 _vocabularies: weakref.WeakKeyDictionary[Vocabulary, _Vocabulary] = weakref.WeakKeyDictionary()
 _vocabularies_lock = Lock()
+hold_during_fork(_vocabularies_lock)
 
 
 def _tables(library: ctypes.CDLL, vocabulary: Vocabulary) -> _Vocabulary:
@@ -183,6 +196,10 @@ class NativeGrammar:
         """A token and a mask for several sequences, of whatever grammars of this vocabulary, in one call."""
         return step_batch(states, token_ids, rows, places)
 
+    def is_usable(self) -> bool:
+        """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
+        return not _failed or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
+
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
         size = _SIZE()
@@ -203,7 +220,7 @@ class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. One thread's at a time."""
 
     __slots__ = (
-        "_accept_token", "_address", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step", "_vocabulary",
+        "_accept_token", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: _Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -215,7 +232,7 @@ class NativeState:
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
-        self._address = _POINTER()
+        self._data = _POINTER()
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
@@ -225,7 +242,7 @@ class NativeState:
         """
         if self._row() is not row:
             self._point_to(row)
-        answer: int = self._fill(self._pointer, self._address)
+        answer: int = self._fill(self._pointer, self._data)
         if answer < 0:
             _fail(answer, self._limits)
         return answer
@@ -245,7 +262,7 @@ class NativeState:
             self._point_to(row)
         if not 0 <= token_id < self._size:
             return 0
-        answer: int = self._step(self._pointer, token_id, self._address)
+        answer: int = self._step(self._pointer, token_id, self._data)
         if answer < 0:
             _fail(answer, self._limits)
         return answer
@@ -282,15 +299,20 @@ class NativeState:
         return buffer.raw[:length]
 
     def _point_to(self, row: NDArray[np.int32]) -> None:
-        """Find the address of a row; usually the next mask goes to the same one, which then need not be asked again.
+        """Find where a row's data is; usually the next mask goes to the same row, which then need not be asked again.
 
         Raises:
             TypeError: the row cannot be written to.
             ValueError: it is too short.
         """
-        self._address = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
-        # numpy moves no array that something refers to, and a weak reference keeps no memory of the caller's.
-        self._row = weakref.ref(row)
+        address = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
+        # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but the
+        # field of the array that holds it, which every call reads anew. A weak reference keeps none of that memory.
+        data = _POINTER.from_address(id(row) + object.__basicsize__)
+        if data.value == address:
+            self._data, self._row = data, weakref.ref(row)
+        else:  # an array that is laid out in another way is asked every time
+            self._data, self._row = _POINTER(address), _no_row
 
 
 def _no_row() -> None:
@@ -328,6 +350,10 @@ def step_batch(
     return [one if one >= 0 else _fault(one, state._limits) for one, state in zip(answers, states, strict=True)]
 
 
+#: The faults of the engine in this process so far.
+_failed: set[int] = set()
+
+
 def _check(answer: int, limits: Limits | None = None) -> int:
     if answer < 0:
         _fail(answer, limits)
@@ -344,6 +370,11 @@ def _fault(answer: int, limits: Limits | None) -> FormatterError:
     name = _LIMITS.get(answer)
     if name is not None and limits is not None:
         return LimitExceeded(name, getattr(limits, name), "the native grammar engine")
+    if answer <= _PANIC:
+        text = ctypes.create_string_buffer(_LONGEST_PANIC_TEXT)
+        length = _load().fcn_panic_text(_PANIC - answer, text, len(text))
+        _failed.add(answer)
+        return EngineFailed(NativeEngine.name, text.raw[:length].decode() or "one of too many failures")
     return FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
 
 

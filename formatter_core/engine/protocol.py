@@ -93,6 +93,10 @@ class EngineGrammar(Protocol):
         """The state of a new sequence."""
         ...
 
+    def is_usable(self) -> bool:
+        """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
+        ...
+
     def step_batch(
         self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
     ) -> Sequence[int | Exception]:
@@ -137,7 +141,11 @@ class StepInTwoCalls:
 
 
 class OneByOne:
-    """`EngineGrammar.step_batch` for an engine that has no single call for it."""
+    """`EngineGrammar.step_batch` for an engine that has no single call for it, and whose sequences share no tables."""
+
+    def is_usable(self) -> bool:
+        """Always."""
+        return True
 
     def step_batch(
         self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 from formatter_core.formatter import Formatter
 from formatter_core.generation.tries import Branches
+from formatter_core.lazy import cached_property
 from formatter_core.result import Ended, Result
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]

@@ -10,11 +10,13 @@ from weakref import WeakValueDictionary
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.arguments import token_ids_of
+from formatter_core.forking import hold_during_fork
 
 __all__ = ["compiler_for_results", "compiler_of", "create_vocabulary", "only_compiler"]
 
 _compilers: WeakValueDictionary[str, Compiler] = WeakValueDictionary()
 _lock = threading.Lock()
+hold_during_fork(_lock)
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, StepInTwoCalls
+from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, OneByOne, StepInTwoCalls
 from formatter_core.errors import DeadEnd, EngineUnavailable, LimitExceeded, TokenRejected
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -319,7 +319,7 @@ class FailingEngine:
             raise self._error
 
 
-class _FailingGrammar:
+class _FailingGrammar(OneByOne):
     def __init__(self, engine: FailingEngine, compiled: EngineGrammar) -> None:
         self._engine, self._compiled = engine, compiled
 

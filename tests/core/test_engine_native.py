@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
 
-from formatter_core import Compiler
-from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, step_batch
+from formatter_core import Compiler, formats
+from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, _fault, step_batch
 from formatter_core.engine.protocol import MAY_END, MAY_GO_ON, TAKEN
-from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.errors import EngineFailed, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -509,3 +509,109 @@ def test_two_states_that_are_like_each_other() -> None:
     assert ord("a") in allowed
     assert tokens.index(b'": ') in allowed
     assert tokens.index(b'":"') not in allowed
+
+
+# --- faults of the engine -------------------------------------------------------------------------------------------
+
+NOWHERE, GRAMMAR_LOCK, TERMS_LOCK = range(3)
+
+
+def panic_in(state: NativeState, place: int) -> None:
+    """A fault of the engine in a call for `state`, under the lock of the grammar, of the vocabulary's terms or none."""
+    answer = state._vocabulary.library.fcn_test_panic(state._pointer, place)
+    with pytest.raises(EngineFailed, match=f"a panic asked for at place {place}") as caught:
+        raise _fault(answer, None)
+    assert (caught.value.engine, caught.value.text) == ("native", f"a panic asked for at place {place}")
+
+
+def is_alive(use: Callable[[], object]) -> bool:
+    try:
+        use()
+    except EngineFailed as error:
+        assert "a panic asked for at place" in error.text
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("place", "living"),
+    [
+        (NOWHERE, {"other sequence", "same grammar", "other grammar", "new grammar", "other vocabulary"}),
+        (GRAMMAR_LOCK, {"other grammar", "new grammar", "other vocabulary"}),
+        (TERMS_LOCK, {"new grammar", "other vocabulary"}),
+    ],
+)
+def test_after_a_panic_its_owner_is_dead_and_all_else_lives(place: int, living: set[str]) -> None:
+    vocabulary = Vocabulary([*(bytes([value]) for value in range(256)), b"</s>"], [256])
+    other_vocabulary = Vocabulary([b"a", b"</s>"], [1])
+    text, other_text = Repeat(A, 3), Repeat(B, 3)
+    grammar, other = compiled(text, vocabulary), compiled(other_text, vocabulary)
+    struck, same = grammar.start(), grammar.start()
+    allowed(same, vocabulary)
+    sequences = {
+        "other sequence": same,
+        "other grammar": other.start(),
+        "other vocabulary": compiled(text, other_vocabulary).start(),
+    }
+    panic_in(struck, place)
+    row = np.zeros(vocabulary.words, dtype=np.int32)
+    for use in (
+        lambda: struck.fill_bitmask(row),
+        lambda: struck.step(97, row),
+        lambda: struck.accept_token(97),
+        lambda: struck.accept_bytes(b"a"),
+        lambda: struck.can_stop(),
+        lambda: struck.forced_bytes(4),
+        lambda: struck.rollback(0),
+        lambda: struck.fork(),
+    ):
+        assert not is_alive(use)
+    found = {name for name, state in sequences.items() if is_alive(state.fork)}
+    if is_alive(grammar.start):
+        found.add("same grammar")
+    assert grammar.is_usable() == ("same grammar" in found)
+    assert matches(compiled(text, vocabulary), b"aaa")
+    assert found | {"new grammar"} == living
+
+
+def test_in_a_batch_a_panic_ends_its_own_sequence_alone() -> None:
+    grammar = compiled(Repeat(A, 3))
+    states = [grammar.start() for _ in range(3)]
+    panic_in(states[1], NOWHERE)
+    rows = np.zeros((3, BYTES.words), dtype=np.int32)
+    answers = step_batch(states, [97, 97, None], rows, range(3))
+    assert isinstance(answers[1], EngineFailed)
+    assert (answers[0], answers[2]) == (TAKEN | MAY_GO_ON, MAY_GO_ON)
+
+
+def test_a_format_whose_grammar_has_failed_is_compiled_anew() -> None:
+    compiler = Compiler(BYTES, engine="native")
+    first = compiler.compile(formats.regex("a{3}"))
+    state = first.engine_grammar.start()
+    assert isinstance(state, NativeState)
+    panic_in(state, GRAMMAR_LOCK)
+    with pytest.raises(EngineFailed, match="please report"):
+        first.formatter()
+    second = compiler.compile(formats.regex("a{3}"))
+    assert second is not first
+    assert second.formatter().allowed_tokens() == [97]
+    assert compiler.compile(formats.regex("a{3}")) is second
+
+
+def test_a_row_that_was_given_other_memory_is_written_there() -> None:
+    """numpy frees the old memory, whatever has kept its address."""
+    words = 4096
+    tokens = [bytes([value]) for value in range(256)] + [b""] * (32 * words - 257) + [b"</s>"]
+    state = compiled(Repeat(A), Vocabulary(tokens, [32 * words - 1])).start()
+    for size in (3 * words, 40 * words, words, 9 * words):
+        row = np.zeros(words, dtype=np.int32)
+        state.fill_bitmask(row)
+        # `resize` refuses an array with weak references, even where it is asked not to look; this does not.
+        row.__setstate__((1, (size,), row.dtype, False, b"\xff" * (4 * size)))
+        others = [np.zeros(words, dtype=np.int32) for _ in range(8)]  # which may be where the row was
+        for told in (state.fill_bitmask(row), state.step(97, row)):
+            assert told | TAKEN == TAKEN | MAY_GO_ON | MAY_END
+            assert np.flatnonzero(row[:words]).tolist() == [3]
+            assert row[3] == 1 << 1
+            assert (row[words:] == -1).all()
+            assert not any(other.any() for other in others)

@@ -22,6 +22,7 @@ SAMPLES = [
     errors.LimitExceeded("work", 10, "this"),
     errors.InvalidVocabulary("twice", token_id=3),
     errors.EngineUnavailable("native", ["install it"]),
+    errors.EngineFailed("native", "index out of bounds"),
     errors.UnsupportedEngineVersion("engine", found="1", needed=">= 2", missing="hook"),
     errors.TokenRejected(5, position=2, reason="not allowed"),
     errors.TokenRejected(None, position=2, reason="not allowed"),

@@ -16,6 +16,7 @@ from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.compilers import CompilersByOwner
 from formatter_core.engine import native
 from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.protocol import OneByOne
 
 from .conftest import END, TOKENS
 
@@ -33,7 +34,7 @@ class Counting:
         self.counts["compiled"] += 1
         compiled, counts = self._engine.compile(grammar, vocabulary, limits), self.counts
 
-        class Started:
+        class Started(OneByOne):
             def start(self):
                 counts["started"] += 1
                 return compiled.start()

@@ -3,11 +3,12 @@
 //!
 //! Whoever works something out has an automaton to itself, so that threads do not wait for each other.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::{Active, Chart};
+use crate::damage::Guarded;
 use crate::freeze::{freeze, Frozen};
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
@@ -28,7 +29,7 @@ const LONG_RUN: usize = 8;
 pub struct Source<'a> {
     pub network: &'a Network,
     pub lexicon: &'a Lexicon,
-    pub cache: &'a Mutex<Cache>,
+    pub cache: &'a Guarded<Cache>,
 }
 
 /// A situation of the parser, and where each byte leads from it.
@@ -147,7 +148,7 @@ impl Automaton {
         }
         let mut chart = Chart::new(source.network, source.lexicon);
         chart.push_places(places.iter().map(|(next, frame)| (*next, frame.as_ref())), meter)?;
-        let parts = freeze(&chart, &mut lock(source.cache), meter)?;
+        let parts = freeze(&chart, &mut *source.cache.lock()?, meter)?;
         self.keep(parts, source, meter)
     }
 
@@ -157,7 +158,7 @@ impl Automaton {
         if let Some(state) = &situation.state {
             return Ok(state.clone());
         }
-        let state = lock(source.cache).state(situation.parts.clone())?;
+        let state = source.cache.lock()?.state(situation.parts.clone())?;
         situation.state = Some(state.clone());
         self.by_state.insert(state.id, number);
         self.bytes += 16;
@@ -301,7 +302,7 @@ impl Automaton {
         });
         let places = places.iter().map(|thread| (thread.next, thread.frame.as_ref()));
         chart.push_move(actives, places, meter)?;
-        let parts = freeze(&chart, &mut lock(source.cache), meter)?;
+        let parts = freeze(&chart, &mut *source.cache.lock()?, meter)?;
         self.keep(parts, source, meter)
     }
 
@@ -369,8 +370,4 @@ impl Automaton {
 fn add_place(key: &mut Vec<u64>, next: u32, frame: &Frame) {
     let (group, member) = frame.key();
     key.extend([u64::from(next) << 32 | u64::from(member), group]);
-}
-
-fn lock(cache: &Mutex<Cache>) -> std::sync::MutexGuard<'_, Cache> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }

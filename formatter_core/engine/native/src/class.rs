@@ -3,9 +3,10 @@
 //!
 //! Where many tokens cross, the class of a state can be carried on into a next terminal: the class of the two in a row.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::byteset::ByteSet;
+use crate::damage::{Guarded, Health};
 use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
@@ -69,8 +70,8 @@ pub struct Class {
     ends: Box<[End]>,
     slack: OnceLock<u32>,
     overview: OnceLock<Overview>,
-    rests: Mutex<FastMap<u8, Arc<Rests>>>,
-    followed: Mutex<FastMap<Term, Arc<Class>>>,
+    rests: Guarded<FastMap<u8, Arc<Rests>>>,
+    followed: Guarded<FastMap<Term, Arc<Class>>>,
 }
 
 impl Class {
@@ -112,7 +113,7 @@ impl Class {
 
     /// The class of this one's terminal and one in `state` behind it.
     pub fn then(&self, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        if let Some(class) = lock(&self.followed).get(&state) {
+        if let Some(class) = self.followed.lock()?.get(&state) {
             return Ok(class.clone());
         }
         let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
@@ -125,7 +126,7 @@ impl Class {
         }
         let class = Arc::new(walk.finish(meter)?);
         lexicon.count_class_bytes(class.bytes() + 64);
-        lock(&self.followed).insert(state, class.clone());
+        self.followed.lock()?.insert(state, class.clone());
         Ok(class)
     }
 
@@ -142,7 +143,7 @@ impl Class {
     /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
     pub fn rests(&self, lexicon: &Lexicon, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
         let wanted = self.overview(lexicon, meter)?.firsts.intersection(firsts);
-        let mut known = lock(&self.rests);
+        let mut known = self.rests.lock()?;
         let mut missing = wanted;
         known.keys().for_each(|byte| missing.remove(*byte));
         if !missing.is_empty() {
@@ -195,16 +196,16 @@ impl Class {
         }
     }
 
-    /// From what a walk has found.
-    pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>) -> Self {
+    /// From what a walk has found, for the owner of all classes.
+    pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Arc<Health>) -> Self {
         Class {
             inside,
             cuts: cuts.into(),
             ends: ends.into(),
             slack: OnceLock::new(),
             overview: OnceLock::new(),
-            rests: Mutex::default(),
-            followed: Mutex::default(),
+            rests: Guarded::new(FastMap::default(), owner),
+            followed: Guarded::new(FastMap::default(), owner),
         }
     }
 
@@ -222,8 +223,4 @@ impl Class {
         };
         std::mem::size_of::<Class>() + inside + 16 * self.cuts.len() + 8 * self.ends.len()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,11 @@
 //! A compiled grammar: what all of its sequences share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::automaton::{Automaton, Source};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
+use crate::damage::{Guard, Guarded, Health};
 use crate::decode::decode;
 use crate::freeze::{freeze, Frozen};
 use crate::lexicon::Lexicon;
@@ -17,25 +18,25 @@ use crate::trie::Vocabulary;
 /// A vocabulary and the automata that its grammars share.
 pub struct Engine {
     pub vocabulary: Arc<Vocabulary>,
-    lexicon: Mutex<Arc<Lexicon>>,
+    lexicon: Guarded<Arc<Lexicon>>,
 }
 
 impl Engine {
     pub fn new(vocabulary: Vocabulary) -> Self {
         let vocabulary = Arc::new(vocabulary);
         Engine {
-            lexicon: Mutex::new(Arc::new(Lexicon::new(vocabulary.clone()))),
+            lexicon: Guarded::new(Arc::new(Lexicon::new(vocabulary.clone())), &Arc::default()),
             vocabulary,
         }
     }
 
-    /// The automata for a new grammar: the ones in use, unless they take too many bytes.
-    pub fn lexicon(&self) -> Arc<Lexicon> {
-        let mut current = self.lexicon.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.is_full() {
+    /// The automata for a new grammar: the ones in use, unless they take too many bytes or a panic has damaged them.
+    pub fn lexicon(&self) -> Outcome<Arc<Lexicon>> {
+        let mut current = self.lexicon.lock()?;
+        if current.is_full().unwrap_or(true) {
             *current = Arc::new(Lexicon::new(self.vocabulary.clone()));
         }
-        current.clone()
+        Ok(current.clone())
     }
 }
 
@@ -44,7 +45,7 @@ const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
 /// The one that has taken a grammar's place last.
-type Latest = Mutex<Option<Arc<Grammar>>>;
+type Latest = Guarded<Option<Arc<Grammar>>>;
 
 /// A grammar with the automata that it began with. When it has used up its share of those, another one with empty ones
 /// takes its place: `renewed`. Sequences move over when they come to the end of the share.
@@ -55,9 +56,10 @@ pub struct Grammar {
     /// What this grammar has caused in the automata.
     usage: Usage,
     maximum_states: u64,
-    cache: Mutex<Cache>,
+    health: Arc<Health>,
+    cache: Guarded<Cache>,
     /// Automata that nobody works with.
-    automata: Mutex<Vec<Automaton>>,
+    automata: Guarded<Vec<Automaton>>,
     /// The situation before any text.
     start: Arc<State>,
     /// How many grammars had this one's place before.
@@ -70,11 +72,11 @@ pub struct Grammar {
 impl Grammar {
     /// Compile a serialised grammar.
     pub fn new(data: &[u8], engine: &Engine, limits: Limits) -> Outcome<Self> {
-        let lexicon = engine.lexicon();
+        let lexicon = engine.lexicon()?;
         let usage = Usage::default();
         let mut meter = Meter::new(limits.work, &usage, limits.states);
         let network = {
-            let mut derivatives = lexicon.derivatives();
+            let mut derivatives = lexicon.derivatives()?;
             let source = decode(data, &mut derivatives.terms, &limits, &mut meter)?;
             Network::new(source, &mut derivatives, &limits, &mut meter)?
         };
@@ -83,6 +85,7 @@ impl Grammar {
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
         let latest = Arc::new(Latest::default());
+        let health = Arc::default();
         let grammar = Grammar {
             start,
             maximum_states: limits.states.saturating_mul(network.terminals().max(1) as u64),
@@ -90,16 +93,19 @@ impl Grammar {
             lexicon,
             limits,
             usage,
-            cache: Mutex::new(cache),
-            automata: Mutex::default(),
+            cache: Guarded::new(cache, &health),
+            automata: Guarded::new(Vec::new(), &health),
+            health,
             age: 0,
             latest: Arc::downgrade(&latest),
             own_latest: Some(latest),
         };
         // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: that is told now.
-        let is_uncertain = grammar.network.terms().any(|term| grammar.lexicon.uncertain(term));
-        if is_uncertain {
-            grammar.mask(&grammar.start)?;
+        for term in grammar.network.terms() {
+            if grammar.lexicon.uncertain(term)? {
+                grammar.mask(&grammar.start)?;
+                break;
+            }
         }
         Ok(grammar)
     }
@@ -107,7 +113,7 @@ impl Grammar {
     /// The same grammar with automata of its own, and whether they are empty still; what this one keeps is let go.
     pub fn renewed(&self) -> Outcome<(Arc<Self>, bool)> {
         let shared = self.latest.upgrade().unwrap_or_default();
-        let mut latest = lock(&shared);
+        let mut latest = shared.lock()?;
         if let Some(latest) = latest.as_ref().filter(|latest| latest.age > self.age) {
             return Ok((latest.clone(), false));
         }
@@ -115,18 +121,20 @@ impl Grammar {
         let usage = self.usage.renewed();
         let mut meter = Meter::new(self.limits.work, &usage, self.maximum_states);
         let network = self.network.with_terms(&lexicon, &self.lexicon, &mut meter)?;
-        let mut cache = self.cache().renewed(lexicon.clone());
+        let mut cache = self.cache()?.renewed(lexicon.clone());
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
-        self.cache().clear();
-        lock(&self.automata).clear();
+        self.cache()?.clear();
+        self.automata.lock()?.clear();
+        let health = Arc::default();
         let renewed = Arc::new(Grammar {
             start,
             network,
             lexicon,
             usage,
-            cache: Mutex::new(cache),
-            automata: Mutex::default(),
+            cache: Guarded::new(cache, &health),
+            automata: Guarded::new(Vec::new(), &health),
+            health,
             age: self.age + 1,
             latest: Arc::downgrade(&shared),
             own_latest: None,
@@ -137,9 +145,12 @@ impl Grammar {
     }
 
     /// The grammar that has this one's place.
-    pub fn current(self: Arc<Self>) -> Arc<Self> {
-        let latest = self.latest.upgrade().and_then(|latest| lock(&latest).clone());
-        latest.unwrap_or(self)
+    pub fn current(self: Arc<Self>) -> Outcome<Arc<Self>> {
+        let latest = match self.latest.upgrade() {
+            Some(latest) => latest.lock()?.clone(),
+            None => None,
+        };
+        Ok(latest.unwrap_or(self))
     }
 
     pub fn start(&self) -> &Arc<State> {
@@ -162,7 +173,7 @@ impl Grammar {
             state,
             ..thread.clone()
         });
-        self.cache().state(Frozen {
+        self.cache()?.state(Frozen {
             tokens: state.tokens.to_vec(),
             can_stop: state.can_stop,
             ..Frozen::of_threads(threads)
@@ -174,10 +185,30 @@ impl Grammar {
     }
 
     /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
-    pub fn bytes(&self) -> usize {
-        let automata = lock(&self.automata).iter().map(Automaton::bytes).sum::<usize>();
-        let latest = self.own_latest.as_ref().and_then(|latest| lock(latest).clone());
-        self.network.bytes() + self.cache().bytes() + automata + latest.map_or(0, |latest| latest.bytes())
+    pub fn bytes(&self) -> Outcome<usize> {
+        let automata = self.automata.lock()?.iter().map(Automaton::bytes).sum::<usize>();
+        let latest = match &self.own_latest {
+            Some(latest) => latest.lock()?.clone(),
+            None => None,
+        };
+        let own = self.network.bytes() + self.cache()?.bytes() + automata;
+        Ok(own + latest.map_or(Ok(0), |latest| latest.bytes())?)
+    }
+
+    /// Whether a panic has left this grammar, or the automata that it shares, unfit for use.
+    #[inline]
+    pub fn check(&self) -> Outcome<()> {
+        self.health.check()?;
+        self.lexicon.health.check()
+    }
+
+    /// `check`, of the grammar that has this one's place too.
+    pub fn check_latest(&self) -> Outcome<()> {
+        self.check()?;
+        match self.latest.upgrade() {
+            Some(latest) => latest.lock()?.as_ref().map_or(Ok(()), |latest| latest.check()),
+            None => Ok(()),
+        }
     }
 
     /// The elementary steps that this grammar has taken: to be compiled, and for all of its masks and moves.
@@ -190,7 +221,7 @@ impl Grammar {
         if token as usize >= self.vocabulary().len() {
             return Ok(None);
         }
-        if let Some(next) = self.cache().after(state, token) {
+        if let Some(next) = self.cache()?.after(state, token) {
             return Ok(Some(next));
         }
         let mut meter = self.meter();
@@ -199,9 +230,17 @@ impl Grammar {
             false => self.after_text(state, self.vocabulary().token(token), &mut meter)?,
         };
         if let Some(next) = &next {
-            self.cache().keep_move(state, token, next);
+            self.cache()?.keep_move(state, token, next);
         }
         Ok(next)
+    }
+
+    /// The state after one more token, with its mask, where both were worked out before.
+    pub fn known_step(&self, state: &State, token: u32) -> Outcome<Option<(Arc<State>, Arc<Mask>)>> {
+        let cache = self.cache()?;
+        Ok(cache
+            .after(state, token)
+            .and_then(|next| cache.mask(&next).map(|mask| (next, mask))))
     }
 
     fn after_text(&self, state: &State, text: &[u8], meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
@@ -247,13 +286,13 @@ impl Grammar {
 
     /// The mask of a state.
     pub fn mask(&self, state: &Arc<State>) -> Outcome<Arc<Mask>> {
-        if let Some(mask) = self.cache().mask(state) {
+        if let Some(mask) = self.cache()?.mask(state) {
             return Ok(mask);
         }
         let mut meter = self.meter();
         let mask = self.with_automaton(|automaton, source| Mask::new(state, automaton, *source, &mut meter))?;
         let mask = Arc::new(mask);
-        self.cache().keep_mask(state, &mask);
+        self.cache()?.keep_mask(state, &mask);
         Ok(mask)
     }
 
@@ -279,8 +318,8 @@ impl Grammar {
     }
 
     /// Work with an automaton that nobody else works with.
-    fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> T) -> T {
-        let free = lock(&self.automata).pop();
+    fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
+        let free = self.automata.lock()?.pop();
         let maximum = usize::try_from(self.limits.cache_bytes).unwrap_or(usize::MAX) / AUTOMATA_SHARE / MOST_AUTOMATA;
         let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
         let source = Source {
@@ -289,7 +328,7 @@ impl Grammar {
             cache: &self.cache,
         };
         let result = work(&mut automaton, &source);
-        let mut automata = lock(&self.automata);
+        let mut automata = self.automata.lock()?;
         if automata.len() < MOST_AUTOMATA {
             automata.push(automaton);
         }
@@ -297,7 +336,7 @@ impl Grammar {
     }
 
     fn state_of(&self, chart: &Chart, meter: &mut Meter) -> Outcome<Arc<State>> {
-        let mut cache = self.cache();
+        let mut cache = self.cache()?;
         let parts = freeze(chart, &mut cache, meter)?;
         cache.state(parts)
     }
@@ -306,8 +345,19 @@ impl Grammar {
         Meter::new(self.limits.work, &self.usage, self.maximum_states)
     }
 
-    fn cache(&self) -> MutexGuard<'_, Cache> {
-        lock(&self.cache)
+    /// For tests: see `Sequence::panic_in`.
+    pub fn panic_in(&self, place: u32) -> Outcome<i32> {
+        let _cache = if place == 1 { Some(self.cache()?) } else { None };
+        let _terms = if place == 2 {
+            Some(self.lexicon.derivatives()?)
+        } else {
+            None
+        };
+        panic!("a panic asked for at place {place}")
+    }
+
+    fn cache(&self) -> Outcome<Guard<'_, Cache>> {
+        self.cache.lock()
     }
 }
 
@@ -318,10 +368,6 @@ fn start_of(network: &Network, lexicon: &Lexicon, cache: &mut Cache, meter: &mut
     chart.push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), meter)?;
     let start = freeze(&chart, cache, meter)?;
     cache.state(start)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn push_bytes(chart: &mut Chart, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {

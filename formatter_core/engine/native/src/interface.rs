@@ -6,6 +6,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use std::sync::Arc;
 
+use crate::damage::{caught, text_of};
+use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
 use crate::limits::{Fault, Limit, Limits, Outcome};
 use crate::sequence::Sequence;
@@ -26,14 +28,16 @@ const TAKEN: i32 = 4;
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
-const PANIC: i32 = -3;
 /// Faults of a limit: this number less the limit's own.
 const LIMIT: i32 = -10;
+/// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
+const PANIC: i32 = -1000;
 
 fn code(fault: Fault) -> i32 {
     match fault {
         Fault::EmptyLanguage => EMPTY_LANGUAGE,
         Fault::Malformed => MALFORMED,
+        Fault::Panic(number) => PANIC - number as i32,
         Fault::Limit(limit) => {
             LIMIT
                 - match limit {
@@ -46,11 +50,45 @@ fn code(fault: Fault) -> i32 {
     }
 }
 
+/// A call of the library from its beginning to its end; a panic ends it.
 fn guarded(call: impl FnOnce() -> Outcome<i32>) -> i32 {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(fault)) => code(fault),
-        Err(_) => PANIC,
+    let _call = Call::begin();
+    catch(call).unwrap_or_else(code)
+}
+
+fn catch<T>(call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(caught(&*payload)))
+}
+
+/// A call that uses one sequence, unless a panic has made that, or what it needs, unfit for use.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses.
+unsafe fn with_sequence(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<i32>) -> i32 {
+    let _call = Call::begin();
+    // SAFETY: as the caller promises.
+    unsafe { answer_of(sequence, call) }
+}
+
+/// # Safety
+/// As for `with_sequence`.
+unsafe fn answer_of(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<i32>) -> i32 {
+    // SAFETY: the handle is live and nobody else's, as the caller promises.
+    let sequence = unsafe { &mut *sequence };
+    let mut struck = true;
+    let outcome = catch(|| {
+        let outcome = sequence.check().and_then(|()| call(sequence));
+        struck = false;
+        outcome
+    });
+    match outcome {
+        Ok(answer) => answer,
+        Err(fault) => {
+            if struck {
+                sequence.end(fault);
+            }
+            code(fault)
+        }
     }
 }
 
@@ -68,39 +106,71 @@ unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
     if length == 0 || data.is_null() {
         return &[];
     }
-    slice::from_raw_parts(data, length)
+    // SAFETY: as the caller promises.
+    unsafe { slice::from_raw_parts(data, length) }
+}
+
+/// # Safety
+/// `row` points to as many words as the vocabulary of `sequence` takes, which nobody else uses, or is null.
+unsafe fn words<'a>(sequence: &Sequence, row: *mut u32) -> Outcome<&'a mut [u32]> {
+    if row.is_null() {
+        return Err(Fault::Malformed);
+    }
+    // SAFETY: as the caller promises; the row is not null.
+    Ok(unsafe { slice::from_raw_parts_mut(row, sequence.words()) })
+}
+
+/// What is told of a mask that was written.
+fn told(sequence: &Sequence, any: bool) -> i32 {
+    (MAY_GO_ON * i32::from(any)) | (MAY_END * i32::from(sequence.can_stop()))
 }
 
 /// Write a mask, and tell of it.
 ///
 /// # Safety
-/// `row` points to as many words as the vocabulary takes, which nobody else uses.
+/// As for `words`.
 unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
-    if row.is_null() {
-        return Err(Fault::Malformed);
-    }
-    let any = sequence.fill(slice::from_raw_parts_mut(row, sequence.words()))?;
-    Ok(if any { MAY_GO_ON } else { 0 } | if sequence.can_stop() { MAY_END } else { 0 })
+    // SAFETY: as the caller promises.
+    let any = sequence.fill(unsafe { words(sequence, row) }?)?;
+    Ok(told(sequence, any))
 }
 
 /// # Safety
-/// As for `fill`.
+/// As for `words`.
 unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
-    if !sequence.accept_token(token)? {
-        return Ok(NO);
-    }
-    match fill(sequence, row) {
-        Ok(told) => Ok(TAKEN | told),
-        Err(fault) => {
-            sequence.rollback(1);
-            Err(fault)
-        }
-    }
+    // SAFETY: as the caller promises.
+    let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
+    Ok(taken.map_or(NO, |any| TAKEN | told(sequence, any)))
 }
 
 #[no_mangle]
 pub extern "C" fn fcn_interface_version() -> i32 {
     INTERFACE_VERSION
+}
+
+/// Write what a panic said, by the number in an answer, at most `room` bytes of UTF-8; the answer is how many they are.
+///
+/// # Safety
+/// `text` points to room for `room` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_panic_text(number: u32, text: *mut u8, room: usize) -> i32 {
+    guarded(|| {
+        let kept = text_of(number).unwrap_or_default();
+        let length = kept.len().min(room);
+        // SAFETY: there is room, as the caller promises.
+        unsafe { text.copy_from_nonoverlapping(kept.as_ptr(), length) };
+        Ok(length as i32)
+    })
+}
+
+/// Panic as a fault of the library would, under the lock of what `place` names. Tests see by it what a panic leaves.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_test_panic(sequence: *mut Sequence, place: u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| sequence.panic_in(place)) }
 }
 
 /// Build a vocabulary of `count` tokens: `starts` holds `count + 1` offsets into `text`.
@@ -115,9 +185,14 @@ pub unsafe extern "C" fn fcn_vocabulary_new(
     count: usize,
     made: *mut *mut Engine,
 ) -> i32 {
+    // All else needs a vocabulary.
+    watch_forks();
     guarded(|| {
-        let vocabulary = Vocabulary::new(view(text, length), view(starts, count + 1)).ok_or(Fault::Malformed)?;
-        *made = Box::into_raw(Box::new(Engine::new(vocabulary)));
+        // SAFETY: the pointers fit the lengths, as the caller promises.
+        let (text, starts) = unsafe { (view(text, length), view(starts, count + 1)) };
+        let vocabulary = Vocabulary::new(text, starts).ok_or(Fault::Malformed)?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new(Engine::new(vocabulary))) };
         Ok(DONE)
     })
 }
@@ -126,7 +201,8 @@ pub unsafe extern "C" fn fcn_vocabulary_new(
 /// `engine` is a live handle of `fcn_vocabulary_new`, or null; it is none afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_free(engine: *mut Engine) {
-    free(engine);
+    // SAFETY: as the caller promises.
+    unsafe { free(engine) };
 }
 
 /// The bytes that the vocabulary's tables, and the automata and token classes for it, take.
@@ -136,8 +212,11 @@ pub unsafe extern "C" fn fcn_vocabulary_free(engine: *mut Engine) {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_bytes(engine: *const Engine, tables: *mut usize, shared: *mut usize) -> i32 {
     guarded(|| {
-        *tables = (*engine).vocabulary.bytes();
-        *shared = (*engine).lexicon().bytes();
+        // SAFETY: the handle is live, as the caller promises.
+        let engine = unsafe { &*engine };
+        let found = (engine.vocabulary.bytes(), engine.lexicon()?.bytes()?);
+        // SAFETY: the results may be written to, as the caller promises.
+        unsafe { (*tables, *shared) = found };
         Ok(DONE)
     })
 }
@@ -155,14 +234,18 @@ pub unsafe extern "C" fn fcn_grammar_new(
     made: *mut *const Grammar,
 ) -> i32 {
     guarded(|| {
-        let [nodes, states, cache_bytes, work] = *limits.cast::<[u64; 4]>();
+        // SAFETY: there are 4 numbers, the handle is live and the pointer fits the length, as the caller promises.
+        let ([nodes, states, cache_bytes, work], engine, data) =
+            unsafe { (*limits.cast::<[u64; 4]>(), &*engine, view(data, length)) };
         let limits = Limits {
             nodes,
             states,
             cache_bytes,
             work,
         };
-        *made = Arc::into_raw(Arc::new(Grammar::new(view(data, length), &*engine, limits)?));
+        let grammar = Arc::new(Grammar::new(data, engine, limits)?);
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Arc::into_raw(grammar) };
         Ok(DONE)
     })
 }
@@ -173,10 +256,21 @@ pub unsafe extern "C" fn fcn_grammar_new(
 pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
     guarded(|| {
         if !grammar.is_null() {
-            drop(Arc::from_raw(grammar));
+            // SAFETY: the handle is live and is not used again, as the caller promises.
+            drop(unsafe { Arc::from_raw(grammar) });
         }
         Ok(DONE)
     });
+}
+
+/// Whether new sequences can begin: a panic may have made the grammar unfit for use.
+///
+/// # Safety
+/// `grammar` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_grammar_check(grammar: *const Grammar) -> i32 {
+    // SAFETY: as the caller promises.
+    guarded(|| unsafe { (*grammar).check_latest() }.map(|()| DONE))
 }
 
 /// The bytes that the grammar takes, with what it keeps of states and masks.
@@ -186,7 +280,8 @@ pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_bytes(grammar: *const Grammar, bytes: *mut usize) -> i32 {
     guarded(|| {
-        *bytes = (*grammar).bytes();
+        // SAFETY: the handle is live, and `bytes` may be written to, as the caller promises.
+        unsafe { *bytes = (*grammar).bytes()? };
         Ok(DONE)
     })
 }
@@ -198,7 +293,8 @@ pub unsafe extern "C" fn fcn_grammar_bytes(grammar: *const Grammar, bytes: *mut 
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u64) -> i32 {
     guarded(|| {
-        *work = (*grammar).work();
+        // SAFETY: the handle is live, and `work` may be written to, as the caller promises.
+        unsafe { *work = (*grammar).work() };
         Ok(DONE)
     })
 }
@@ -210,8 +306,15 @@ pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u6
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_new(grammar: *const Grammar, made: *mut *mut Sequence) -> i32 {
     guarded(|| {
-        Arc::increment_strong_count(grammar);
-        *made = Box::into_raw(Box::new(Sequence::new(Arc::from_raw(grammar))));
+        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
+        let grammar = unsafe {
+            Arc::increment_strong_count(grammar);
+            Arc::from_raw(grammar)
+        };
+        let sequence = Sequence::new(grammar)?;
+        sequence.check()?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new(sequence)) };
         Ok(DONE)
     })
 }
@@ -221,7 +324,11 @@ pub unsafe extern "C" fn fcn_sequence_new(grammar: *const Grammar, made: *mut *m
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fork(sequence: *const Sequence, made: *mut *mut Sequence) -> i32 {
     guarded(|| {
-        *made = Box::into_raw(Box::new((*sequence).clone()));
+        // SAFETY: the handle is live, as the caller promises.
+        let sequence = unsafe { &*sequence };
+        sequence.check()?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new(sequence.clone())) };
         Ok(DONE)
     })
 }
@@ -230,7 +337,8 @@ pub unsafe extern "C" fn fcn_sequence_fork(sequence: *const Sequence, made: *mut
 /// `sequence` is a live handle, or null; it is none afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
-    free(sequence);
+    // SAFETY: as the caller promises.
+    unsafe { free(sequence) };
 }
 
 /// Write the mask to `row`; the answer is what is told of it.
@@ -239,7 +347,8 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
 /// `sequence` is a live handle that no other call uses; `row` points to as many words as the vocabulary takes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u32) -> i32 {
-    guarded(|| fill(&mut *sequence, row))
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| fill(sequence, row)) }
 }
 
 /// Append a token: 1, or 0 with nothing changed where it is not allowed.
@@ -248,7 +357,8 @@ pub unsafe extern "C" fn fcn_sequence_fill(sequence: *mut Sequence, row: *mut u3
 /// `sequence` is a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, token: u32) -> i32 {
-    guarded(|| (*sequence).accept_token(token).map(truth))
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| sequence.accept_token(token).map(truth)) }
 }
 
 /// Append a token and write the next mask: `TAKEN` with what is told of the mask, or 0 with nothing changed and nothing
@@ -258,7 +368,8 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
 /// As for `fcn_sequence_fill`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
-    guarded(|| step(&mut *sequence, token, row))
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row)) }
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
@@ -277,18 +388,19 @@ pub unsafe extern "C" fn fcn_step_many(
     told: *mut i32,
     count: usize,
 ) -> i32 {
-    let given = view(sequences, count)
-        .iter()
-        .zip(view(tokens, count))
-        .zip(view(places, count));
-    for (index, ((sequence, token), place)) in given.enumerate() {
-        *told.add(index) = guarded(|| {
+    let _call = Call::begin();
+    // SAFETY: the arrays hold `count` values each, as the caller promises.
+    let (sequences, tokens, places) = unsafe { (view(sequences, count), view(tokens, count), view(places, count)) };
+    for (index, ((sequence, token), place)) in sequences.iter().zip(tokens).zip(places).enumerate() {
+        // SAFETY: the handles are live and different, each has its row, and `told` holds `count` values, as the caller
+        // promises.
+        unsafe {
             let row = rows.byte_offset(*place as isize * stride);
-            match *token {
-                NO_TOKEN => fill(&mut **sequence, row),
-                token => step(&mut **sequence, token, row),
-            }
-        });
+            *told.add(index) = answer_of(*sequence, |sequence| match *token {
+                NO_TOKEN => fill(sequence, row),
+                token => step(sequence, token, row),
+            });
+        }
     }
     DONE
 }
@@ -299,7 +411,12 @@ pub unsafe extern "C" fn fcn_step_many(
 /// `sequence` is a live handle that no other call uses; `data` points to `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_accept_bytes(sequence: *mut Sequence, data: *const u8, length: usize) -> i32 {
-    guarded(|| (*sequence).accept_bytes(view(data, length)).map(truth))
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_sequence(sequence, |sequence| {
+            sequence.accept_bytes(view(data, length)).map(truth)
+        })
+    }
 }
 
 /// Undo the last `steps` steps: 1, or 0 with nothing changed where there are not so many.
@@ -308,7 +425,8 @@ pub unsafe extern "C" fn fcn_sequence_accept_bytes(sequence: *mut Sequence, data
 /// `sequence` is a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_rollback(sequence: *mut Sequence, steps: usize) -> i32 {
-    guarded(|| Ok(truth((*sequence).rollback(steps))))
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| Ok(truth(sequence.rollback(steps)))) }
 }
 
 /// Whether what was accepted is a completion.
@@ -316,8 +434,9 @@ pub unsafe extern "C" fn fcn_sequence_rollback(sequence: *mut Sequence, steps: u
 /// # Safety
 /// `sequence` is a live handle that no other call uses.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_can_stop(sequence: *const Sequence) -> i32 {
-    guarded(|| Ok(truth((*sequence).can_stop())))
+pub unsafe extern "C" fn fcn_sequence_can_stop(sequence: *mut Sequence) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| Ok(truth(sequence.can_stop()))) }
 }
 
 /// Write what every completion of the rest begins with, at most `limit` bytes; the answer is how many they are.
@@ -325,14 +444,17 @@ pub unsafe extern "C" fn fcn_sequence_can_stop(sequence: *const Sequence) -> i32
 /// # Safety
 /// `sequence` is a live handle that no other call uses; `bytes` points to room for `limit` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *const Sequence, bytes: *mut u8, limit: usize) -> i32 {
-    guarded(|| {
-        let forced = (*sequence).forced_bytes(limit.min(i32::MAX as usize))?;
-        if !forced.is_empty() {
-            slice::from_raw_parts_mut(bytes, forced.len()).copy_from_slice(&forced);
-        }
-        Ok(forced.len() as i32)
-    })
+pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *mut Sequence, bytes: *mut u8, limit: usize) -> i32 {
+    // SAFETY: as the caller promises; what is forced has at most `limit` bytes.
+    unsafe {
+        with_sequence(sequence, |sequence| {
+            let forced = sequence.forced_bytes(limit.min(i32::MAX as usize))?;
+            if !forced.is_empty() {
+                bytes.copy_from_nonoverlapping(forced.as_ptr(), forced.len());
+            }
+            Ok(forced.len() as i32)
+        })
+    }
 }
 
 /// # Safety
@@ -340,7 +462,8 @@ pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *const Sequence, by
 unsafe fn free<T>(handle: *mut T) {
     guarded(|| {
         if !handle.is_null() {
-            drop(Box::from_raw(handle));
+            // SAFETY: as the caller promises.
+            drop(unsafe { Box::from_raw(handle) });
         }
         Ok(DONE)
     });

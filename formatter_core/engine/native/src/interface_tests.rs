@@ -5,7 +5,10 @@
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use crate::grammar::{Engine, Grammar};
 use crate::interface::*;
+use crate::limits::panic_after;
+use crate::sequence::Sequence;
 
 /// Xorshift (Marsaglia 2003).
 struct Random(u64);
@@ -194,84 +197,93 @@ fn is_sound(answer: i32) -> bool {
     matches!(answer, 0..|-2..=-1| -13..=-10)
 }
 
-unsafe fn run(random: &mut Random, grammar: *const crate::grammar::Grammar, count: usize) {
-    let words = count.div_ceil(32);
-    let mut first = ptr::null_mut();
-    assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
-    let mut sequences = vec![first];
-    let mut row = vec![u32::MAX; words];
-    let mut bytes = 0;
-    assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
-    for _ in 0..12 {
-        let sequence = sequences[random.below(sequences.len())];
-        let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
-        assert!(is_sound(filled));
-        if filled >= 0 {
-            let told = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
-            assert_eq!(filled, told);
-            assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
+/// # Safety
+/// `grammar` is a live handle for a vocabulary of `count` tokens.
+unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
+    // SAFETY: the grammar is live, as the caller promises; the sequences are this function's own, and rows have room.
+    unsafe {
+        let words = count.div_ceil(32);
+        let mut first = ptr::null_mut();
+        assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
+        let mut sequences = vec![first];
+        let mut row = vec![u32::MAX; words];
+        let mut bytes = 0;
+        assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
+        for _ in 0..12 {
+            let sequence = sequences[random.below(sequences.len())];
+            let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
+            assert!(is_sound(filled));
+            if filled >= 0 {
+                let told = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
+                assert_eq!(filled, told);
+                assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
+            }
+            let token = random.below(count + 2) as u32;
+            let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
+            let answer = match random.below(2) {
+                0 => fcn_sequence_accept_token(sequence, token),
+                _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
+            };
+            assert!(is_sound(answer));
+            assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
+            // Two at once answer what each of them answers alone.
+            let mut forks = [ptr::null_mut(), ptr::null_mut()];
+            for made in &mut forks {
+                assert_eq!(fcn_sequence_fork(sequence, made), 0);
+            }
+            let mut rows = vec![0; 3 * words];
+            let mut told = [-99; 2];
+            let both = [u32::MAX, random.below(count + 2) as u32];
+            let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), told.as_mut_ptr());
+            let (rows_start, stride) = (rows.as_mut_ptr(), 4 * words as isize);
+            let asked = random.below(3);
+            assert_eq!(
+                fcn_step_many(forks.as_ptr(), given, rows_start, stride, places, out, asked),
+                0
+            );
+            let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
+            assert!(asked < 1 || told[0].min(filled) < 0 || told[0] == filled && row[..] == rows[2 * words..]);
+            let allowed = row
+                .get(both[1] as usize / 32)
+                .map_or(0, |word| word >> (both[1] % 32) & 1);
+            assert!(asked < 2 || filled < 0 || told[1] < 0 || (told[1] > 0) == (allowed == 1));
+            forks.into_iter().for_each(|fork| fcn_sequence_free(fork));
+            let data = match random.below(4) {
+                0 => arbitrary(random, 20),
+                1 => vec![random.byte(); random.below(4)],
+                place => b"ababc"[place..].to_vec(),
+            };
+            assert!(is_sound(fcn_sequence_accept_bytes(sequence, data.as_ptr(), data.len())));
+            let mut forced = [0; 8];
+            let limit = random.below(9);
+            let length = fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), limit);
+            assert!((-13..=limit as i32).contains(&length));
+            assert!(is_sound(fcn_sequence_can_stop(sequence)));
+            assert!(is_sound(fcn_sequence_rollback(sequence, random.below(4))));
+            if random.below(4) == 0 {
+                let mut fork = ptr::null_mut();
+                assert_eq!(fcn_sequence_fork(sequence, &mut fork), 0);
+                sequences.push(fork);
+            }
+            if sequences.len() > 2 {
+                fcn_sequence_free(sequences.swap_remove(random.below(sequences.len())));
+            }
         }
-        let token = random.below(count + 2) as u32;
-        let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
-        let answer = match random.below(2) {
-            0 => fcn_sequence_accept_token(sequence, token),
-            _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
-        };
-        assert!(is_sound(answer));
-        assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
-        // Two at once answer what each of them answers alone.
-        let mut forks = [ptr::null_mut(), ptr::null_mut()];
-        for made in &mut forks {
-            assert_eq!(fcn_sequence_fork(sequence, made), 0);
-        }
-        let mut rows = vec![0; 3 * words];
-        let mut told = [-99; 2];
-        let both = [u32::MAX, random.below(count + 2) as u32];
-        let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), told.as_mut_ptr());
-        let (rows_start, stride) = (rows.as_mut_ptr(), 4 * words as isize);
-        let asked = random.below(3);
-        assert_eq!(
-            fcn_step_many(forks.as_ptr(), given, rows_start, stride, places, out, asked),
-            0
-        );
-        let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
-        assert!(asked < 1 || told[0].min(filled) < 0 || told[0] == filled && row[..] == rows[2 * words..]);
-        let allowed = row
-            .get(both[1] as usize / 32)
-            .map_or(0, |word| word >> (both[1] % 32) & 1);
-        assert!(asked < 2 || filled < 0 || told[1] < 0 || (told[1] > 0) == (allowed == 1));
-        forks.into_iter().for_each(|fork| fcn_sequence_free(fork));
-        let data = match random.below(4) {
-            0 => arbitrary(random, 20),
-            1 => vec![random.byte(); random.below(4)],
-            place => b"ababc"[place..].to_vec(),
-        };
-        assert!(is_sound(fcn_sequence_accept_bytes(sequence, data.as_ptr(), data.len())));
-        let mut forced = [0; 8];
-        let limit = random.below(9);
-        let length = fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), limit);
-        assert!((-13..=limit as i32).contains(&length) && length != -3);
-        assert!(is_sound(fcn_sequence_can_stop(sequence)));
-        assert!(is_sound(fcn_sequence_rollback(sequence, random.below(4))));
-        if random.below(4) == 0 {
-            let mut fork = ptr::null_mut();
-            assert_eq!(fcn_sequence_fork(sequence, &mut fork), 0);
-            sequences.push(fork);
-        }
-        if sequences.len() > 2 {
-            fcn_sequence_free(sequences.swap_remove(random.below(sequences.len())));
-        }
+        sequences.into_iter().for_each(|sequence| fcn_sequence_free(sequence));
     }
-    sequences.into_iter().for_each(|sequence| fcn_sequence_free(sequence));
 }
 
 /// Three threads with one grammar.
-unsafe fn run_at_once(random: &mut Random, grammar: *const crate::grammar::Grammar, count: usize) {
+///
+/// # Safety
+/// As for `run`.
+unsafe fn run_at_once(random: &mut Random, grammar: *const Grammar, count: usize) {
     let shared = grammar as usize;
     std::thread::scope(|scope| {
         for _ in 0..3 {
             let mut own = Random(random.next());
-            scope.spawn(move || unsafe { run(&mut own, shared as *const crate::grammar::Grammar, count) });
+            // SAFETY: as the caller promises; the threads end before this function does.
+            scope.spawn(move || unsafe { run(&mut own, shared as *const Grammar, count) });
         }
     });
 }
@@ -296,6 +308,7 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
         };
         let count = tokens.count();
         let mut engine = ptr::null_mut();
+        // SAFETY: every handle is live where it is used, and pointers fit lengths: what is unsound is only what they hold.
         unsafe {
             let (text, starts) = (&tokens.text, &tokens.starts);
             match fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), count, &mut engine) {
@@ -338,4 +351,136 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
     }
     assert!(made > refused / 4, "{made} grammars, {refused} refused");
     println!("{made} grammars, {refused} refused");
+}
+
+/// Engines of the fixed vocabulary, freed at the end of a test.
+struct Owned {
+    engine: *mut Engine,
+    grammars: Vec<*const Grammar>,
+    sequences: Vec<*mut Sequence>,
+}
+
+impl Owned {
+    fn new() -> Self {
+        let tokens = Tokens::fixed();
+        let mut engine = ptr::null_mut();
+        let (text, starts) = (&tokens.text, &tokens.starts);
+        // SAFETY: the pointers fit the lengths.
+        let made = unsafe { fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), TOKENS.len(), &mut engine) };
+        assert_eq!(made, 0);
+        Owned {
+            engine,
+            grammars: Vec::new(),
+            sequences: Vec::new(),
+        }
+    }
+
+    /// Compile a grammar and begin a sequence.
+    fn add(&mut self, data: &[u8]) -> i32 {
+        let limits = [1_000_000u64, 200_000, 64 << 20, 20_000_000];
+        let (mut grammar, mut sequence) = (ptr::null(), ptr::null_mut());
+        // SAFETY: the handles are live, the pointers fit the lengths.
+        unsafe {
+            let made = fcn_grammar_new(self.engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar);
+            if made < 0 {
+                return made;
+            }
+            self.grammars.push(grammar);
+            let begun = fcn_sequence_new(grammar, &mut sequence);
+            if begun == 0 {
+                self.sequences.push(sequence);
+            }
+            begun
+        }
+    }
+
+    /// Do something with a sequence: the answer, and the mask or the forced bytes that were written.
+    fn call(&self, at: usize, kind: usize, token: u32) -> (i32, Vec<u32>) {
+        let sequence = self.sequences[at];
+        let (mut row, mut bytes) = (vec![0], [0u8; 8]);
+        // SAFETY: the handle is live; 14 tokens take one word.
+        let answer = unsafe {
+            match kind {
+                0 => fcn_sequence_fill(sequence, row.as_mut_ptr()),
+                1 => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
+                2 => fcn_sequence_accept_token(sequence, token),
+                3 => fcn_sequence_accept_bytes(sequence, b"ab".as_ptr(), token as usize % 3),
+                4 => fcn_sequence_rollback(sequence, token as usize % 3),
+                _ => fcn_sequence_forced_bytes(sequence, bytes.as_mut_ptr(), bytes.len()),
+            }
+        };
+        row.extend(bytes.map(u32::from));
+        (answer, if answer < 0 { Vec::new() } else { row })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the handles are live and go with this.
+        unsafe {
+            self.sequences.iter().for_each(|sequence| fcn_sequence_free(*sequence));
+            self.grammars.iter().for_each(|grammar| fcn_grammar_free(*grammar));
+            fcn_vocabulary_free(self.engine);
+        }
+    }
+}
+
+const PANICS: i32 = -1000;
+
+fn check_text_of(answer: i32) {
+    let mut text = vec![0; 2000];
+    // SAFETY: there is as much room as it says.
+    let length = unsafe { fcn_panic_text((PANICS - answer) as u32, text.as_mut_ptr(), text.len()) };
+    // Of very many panics only the first ones' texts are kept.
+    assert!(answer < PANICS - 1000 || text[..length as usize] == *b"asked for by a test");
+}
+
+/// Grammars with panics at arbitrary steps of their work, beside the same ones without: what still answers is right.
+#[test]
+fn after_a_panic_whatever_answers_is_right() {
+    let mut random = Random(setting("FCN_FUZZ_SEED", 0x2545_f491_4f6c_dd1d).max(1));
+    let (mut panics, mut alive, mut dead) = (0, 0, 0);
+    for _ in 0..setting("FCN_PANIC_ROUNDS", 300) {
+        let (mut struck, mut whole) = (Owned::new(), Owned::new());
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            let is_armed = random.below(4) == 0;
+            let steps = random.next() >> (56 + random.below(8));
+            if whole.sequences.len() < 4 || random.below(20) == 0 {
+                let data = sound_program(&mut random);
+                if whole.add(&data) < 0 {
+                    continue;
+                }
+                panic_after(if is_armed { steps } else { u64::MAX });
+                let mut answer = struck.add(&data);
+                panic_after(u64::MAX);
+                if answer <= PANICS {
+                    panics += 1;
+                    check_text_of(answer);
+                    answer = struck.add(&data);
+                }
+                // What a panic has damaged serves no new grammar.
+                assert_eq!(answer, 0);
+                assert_eq!(struck.sequences.len(), whole.sequences.len());
+                silent.push(false);
+                continue;
+            }
+            let (at, kind, token) = (random.below(silent.len()), random.below(6), random.below(15) as u32);
+            panic_after(if is_armed { steps } else { u64::MAX });
+            let found = struck.call(at, kind, token);
+            panic_after(u64::MAX);
+            if found.0 <= PANICS {
+                panics += i32::from(is_armed && !silent[at]);
+                dead += 1;
+                silent[at] = true;
+                check_text_of(found.0);
+                continue;
+            }
+            assert!(!silent[at], "a sequence that a panic has ended answers {}", found.0);
+            alive += 1;
+            assert_eq!(found, whole.call(at, kind, token));
+        }
+    }
+    println!("{panics} panics; then {alive} answers, and {dead} refused");
+    assert!(panics > 300 && alive > 5_000 && dead > 1_000);
 }

@@ -3,10 +3,11 @@
 //! Moves of a state are worked out once, under a lock, and then read without one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::byteset::{ByteSet, Kinds};
 use crate::class::Class;
+use crate::damage::{Guard, Guarded, Health};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
@@ -153,26 +154,30 @@ type Chunk = OnceLock<Box<[OnceLock<Row>]>>;
 /// Automata for one vocabulary, and what their states mean for its tokens.
 pub struct Lexicon {
     pub vocabulary: Arc<Vocabulary>,
-    derivatives: Mutex<Derivatives>,
+    /// Of all that is here, the classes included.
+    pub health: Arc<Health>,
+    derivatives: Guarded<Derivatives>,
     chunks: [Chunk; 24],
-    classes: Mutex<FastMap<Term, Arc<Class>>>,
+    classes: Guarded<FastMap<Term, Arc<Class>>>,
     class_bytes: AtomicUsize,
 }
 
 impl Lexicon {
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        let health = Arc::default();
         Lexicon {
             vocabulary,
-            derivatives: Mutex::new(Derivatives::new()),
+            derivatives: Guarded::new(Derivatives::new(), &health),
             chunks: std::array::from_fn(|_| OnceLock::new()),
-            classes: Mutex::default(),
+            classes: Guarded::new(FastMap::default(), &health),
             class_bytes: AtomicUsize::new(0),
+            health,
         }
     }
 
     /// The terms, locked, to build terminals in.
-    pub fn derivatives(&self) -> MutexGuard<'_, Derivatives> {
-        self.derivatives.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn derivatives(&self) -> Outcome<Guard<'_, Derivatives>> {
+        self.derivatives.lock()
     }
 
     /// A lexicon for the same vocabulary in which nothing is known yet.
@@ -182,8 +187,8 @@ impl Lexicon {
 
     /// The states here that match what these states of an older lexicon match.
     pub fn copy(&self, states: &[Term], older: &Lexicon, meter: &mut Meter) -> Outcome<Vec<Term>> {
-        let theirs = older.derivatives();
-        let mut ours = self.derivatives();
+        let theirs = older.derivatives()?;
+        let mut ours = self.derivatives()?;
         let mut known = FastMap::default();
         states
             .iter()
@@ -192,13 +197,13 @@ impl Lexicon {
     }
 
     /// Whether new grammars should start on a fresh lexicon.
-    pub fn is_full(&self) -> bool {
-        self.derivatives().bytes() > MANY_BYTES_IN_ALL
+    pub fn is_full(&self) -> Outcome<bool> {
+        Ok(self.derivatives()?.bytes() > MANY_BYTES_IN_ALL)
     }
 
     /// An estimate of the bytes that automata and token classes take.
-    pub fn bytes(&self) -> usize {
-        self.derivatives().bytes() + self.class_bytes.load(Ordering::Relaxed)
+    pub fn bytes(&self) -> Outcome<usize> {
+        Ok(self.derivatives()?.bytes() + self.class_bytes.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -218,7 +223,7 @@ impl Lexicon {
 
     /// How many bytes are missing at most to a match, over all of these states.
     pub fn longest_way(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
-        let mut derivatives = self.derivatives();
+        let mut derivatives = self.derivatives()?;
         let mut longest = 0;
         for state in states {
             longest = longest.max(derivatives.shortest_match(state, meter)?);
@@ -227,8 +232,8 @@ impl Lexicon {
     }
 
     /// Whether emptiness is not plain from the form of a state's term.
-    pub fn uncertain(&self, state: Term) -> bool {
-        self.derivatives().terms.uncertain(state)
+    pub fn uncertain(&self, state: Term) -> Outcome<bool> {
+        Ok(self.derivatives()?.terms.uncertain(state))
     }
 
     /// The bytes that can come next in any of `states`.
@@ -247,14 +252,14 @@ impl Lexicon {
 
     /// The class of `state`, by comparison with those of at most so many other states, one by the other.
     fn class_by(&self, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        if let Some(class) = self.classes().get(&state) {
+        if let Some(class) = self.classes.lock()?.get(&state) {
             return Ok(class.clone());
         }
         let class = self.make_class(state, compared, meter)?;
         if Arc::strong_count(&class) == 1 {
             self.count_class_bytes(class.bytes());
         }
-        let mut classes = self.classes();
+        let mut classes = self.classes.lock()?;
         if self.class_bytes.load(Ordering::Relaxed) > MAXIMUM_CLASS_BYTES {
             self.class_bytes.store(0, Ordering::Relaxed);
             classes.clear();
@@ -273,7 +278,7 @@ impl Lexicon {
             if self.row(main, meter)?.main_target() == Some(main) {
                 let like = self.class_by(main, compared, meter)?;
                 let like = Like::State(&like, self.row(main, meter)?);
-                let class = if self.uncertain(state) {
+                let class = if self.uncertain(state)? {
                     Class::like_with_slack(self, state, like, main, meter)?
                 } else {
                     Class::like(self, state, like, meter)?
@@ -281,11 +286,11 @@ impl Lexicon {
                 return Ok(Arc::new(class));
             }
         }
-        let (uncounted, bytes) = self.derivatives().uncounted(state, meter)?;
+        let (uncounted, bytes) = self.derivatives()?.uncounted(state, meter)?;
         if uncounted != state {
             let like = self.class_by(uncounted, compared, meter)?;
             // Where emptiness is plain from the form, no count can decide about it.
-            let slack = if self.uncertain(uncounted) {
+            let slack = if self.uncertain(uncounted)? {
                 like.slack(self, uncounted, meter)?
             } else {
                 0
@@ -311,10 +316,6 @@ impl Lexicon {
         self.class_bytes.fetch_add(bytes + 48, Ordering::Relaxed);
     }
 
-    fn classes(&self) -> MutexGuard<'_, FastMap<Term, Arc<Class>>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn slot(&self, state: Term) -> &OnceLock<Row> {
         // Chunk k begins at (2^k - 1) * 2^FIRST_CHUNK_BITS and is twice as long as the one before.
         let shifted = state + (1 << FIRST_CHUNK_BITS);
@@ -326,7 +327,7 @@ impl Lexicon {
 
     #[cold]
     fn build_row<'a>(&'a self, state: Term, slot: &'a OnceLock<Row>, meter: &mut Meter) -> Outcome<&'a Row> {
-        let mut derivatives = self.derivatives();
+        let mut derivatives = self.derivatives()?;
         if let Some(row) = slot.get() {
             return Ok(row);
         }
@@ -369,7 +370,7 @@ mod tests {
         let mut meter = Meter::new(1_000_000, &states, 1_000);
         let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
         let term = {
-            let mut derivatives = lexicon.derivatives();
+            let mut derivatives = lexicon.derivatives().unwrap();
             let terms = &mut derivatives.terms;
             let letters = terms.characters(&[(97, 122)]);
             let many = terms.repeat(letters, 0, UNBOUNDED);
@@ -390,7 +391,7 @@ mod tests {
         let states = Usage::default();
         let mut meter = Meter::new(1_000_000, &states, 2);
         let lexicon = Lexicon::new(Arc::new(Vocabulary::new(b"", &[0]).unwrap()));
-        let mut state = lexicon.derivatives().terms.literal(b"abcd");
+        let mut state = lexicon.derivatives().unwrap().terms.literal(b"abcd");
         let mut outcome = Ok(());
         for byte in b"abcd" {
             match lexicon.step(state, *byte, &mut meter) {

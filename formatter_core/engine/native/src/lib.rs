@@ -1,19 +1,25 @@
 //! The native grammar engine of formatter-core.
 //!
-//! `interface` is the C interface; the other modules, from the bottom up: `limits`, `hash`, `byteset`, `utf8`,
+//! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up: `limits`,
+//! `damage`, `hash`, `byteset`, `utf8`,
 //! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`,
 //! `walk`) and automata (`lexicon`); grammars
 //! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`, and its moves kept: `automaton`); and what is served
 //! (`mask`, `cache`, `grammar`, `sequence`).
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::undocumented_unsafe_blocks)]
 
 mod automaton;
 mod byteset;
 mod cache;
 mod chart;
 mod class;
+mod damage;
 mod decode;
 mod derive;
 mod freeze;
+mod gate;
 mod grammar;
 mod hash;
 mod interface;

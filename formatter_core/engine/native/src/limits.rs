@@ -12,6 +12,8 @@ pub enum Fault {
     Malformed,
     /// One of the limits is used up.
     Limit(Limit),
+    /// A panic struck this call, or what it needs; its number.
+    Panic(u32),
 }
 
 /// The limits that the engine counts against; the order is part of the C interface.
@@ -93,6 +95,8 @@ impl<'a> Meter<'a> {
     /// Take `amount` elementary steps from what is left of this call.
     #[inline]
     pub fn work(&mut self, amount: usize) -> Outcome<()> {
+        #[cfg(test)]
+        panic_if_asked();
         match self.work.checked_sub(amount as u64) {
             Some(left) => {
                 self.work = left;
@@ -126,4 +130,25 @@ impl Drop for Meter<'_> {
         let used = self.maximum_work - self.work;
         self.usage.work.fetch_add(used, Ordering::Relaxed);
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static STEPS_TO_PANIC: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
+}
+
+/// For tests: the work of this thread panics after so many more steps.
+#[cfg(test)]
+pub fn panic_after(steps: u64) {
+    STEPS_TO_PANIC.set(steps);
+}
+
+#[cfg(test)]
+fn panic_if_asked() {
+    let left = STEPS_TO_PANIC.get();
+    if left == 0 {
+        STEPS_TO_PANIC.set(u64::MAX);
+        panic!("asked for by a test");
+    }
+    STEPS_TO_PANIC.set(left.saturating_sub(u64::from(left < u64::MAX)));
 }

@@ -32,6 +32,8 @@ impl Drop for Segment {
 #[derive(Clone)]
 pub struct Sequence {
     grammar: Arc<Grammar>,
+    /// What a panic in one of its calls has left it as.
+    damage: Option<Fault>,
     state: Arc<State>,
     /// The states before the current one: the latest here, what is older in segments that forks share.
     recent: Vec<Arc<State>>,
@@ -39,18 +41,33 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    pub fn new(grammar: Arc<Grammar>) -> Self {
-        let grammar = grammar.current();
-        Sequence {
+    pub fn new(grammar: Arc<Grammar>) -> Outcome<Self> {
+        let grammar = grammar.current()?;
+        Ok(Sequence {
             state: grammar.start().clone(),
             grammar,
+            damage: None,
             recent: Vec::new(),
             older: None,
-        }
+        })
     }
 
     pub fn words(&self) -> usize {
         self.grammar.vocabulary().words()
+    }
+
+    /// After a panic in one of its calls, whose changes may be half made, every other one fails with it.
+    pub fn end(&mut self, fault: Fault) {
+        self.damage.get_or_insert(fault);
+    }
+
+    /// Whether the sequence, and all that it needs, may be used.
+    #[inline]
+    pub fn check(&self) -> Outcome<()> {
+        match self.damage {
+            Some(fault) => Err(fault),
+            None => self.grammar.check(),
+        }
     }
 
     /// Write the mask to a row of `words()` words; whether it allows any token.
@@ -66,6 +83,23 @@ impl Sequence {
             grammar.after_token(state, token)
         })?;
         Ok(self.go_on(next))
+    }
+
+    /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
+    pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<bool>> {
+        if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
+            mask.write(row);
+            self.go_on(Some(next));
+            return Ok(Some(!mask.is_empty()));
+        }
+        if !self.accept_token(token)? {
+            return Ok(None);
+        }
+        let filled = self.fill(row);
+        if filled.is_err() {
+            self.rollback(1);
+        }
+        filled.map(Some)
     }
 
     /// Append bytes as one step; false, with nothing changed, where they are not allowed.
@@ -112,6 +146,11 @@ impl Sequence {
             self.recent.truncate(keep);
         }
         true
+    }
+
+    /// For tests: panic with no lock held, or under one of the grammar or of the automata that grammars share.
+    pub fn panic_in(&self, place: u32) -> Outcome<i32> {
+        self.grammar.panic_in(place)
     }
 
     pub fn can_stop(&self) -> bool {

@@ -192,7 +192,7 @@ impl<'a> Walk<'a> {
     pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
-        Ok(Class::from_parts(inside, self.cuts, self.ends))
+        Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.health))
     }
 
     fn enter(&mut self, byte: u8, row: &'a Row, end: u32, accepts: bool) {
@@ -269,7 +269,7 @@ impl<'a> Walk<'a> {
         let (uncounted, bytes) = match self.uncounted.get(&step.state) {
             Some(known) => *known,
             None => {
-                let found = self.lexicon.derivatives().uncounted(step.state, meter)?;
+                let found = self.lexicon.derivatives()?.uncounted(step.state, meter)?;
                 *self.uncounted.entry(step.state).or_insert(found)
             }
         };

@@ -1,0 +1,20 @@
+"""A forked child can use all that it inherited, whatever other threads of its parent were just doing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from formatter_core.engine.native import NativeEngine
+from tests.core.forking import outcomes
+
+if not hasattr(os, "fork"):
+    pytest.skip("this system has no fork", allow_module_level=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_children_of_busy_processes_are_not_frozen() -> None:
+    if not NativeEngine.available():
+        pytest.skip("the native library is not built (cargo build --release in its crate)")
+    assert outcomes("native", threads=8, forks=20) == {"ok": 20}
