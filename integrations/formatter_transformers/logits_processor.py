@@ -153,20 +153,22 @@ class FormatterLogitsProcessor(LogitsProcessor):
         outputs = getattr(sequences, "sequences", sequences)
         if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
             raise InvalidArgument(
-                f"results needs the tensor of token ids, (rows, length), that generate returned, or its output object, "
-                f"not {_described(outputs)}; texts, as from a pipeline, are read by formatter_core.parse(format, text)",
+                f"results needs the tensor (rows, length) that generate returned, or its output object, not this "
+                f"{type(outputs).__name__}; texts, as from a pipeline, are read by formatter_core.parse(format, text)",
                 argument="sequences",
             )
-        generation, results, errors = self._call.generation, list[Result | None](), dict[int, Exception]()
+        generation, results = self._call.generation, list[Result | None]()
         keys = None if generation is None else generation.outputs(outputs)
         if generation is None or keys is None:
             raise _foreign_sequences()
+        errors: dict[int, Exception] = {}
         for row, (key, compiled) in enumerate(zip(keys, generation.formats_of(len(keys)), strict=True)):
-            result, error = None, None
-            if compiled is not None:
-                result, error = result_of(compiled, tokens_of(key), generation.error_in(compiled, key))
-                if not generation.has_seen(compiled, result.tokens):
-                    raise _foreign_sequences()
+            if compiled is None:
+                results.append(None)
+                continue
+            result, error = result_of(compiled, tokens_of(key), generation.error_in(compiled, key))
+            if not generation.has_seen(compiled, result.tokens):
+                raise _foreign_sequences()
             results.append(result)
             if error is not None:
                 errors[row] = error
@@ -191,6 +193,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
     def _mask_again(
         self, cursors: Sequence[Cursor | None], bits: NDArray[np.int32], scores: torch.Tensor
     ) -> torch.Tensor:
+        """Mask what later processors made of the scores; a row in which they let a masked token through is ended."""
         masked = torch_bitmask.apply(scores.where(~scores.isnan(), -torch.inf), bits)
         # Some processors write the lowest number in place of -inf.
         opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
@@ -213,10 +216,9 @@ class FormatterLogitsProcessor(LogitsProcessor):
             if is_empty:
                 if not bitmask.get(bits[row], cursor.formatter.end_ids[0]):
                     cursor.error = AllowedTokensForbidden(cursor.formatter.bytes)
-                masked[row, [token_id for token_id in cursor.formatter.end_ids if token_id < masked.shape[1]]] = (
-                    _FORCED_END
-                )
-            # Drafts and padding are rejected in good order.
+                ends = [token_id for token_id in cursor.formatter.end_ids if token_id < masked.shape[1]]
+                masked[row, ends] = _FORCED_END
+            # A rejected token is a draft or padding, since no other can come out of a mask.
             if cursor.error is not None and not isinstance(cursor.error, TokenRejected):
                 errors[row] = cursor.error
                 if cursor.error not in self.errors.values():
@@ -230,9 +232,3 @@ def _foreign_sequences() -> InvalidArgument:
         "give what it returned, prompts included, and before reset()",
         argument="sequences",
     )
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    return f"a {type(value).__name__}"
