@@ -23,32 +23,16 @@ from formatter_core.grammar import (
 from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import spell
 
-__all__ = ["KNOWN_FORMATS", "format_node", "is_regular", "spelled_format"]
+__all__ = ["format_node", "is_defined", "is_regular", "spelled_format"]
 
-#: Every format name that the drafts from 4 to 2020-12 define.
-KNOWN_FORMATS = frozenset(
-    {
-        "date-time",
-        "date",
-        "time",
-        "duration",
-        "email",
-        "idn-email",
-        "hostname",
-        "idn-hostname",
-        "ipv4",
-        "ipv6",
-        "uri",
-        "uri-reference",
-        "iri",
-        "iri-reference",
-        "uuid",
-        "uri-template",
-        "json-pointer",
-        "relative-json-pointer",
-        "regex",
-    }
-)
+#: The formats by the first draft that defines them (validation: draft 4, section 7.3; draft 6, 8.3; later ones, 7.3).
+_SINCE = {
+    4: ("date-time", "email", "hostname", "ipv4", "ipv6", "uri"),
+    6: ("uri-reference", "uri-template", "json-pointer"),
+    7: ("date", "time", "idn-email", "idn-hostname", "iri", "iri-reference", "relative-json-pointer", "regex"),
+    2019: ("duration", "uuid"),
+}
+_FIRST_DRAFT = {name: draft for draft, names in _SINCE.items() for name in names}
 
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _MINUTE = "[0-5][0-9]"
@@ -152,6 +136,11 @@ _PATTERNS: dict[str, Callable[[], str]] = {
     "json-pointer": lambda: _POINTER,
     "relative-json-pointer": lambda: f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }
+
+
+def is_defined(name: str, draft: int) -> bool:
+    """Whether a draft defines a format; other ones are annotations."""
+    return _FIRST_DRAFT.get(name, draft + 1) <= draft
 
 
 def is_regular(name: str, draft: int) -> bool:
