@@ -5,9 +5,11 @@
     python3.11 dev.py run dev -m benchmarks.generation --smoke
 
 A GPT-2 of random weights, 6 layers of 256, 50,257 tokens. What is compared takes turns, in an order that is shuffled
-each time; the figures are medians of wall-clock and of CPU time, on one thread.
+each time; the figures are medians of wall-clock and of CPU time, on one thread. Ratios are medians over pairs of
+runs of the same turn, in CPU time; the reference beside its own next turn says how far to trust them.
 
-- *fan-out*: samples of a prompt of 512 tokens; `generate` computes the prompt once for each of them.
+- *fan-out*: samples of a prompt of 512 tokens; `generate` computes the prompt once for each of them, `generate, shared
+  prefill` once, by a forward pass whose keys and values are repeated for the samples and given to it.
 - *short prompt*: "This is a prompt", 100 tokens with end tokens suppressed, 1 and 10 samples, the prefix cache on and
   off.
 - *format*: the same tokens written in each mode, for a script chooses them: `free` has no mask; `control` applies masks
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import random
 import statistics
@@ -115,6 +118,7 @@ class Measurements:
         return self._turns(
             {
                 "generate": lambda: self._generate(ids, samples, steps),
+                "generate, shared prefill": lambda: self._generate_shared(ids, samples, steps),
                 "ours": lambda: write(ids, samples=samples, seed=1),
             }
         )
@@ -213,8 +217,19 @@ class Measurements:
                     found[name]["cpu"].append(1000 * cpu)
         return found
 
-    def _generate(self, ids: Sequence[int], samples: int, steps: int) -> torch.Tensor:
+    def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> torch.Tensor:
+        """`generate` as one can call it with the prompt computed once."""
         given = torch.tensor([ids], device=self.device)
+        with torch.inference_mode():
+            past = self.torch_model(given[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
+            past.batch_repeat_interleave(samples)
+        return self._generate(ids, 1, steps, given.expand(samples, -1), past_key_values=past)
+
+    def _generate(
+        self, ids: Sequence[int], samples: int, steps: int, given: torch.Tensor | None = None, **options: Any
+    ) -> torch.Tensor:
+        if given is None:
+            given = torch.tensor([ids], device=self.device)
         output = self.torch_model.generate(
             given,
             attention_mask=torch.ones_like(given),
@@ -223,8 +238,9 @@ class Measurements:
             num_return_sequences=samples,
             max_new_tokens=steps,
             min_new_tokens=steps,
+            **options,
         )
-        if output.shape != (samples, len(ids) + steps):
+        if output.shape != (samples * len(given), len(ids) + steps):
             raise SystemExit(f"generate gave {tuple(output.shape)}")
         return output
 
@@ -301,6 +317,14 @@ def itself(found: dict[str, Any], clock: str) -> float:
     return statistics.median(own - control for own, control in pairs)
 
 
+def paired(found: dict[str, Any], ours: str, reference: str) -> str:
+    """The median ratio of CPU times in the same turn, and how far the reference is from itself in the next turn."""
+    own, theirs = found[ours]["cpu"], found[reference]["cpu"]
+    ratio = statistics.median(a / b for a, b in zip(own, theirs, strict=True))
+    again = [abs(b / a - 1) for a, b in itertools.pairwise(theirs)] or [0.0]
+    return f"{ratio:.2f} (the reference beside itself: {statistics.median(again):.0%} apart)"
+
+
 def table(found: dict[str, Any]) -> str:
     lines = [f"medians of {found['repetitions']} runs, milliseconds: wall-clock (CPU)"]
     for device, measured in found["devices"].items():
@@ -308,9 +332,11 @@ def table(found: dict[str, Any]) -> str:
         if measured is None:
             continue
         for (samples, steps), aim in FANS.items():
-            one = medians(measured["fan-out"][f"{samples} x {steps}"])
+            runs = measured["fan-out"][f"{samples} x {steps}"]
             lines.append(f"  512 tokens, {samples} samples x {steps} steps, aim {aim}")
-            lines += _beside(one, "generate")
+            lines += _beside(medians(runs), "generate")
+            for reference in ("generate", "generate, shared prefill"):
+                lines.append(f"    ours beside {reference}: {paired(runs, 'ours', reference)}")
         for samples in (1, 10):
             lines.append(f'  "This is a prompt", 100 tokens, {samples} samples')
             lines += _beside(medians(measured["short prompt"][str(samples)]), "generate")
