@@ -360,8 +360,4 @@ def a_filter_of_exllamav3_is_not_reset(patch: Patch) -> None:
 def a_servers_word_is_taken_for_it(patch: Patch) -> None:
     from formatter_openai.answers import Reading
 
-    def unchecked(self: Reading, text: str) -> list[Any]:
-        self._text.append(text)
-        return []
-
-    patch.setattr(Reading, "add", unchecked)
+    patch.setattr(Reading, "_accept", lambda self, formatter, text: None)
