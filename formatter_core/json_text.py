@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from formatter_core.grammar import Bytes, Chars, Choice, Grammar, JsonText, Node, Sequence, map_children
 
-__all__ = ["spell_chars", "spelled", "without_json_texts"]
+__all__ = ["shortest_spelling", "spell_chars", "spelled", "without_json_texts"]
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -46,6 +46,11 @@ def spelled(text: str) -> Node:
     return _sequence(items)
 
 
+def shortest_spelling(text: str) -> int:
+    """The length in bytes of the shortest spelling."""
+    return len(text.encode()) + sum(text.count(char) * more for char, more in _ESCAPED.items())
+
+
 def without_json_texts(grammar: Grammar) -> Grammar:
     """The same grammar with every `JsonText` written out, for what cannot read them. What is shared stays shared."""
     made: dict[int, Node] = {}  # by identity: the grammar keeps its nodes alive
@@ -68,6 +73,8 @@ def _spell_plain(code: int) -> Node:
     return Choice(tuple(Bytes(option.encode()) for option in options))
 
 
+#: What has to be escaped, with the bytes that this adds.
+_ESCAPED = {chr(code): 1 if code in _SHORT else 5 for code in (*range(0x20), 0x22, 0x5C)}
 _PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}
 
 

@@ -7,7 +7,21 @@ from collections.abc import Callable, Mapping
 
 from formatter_core.automaton import Automaton
 from formatter_core.errors import InvalidGrammar
-from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, Token
+from formatter_core.grammar import (
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Grammar,
+    JsonText,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Terminal,
+    Token,
+)
+from formatter_core.json_text import shortest_spelling
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["EMPTY_LANGUAGE", "min_bytes", "minimum_costs"]
@@ -28,14 +42,38 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
         if isinstance(leaf, Token):
             return 0
         if leaf not in known:
-            automaton = Automaton(leaf, limits)
-            known[leaf] = None if automaton.is_empty() else automaton.shortest(automaton.start)
+            known[leaf] = _plain_minimum(leaf)
+            if known[leaf] is None:
+                automaton = Automaton(leaf, limits)
+                known[leaf] = None if automaton.is_empty() else automaton.shortest(automaton.start)
         return known[leaf]
 
     costs = minimum_costs(grammar.rules, cost)
     if grammar.start not in costs:
         raise InvalidGrammar(EMPTY_LANGUAGE)
     return costs[grammar.start]
+
+
+def _plain_minimum(node: Node) -> int | None:
+    """The length in bytes of the shortest text, where no automaton is needed to tell; else None."""
+    if isinstance(node, Bytes):
+        return len(node.value)
+    if isinstance(node, JsonText):
+        return shortest_spelling(node.text)
+    if isinstance(node, Chars):
+        return len(chr(node.ranges[0][0]).encode()) if node.ranges else None
+    if isinstance(node, (Terminal, Capture)):
+        return _plain_minimum(node.item)
+    if isinstance(node, Repeat):
+        item = _plain_minimum(node.item) if node.minimum else 0
+        return None if item is None else item * node.minimum
+    if not isinstance(node, (Sequence, Choice)):
+        return None
+    items = [_plain_minimum(item) for item in node.items]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items) or not (found or isinstance(node, Sequence)):
+        return None
+    return sum(found) if isinstance(node, Sequence) else min(found)
 
 
 def minimum_costs(rules: Mapping[str, Node], leaf_cost: Callable[[Node], int | None]) -> dict[str, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import combinations
 from typing import Protocol, TypeVar
 
 from formatter_core.schema.load import FALSE, TRUE
-from formatter_core.schema.numbers import NumberSet, has_no_number, meet_numbers, other_numbers
+from formatter_core.schema.numbers import NumberSet, meet_numbers, other_numbers
 from formatter_core.schema.shapes import (
     Absent,
     ArrayPart,
@@ -22,7 +23,7 @@ from formatter_core.schema.shapes import (
     meet_arrays,
     meet_objects,
 )
-from formatter_core.schema.strings import StringSet, is_empty, meet_strings, other_strings
+from formatter_core.schema.strings import StringSet, meet_strings, other_strings
 
 __all__ = ["Knowledge", "subtract", "value_part"]
 
@@ -31,6 +32,12 @@ _T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
 class Knowledge(Protocol):
     """What is known about emptiness, and who pays for the work."""
+
+    def has_no_number(self, numbers: NumberSet) -> bool:
+        """Whether a set of numbers is known to be empty."""
+
+    def has_no_string(self, strings: StringSet) -> bool:
+        """Whether a set of strings is known to be empty."""
 
     def is_empty_array(self, arrays: ArraySet) -> bool:
         """Whether a set of arrays is known to be empty."""
@@ -51,13 +58,13 @@ class Knowledge(Protocol):
 def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
     """The values of `shape` that are not in `rival`, without alternatives that are known to be empty."""
     spend = knowledge.spend
-    other_objects = partial(_other_objects, same_schema=knowledge.same_schema)
+    other_objects = partial(_other_objects, knowledge=knowledge)
     objects = _outside(shape.objects, rival.objects, other_objects, meet_objects, knowledge.simplified, spend)
     return Shape(
         shape.null and not rival.null,
         shape.booleans & ~rival.booleans,
-        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, _unless(has_no_number), spend),
-        _outside(shape.strings, rival.strings, other_strings, meet_strings, _unless(is_empty), spend),
+        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend),
+        _outside(shape.strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend),
         _outside(shape.arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend),
         knowledge.without_subsets(objects),
     )
@@ -124,8 +131,9 @@ def _other_arrays(arrays: ArraySet) -> list[ArraySet]:
     return [item for item in found if item.maximum is None or item.maximum >= 0]
 
 
-def _other_objects(objects: ObjectSet, same_schema: Callable[[int], int]) -> list[ObjectSet]:
+def _other_objects(objects: ObjectSet, knowledge: Knowledge) -> list[ObjectSet]:
     """What breaks a count, or one of the other constraints: that is one condition, however many they are."""
+    same_schema = knowledge.same_schema
     found: list[ObjectSet] = []
     if objects.minimum > len(objects.required):
         found.append(ObjectSet(maximum=objects.minimum - 1))
@@ -146,7 +154,12 @@ def _other_objects(objects: ObjectSet, same_schema: Callable[[int], int]) -> lis
             broken[SomeKey(names=-part.names, pointer=part.pointer)] = None
     if broken:
         found.append(ObjectSet(conditions=(tuple(broken),)))
-    return found + [_unmet(condition, same_schema) for condition in objects.conditions]
+    found += [_unmet(condition, same_schema) for condition in objects.conditions]
+    for clauses in objects.exclusive:
+        knowledge.spend(len(clauses) ** 2 // 2)
+        found.append(_unmet(clauses, same_schema))
+        found += [ObjectSet(conditions=((first,), (second,))) for first, second in combinations(clauses, 2)]
+    return found
 
 
 def _unmet(condition: Condition, same_schema: Callable[[int], int]) -> ObjectSet:

@@ -11,7 +11,7 @@ from formatter_core.limits import Limits
 from formatter_core.schema.complement import value_part
 from formatter_core.schema.goals import Goals
 from formatter_core.schema.load import FALSE, TRUE, Loader
-from formatter_core.schema.numbers import has_no_number
+from formatter_core.schema.numbers import NumberSet, decide_no_number
 from formatter_core.schema.shapes import (
     Absent,
     ArraySet,
@@ -25,7 +25,7 @@ from formatter_core.schema.shapes import (
     largest,
     meet_objects,
 )
-from formatter_core.schema.strings import Test, is_empty, matches
+from formatter_core.schema.strings import StringSet, Test, decide_no_string, matches
 
 __all__ = ["Emptiness", "InProgressError"]
 
@@ -33,8 +33,12 @@ __all__ = ["Emptiness", "InProgressError"]
 _MOST_COMPARED = 400
 #: What one pair of alternatives costs in elementary steps.
 _PAIR = 50
-#: And what a look at one condition costs.
-_CONDITION = 10
+#: What a look at one clause of a condition costs, at one part of an object, and at one pattern of a part.
+_CLAUSE = 40
+_PART = 6
+_PATTERN = 20
+#: A step of an automaton takes as long as so many of these steps.
+_AUTOMATON_STEP = 4
 #: How deep a search for a contradiction looks into items and properties.
 _LOOK_DEPTH = 4
 
@@ -55,6 +59,7 @@ class Emptiness(ABC):
         self._tracked = False
         self._looking = 0
         self._work = 0
+        self._decided: dict[NumberSet | StringSet, bool] = {}
         self._empty: set[Goal] = set()
         self._looked: dict[Goal, int] = {}
 
@@ -69,7 +74,9 @@ class Emptiness(ABC):
     def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
         """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
         literals: list[int] = []
+        steps = 0
         for part in parts:
+            steps += _PART + _PATTERN * len(part.patterns)
             covered = name in part.named
             if covered:
                 literals.append(part.named[name])
@@ -81,6 +88,7 @@ class Emptiness(ABC):
                 literals.append(part.rest)
             if part.names != TRUE and not any(name in strings for strings in self.literal(part.names).strings):
                 return (FALSE,)
+        self._spend_steps(steps)
         return self.conjoin(literals)
 
     def is_empty(self, goal: Goal, depth: int = _LOOK_DEPTH) -> bool:
@@ -106,11 +114,25 @@ class Emptiness(ABC):
         if shape.null or shape.booleans:
             return False
         return (
-            all(map(has_no_number, shape.numbers))
-            and all(map(is_empty, shape.strings))
+            all(map(self.has_no_number, shape.numbers))
+            and all(map(self.has_no_string, shape.strings))
             and all(self.is_empty_array(arrays, depth) for arrays in shape.arrays)
             and all(self.simplified(objects, depth) is None for objects in shape.objects)
         )
+
+    def has_no_number(self, numbers: NumberSet) -> bool:
+        """Whether a set of numbers is known to be empty."""
+        if numbers not in self._decided:
+            self._decided[numbers], steps = decide_no_number(numbers)
+            self._spend_steps(_AUTOMATON_STEP * steps)
+        return self._decided[numbers]
+
+    def has_no_string(self, strings: StringSet) -> bool:
+        """Whether a set of strings is known to be empty."""
+        if strings not in self._decided:
+            self._decided[strings], steps = decide_no_string(strings)
+            self._spend_steps(_AUTOMATON_STEP * steps)
+        return self._decided[strings]
 
     def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
         """The same question of a set of arrays."""
@@ -132,7 +154,7 @@ class Emptiness(ABC):
         return self._with_simple_conditions(objects, depth) if objects.conditions else objects
 
     def _with_simple_conditions(self, objects: ObjectSet, depth: int) -> ObjectSet | None:
-        self._spend_steps(_CONDITION * len(objects.conditions))
+        self._spend_steps(_CLAUSE * sum(map(len, objects.conditions)))
         conditions: list[Condition] = []
         for condition in objects.conditions:
             open_clauses: list[Absent | HasValue | SomeKey] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from formatter_core.errors import LimitExceeded
@@ -14,7 +15,6 @@ from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
     Test,
-    is_empty,
     matches,
     meet_strings,
     other_strings,
@@ -68,8 +68,14 @@ class Keys:
             groups = {key: [ANY_STRING] for key in groups}
         return [KeyClass(self._key(tuple(strings), names), goal, met) for (goal, met), strings in groups.items()]
 
-    def ways(self, conditions: tuple[Condition, ...], name: str, goal: Goal) -> list[tuple[int, Goal]]:
-        """The conditions that a named property may meet, as bits, each with what its value satisfies then."""
+    def ways(
+        self, conditions: tuple[Condition, ...], exclusive: Sequence[tuple[int, int]], name: str, goal: Goal
+    ) -> list[tuple[int, Goal]]:
+        """The conditions that a named property may meet, as bits, each with what its value satisfies then.
+
+        `exclusive` are bits of which it matters whether they are met, each with the literal that decides.
+        """
+        conjoin = self._normalizer.conjoin
         always = 0
         literals: dict[int, int] = {}
         for index, condition in enumerate(conditions):
@@ -83,14 +89,21 @@ class Keys:
                         always |= 1 << index
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
-        if 2 ** len(literals) > _MOST_WAYS:
+        if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
             what = f"telling what values of {name!r} exclude other branches"
             raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True)
         ways = {goal: always}
         for literal, bits in literals.items():
             for known, met in list(ways.items()):
-                both = self._normalizer.conjoin((*known, literal))
+                both = conjoin((*known, literal))
                 ways[both] = ways.get(both, 0) | met | bits
+        for bit, literal in exclusive:
+            split: dict[Goal, int] = {}
+            for known, met in ways.items():
+                inside, outside = conjoin((*known, literal)), conjoin((*known, -literal))
+                split[inside] = split.get(inside, 0) | met | bit
+                split[outside] = split.get(outside, 0) | met
+            ways = split
         return [(met, way) for way, met in ways.items() if way != (FALSE,) and not self._normalizer.is_empty(way, 2)]
 
     def _is_covered(self, some: SomeKey, name: str) -> bool:
@@ -109,8 +122,8 @@ class Keys:
                 others = [met for one in others for two in other_strings(strings) if (met := meet_strings(one, two))]
             split: list[_Cell] = []
             for cell in cells:
-                inside = _both(cell.strings, asked)
-                outside = _both(cell.strings, others)
+                inside = self._both(cell.strings, asked)
+                outside = self._both(cell.strings, others)
                 split += [_Cell(inside, cell.yes | {question})] if inside else []
                 split += [_Cell(outside, cell.yes)] if outside else []
             cells = split
@@ -118,6 +131,10 @@ class Keys:
                 what = "telling apart the keys that overlapping patterns match"
                 raise LimitExceeded("classes of keys", _MOST_CLASSES, what, is_fixed=True)
         return cells
+
+    def _both(self, first: tuple[StringSet, ...], second: Sequence[StringSet]) -> tuple[StringSet, ...]:
+        met = (meet_strings(one, two) for one in first for two in second)
+        return tuple(each for each in met if each is not None and not self._normalizer.has_no_string(each))
 
     def _questions(self, objects: ObjectSet) -> list[str | int]:
         """Patterns (str) and literals for names (int) on which it depends what a key's value must satisfy."""
@@ -180,8 +197,3 @@ class Keys:
             node = self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
             self._known[strings, names] = node
         return node
-
-
-def _both(first: tuple[StringSet, ...], second: tuple[StringSet, ...] | list[StringSet]) -> tuple[StringSet, ...]:
-    met = (meet_strings(one, two) for one in first for two in second)
-    return tuple(each for each in met if each is not None and not is_empty(each))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import or_
 from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -72,7 +75,14 @@ class Machine:
             for index, condition in enumerate(objects.conditions)
             if any(isinstance(clause, Absent) and clause.name not in known for clause in condition)
         )
-        self._all_met = 2 ** len(objects.conditions) - 1
+        bits = len(objects.conditions) + len(objects.exclusive)
+        self._all_met = 2**bits - 1
+        self._only_once = self._all_met - (2 ** len(objects.conditions) - 1)
+        # By place: the conditions that named properties from there on, or extra ones, may meet.
+        self._later = [reduce(or_, (extra.met for extra in extras), 0)]
+        for each in reversed(properties):
+            self._later.append(reduce(or_, (met for met, _ in each.values), self._later[-1] | each.absent))
+        self._later.reverse()
         self._cap = max(objects.minimum, 1) if objects.maximum is None else max(objects.maximum, 1)
         self._title = title
 
@@ -97,9 +107,12 @@ class Machine:
             yield from self._extra_steps(state)
             return
         each = self._properties[state.place]
+        steps = self._property_steps(state, each, state.place + 1)
         if not each.required:
-            yield _State(state.place + 1, state.written, state.met | each.absent), None
-        yield from self._property_steps(state, each, state.place + 1)
+            passed_by = _State(state.place + 1, state.written, state.met | each.absent)
+            steps = chain([(passed_by, None)], steps)
+        later = self._later[state.place + 1]
+        yield from (step for step in steps if step[0].met | later == self._all_met)
 
     def _unordered_steps(self, state: _State) -> Iterator[_Step]:
         for index, each in enumerate(self._properties):
@@ -109,7 +122,8 @@ class Machine:
 
     def _property_steps(self, state: _State, each: Property, place: int) -> Iterator[_Step]:
         for met, goal in each.values:
-            yield from self._counted(_State(place, state.written, state.met | met), each.key, goal)
+            if not state.met & met & self._only_once:
+                yield from self._counted(_State(place, state.written, state.met | met), each.key, goal)
 
     def _extra_steps(self, state: _State) -> Iterator[_Step]:
         for extra in self._extras:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
 from formatter_core.schema.assertions import Assertions
+from formatter_core.schema.clauses import as_conditions, exactly_one
 from formatter_core.schema.complement import subtract
 from formatter_core.schema.emptiness import Emptiness, InProgressError
 from formatter_core.schema.evaluated import with_rest
@@ -22,6 +25,10 @@ __all__ = ["Normalizer"]
 _NEGATED_ALONE = frozenset(["$ref", "allOf", "anyOf", "oneOf", "not"])
 #: Branches of an `anyOf` below `unevaluatedProperties` or `unevaluatedItems`: all their subsets are worked out.
 _MOST_TRACKED = 6
+#: Where conjunctions would have more alternatives, those that can are written as conditions.
+_MOST_PRODUCTS = 100
+#: In a `oneOf` of more branches, those that can are counted; fewer are told apart one by one.
+_FEW_BRANCHES = 8
 
 
 #: A literal, whether evaluation is tracked, and whether refusals are strict.
@@ -147,6 +154,9 @@ class Normalizer(Emptiness):
         return met
 
     def _all(self, shapes: Iterable[Shape]) -> Shape:
+        shapes = list(shapes)
+        if not self._tracked and prod(len(shape.objects) for shape in shapes) > _MOST_PRODUCTS:
+            shapes = as_conditions(shapes, self.same_schema)
         met = ANY
         for shape in shapes:
             met = self._meet(met, shape)
@@ -231,9 +241,16 @@ class Normalizer(Emptiness):
     def _one_of(self, shape: Shape, branches: list[Shape]) -> Shape:
         """Of the values of `shape` those of each branch that are in no other."""
         options: list[Shape] = []
+        if len(branches) > _FEW_BRANCHES and not self._tracked:
+            objects = exactly_one(branches, self.same_schema)
+            if objects is not None:
+                options.append(self._meet(shape, Shape(objects=(objects,))))
+                branches = [replace(branch, objects=()) for branch in branches]
         for index, branch in enumerate(branches):
             option = self._meet(shape, branch)
             for other, rival in enumerate(branches):
+                if option.is_nothing:
+                    break
                 if other != index:
                     option = subtract(option, rival, self)
             options.append(option)
@@ -252,7 +269,7 @@ class Normalizer(Emptiness):
         value = location.schema[keyword]
         if not isinstance(value, dict):
             raise InvalidSchema(f"`{keyword}` is an object", pointer=location.pointer, keyword=keyword)
-        met = ANY
+        shapes: list[Shape] = []
         for name, wanted in value.items():
             absent = ObjectSet((ObjectPart({name: FALSE}, silent=True),))
             present: tuple[ObjectSet, ...] = (ObjectSet(required=(name,), minimum=1),)
@@ -264,8 +281,8 @@ class Normalizer(Emptiness):
             else:
                 wanted_shape = self.literal(self._loader.child(location, keyword, name))
                 present = self._meet(Shape(objects=present), wanted_shape).objects
-            met = self._meet(met, Shape(True, 3, ANY.numbers, ANY.strings, ANY.arrays, (absent, *present)))
-        return met
+            shapes.append(Shape(True, 3, ANY.numbers, ANY.strings, ANY.arrays, (absent, *present)))
+        return self._all(shapes)
 
     def _dynamic(self, location: Location, keyword: str) -> Shape:
         """A dynamic reference, where it means the same whatever schema it is reached from."""

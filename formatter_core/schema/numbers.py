@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from formatter_core.automaton import Automaton
+from formatter_core.automaton import decide_empty
 from formatter_core.decimals import integers, numbers
-from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import (
     EMPTY,
     Bytes,
@@ -31,6 +30,7 @@ __all__ = [
     "ANY_NUMBER_NODE",
     "NumberSet",
     "as_decimal",
+    "decide_no_number",
     "hard_steps",
     "has_no_number",
     "meet_numbers",
@@ -174,15 +174,17 @@ def hard_steps(numbers_: NumberSet) -> tuple[list[Fraction], list[Fraction]]:
     return wanted, [step for step in numbers_.not_multiples if step != 1 and _multiples(step) is None]
 
 
-@lru_cache(maxsize=1024)
 def has_no_number(numbers_: NumberSet) -> bool:
     """Whether a set is known to be empty."""
+    return decide_no_number(numbers_)[0]
+
+
+@lru_cache(maxsize=1024)
+def decide_no_number(numbers_: NumberSet) -> tuple[bool, int]:
+    """Whether a set is known to be empty, and the elementary steps of finding out, when it is asked first."""
     if numbers_.values is not None or not (numbers_.not_multiples or numbers_.excluded):
-        return False
-    try:
-        return Automaton(number_node(numbers_), _DECIDING).is_empty()
-    except LimitExceeded:
-        return False
+        return False, 0
+    return decide_empty(number_node(numbers_), _DECIDING)
 
 
 def as_decimal(value: Fraction) -> Decimal | None:

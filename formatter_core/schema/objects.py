@@ -13,7 +13,7 @@ from formatter_core.schema.machine import Machine, Property
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
-from formatter_core.schema.shapes import Absent, ObjectSet, SomeKey
+from formatter_core.schema.shapes import Absent, Goal, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ObjectLowering"]
@@ -61,7 +61,7 @@ class ObjectLowering:
                     f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
                 )
                 raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
-        elif objects.maximum is None and objects.minimum <= required and not objects.conditions:
+        elif objects.maximum is None and objects.minimum <= required and not (objects.conditions or objects.exclusive):
             return self._ordered(properties, extras, title)
         return Machine(self._rules, self._tokens, objects, properties, extras, title).lower(self._any_order)
 
@@ -71,20 +71,27 @@ class ObjectLowering:
         for part in objects.parts:
             found.update(dict.fromkeys(part.named))
         found.update(dict.fromkeys(objects.required))
-        for condition in objects.conditions:
+        for condition in (*objects.conditions, *objects.exclusive):
             found.update((clause.name, None) for clause in condition if not isinstance(clause, SomeKey))
         return tuple(found)
 
     def _properties(self, objects: ObjectSet, names: tuple[str, ...]) -> Iterator[Property]:
         closed = [part.named for part in objects.parts if part.rest == FALSE and not part.patterns]
         required = set(objects.required)
+        exclusive: dict[str, list[tuple[int, int]]] = {}
+        for place, clauses in enumerate(objects.exclusive, len(objects.conditions)):
+            for clause in clauses:
+                exclusive.setdefault(clause.name, []).append((1 << place, clause.literal))
         for name in names:
             if closed and not all(name in named for named in closed):
                 continue
             goal = self._normalizer.property_goal(objects.parts, name)
             if goal == (FALSE,):
                 continue
-            values = tuple(self._keys.ways(objects.conditions, name, goal)) if objects.conditions else ((0, goal),)
+            decided = exclusive.get(name, ())
+            values: tuple[tuple[int, Goal], ...] = ((0, goal),)
+            if objects.conditions or decided:
+                values = tuple(self._keys.ways(objects.conditions, decided, name, goal))
             absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
             yield Property(name, self._name(name), name in required, values, absent)
 

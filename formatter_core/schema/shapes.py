@@ -136,13 +136,14 @@ Condition: TypeAlias = tuple[Union[Absent, HasValue, SomeKey], ...]  # noqa: UP0
 
 @dataclass(frozen=True, slots=True)
 class ObjectSet:
-    """Objects. Every one of the conditions holds."""
+    """Objects. Every condition holds, and just one clause of each of `exclusive`, which are about different names."""
 
     parts: tuple[ObjectPart, ...] = ()
     required: tuple[str, ...] = ()
     minimum: int = 0
     maximum: int | None = None
     conditions: tuple[Condition, ...] = ()
+    exclusive: tuple[tuple[HasValue, ...], ...] = ()
 
 
 ANY_ARRAY = ArraySet()
@@ -159,6 +160,11 @@ class Shape:
     strings: tuple[StringSet, ...] = ()
     arrays: tuple[ArraySet, ...] = ()
     objects: tuple[ObjectSet, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the shape plainly has no value."""
+        return not (self.null or self.booleans or self.alternatives)
 
     @property
     def alternatives(self) -> int:
@@ -227,12 +233,13 @@ def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
         for part in parts:
             if part.named.get(name) == FALSE or (part.rest == FALSE and not part.patterns and name not in part.named):
                 return None
-    return ObjectSet(parts, required, minimum, maximum, _joined(a.conditions, b.conditions))
+    conditions, exclusive = _joined(a.conditions, b.conditions), _joined(a.exclusive, b.exclusive)
+    return ObjectSet(parts, required, minimum, maximum, conditions, exclusive)
 
 
 def largest(objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
     """The union without alternatives that plainly lie within others."""
-    marks = [{*each.parts, *each.required, *each.conditions} for each in objects]
+    marks = [{*each.parts, *each.required, *each.conditions, *each.exclusive} for each in objects]
     kept: list[int] = []
     for index in sorted(range(len(objects)), key=lambda index: len(marks[index])):
         each = objects[index]

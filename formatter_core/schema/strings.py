@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from formatter_core.automaton import Automaton
+from formatter_core.automaton import Automaton, decide_empty
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -27,6 +27,7 @@ __all__ = [
     "ANY_STRING",
     "StringSet",
     "Test",
+    "decide_no_string",
     "is_empty",
     "matches",
     "meet_strings",
@@ -121,26 +122,26 @@ def other_strings(a: StringSet) -> list[StringSet]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def is_empty(strings: StringSet) -> bool:
     """Whether a set is known to be empty."""
-    from formatter_core.errors import LimitExceeded
+    return decide_no_string(strings)[0]
 
+
+@lru_cache(maxsize=4096)
+def decide_no_string(strings: StringSet) -> tuple[bool, int]:
+    """Whether a set is known to be empty, and the elementary steps of finding out, when it is asked first."""
     if strings.values is not None:
-        return not strings.values
+        return not strings.values, 0
     if not strings.passed and not (strings.failed and strings.maximum is not None):
-        return False
+        return False, 0
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
-        return False
+        return False, 0
     items = [test.node() for test in strings.passed] + [Complement(test.node()) for test in strings.failed]
     if strings.minimum or strings.maximum is not None or not strings.passed:
         items.append(Repeat(ANY_CHAR, strings.minimum, strings.maximum))
     if strings.excluded:
         items.append(Complement(Choice(tuple(literal(text) for text in sorted(strings.excluded)))))
-    try:
-        return Automaton(items[0] if len(items) == 1 else Intersection(tuple(items)), _DECIDING).is_empty()
-    except LimitExceeded:
-        return False
+    return decide_empty(items[0] if len(items) == 1 else Intersection(tuple(items)), _DECIDING)
 
 
 def _has_text(test: Test) -> bool:

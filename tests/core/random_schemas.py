@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -36,6 +36,8 @@ VALIDATORS: dict[int, Any] = {
     2020: Draft202012Validator,
 }
 NAMES = ("a", "b", "c", "aa")
+#: For schemas of very many alternatives.
+MANY_NAMES = tuple(f"k{number}" for number in range(12))
 #: Fractions are exact in binary: `jsonschema` computes with floats.
 SCALARS: tuple[Any, ...] = (0, 1, 2, 3, 4, 6, -2, 1.5, 2.0, "", "a", "ab", "abc", "b", None, True, False)
 DOCUMENTS = 40
@@ -106,20 +108,19 @@ def random_case(seed: int) -> tuple[Any, Any, list[Any]]:
     source = random.Random(seed)
     draft = source.choice(list(VALIDATORS))
     maker = _Maker(source, draft)
-    about = source.choice(["array", "array", "object", "object", "any"])
-    schema = {
-        "$schema": VALIDATORS[draft].META_SCHEMA.get("$schema"),
-        **maker.schema(about, source.choice((1, 1, 2, 3))),
-    }
+    about = source.choice(["array", "array", "array", "object", "object", "object", "any", "wide"])
+    names = MANY_NAMES if about == "wide" else NAMES
+    made = maker.wide() if about == "wide" else maker.schema(about, source.choice((1, 1, 2, 3)))
+    schema = {"$schema": VALIDATORS[draft].META_SCHEMA.get("$schema"), **made}
     validator = VALIDATORS[draft](schema)
-    documents = [_document(source, about, 2) for _ in range(DOCUMENTS)]
+    documents = [_document(source, names, about, 2) for _ in range(DOCUMENTS)]
     valid = [document for document in documents if validator.is_valid(document)]
     for document in valid[:MUTATED]:
-        documents += itertools.islice(mutations(document, source), 4)
+        documents += itertools.islice(mutations(document, source, names), 4)
     return schema, validator, documents
 
 
-def mutations(document: Any, source: random.Random) -> Iterator[Any]:
+def mutations(document: Any, source: random.Random, names: Sequence[str]) -> Iterator[Any]:
     """A document with one thing changed."""
     if isinstance(document, list):
         if document:
@@ -129,9 +130,9 @@ def mutations(document: Any, source: random.Random) -> Iterator[Any]:
             yield [*document[:place], source.choice(SCALARS), *document[place + 1 :]]
         yield [*document, source.choice(SCALARS)]
     elif isinstance(document, dict):
-        yield {**document, source.choice(NAMES): source.choice(SCALARS)}
+        yield {**document, source.choice(names): source.choice(SCALARS)}
         if len(document) < 3:
-            yield {**document, source.choice(NAMES): source.choice(SCALARS), "z": 0}
+            yield {**document, source.choice(names): source.choice(SCALARS), "z": 0}
         for name in document:
             yield {other: value for other, value in document.items() if other != name}
             yield {**document, name: source.choice(SCALARS)}
@@ -140,8 +141,8 @@ def mutations(document: Any, source: random.Random) -> Iterator[Any]:
         yield document + "a" if isinstance(document, str) else [document]
 
 
-def _document(source: random.Random, about: str, depth: int) -> Any:
-    kind = about if source.random() < 0.85 else source.choice(["array", "object", "scalar"])
+def _document(source: random.Random, names: Sequence[str], about: str, depth: int) -> Any:
+    kind = about.replace("wide", "object") if source.random() < 0.85 else source.choice(["array", "object", "scalar"])
     if kind == "any":
         kind = source.choice(["array", "object", "scalar"])
     if kind == "scalar" or depth == 0:
@@ -150,11 +151,11 @@ def _document(source: random.Random, about: str, depth: int) -> Any:
     if kind == "array":
         few = source.sample(SCALARS, 2)
         return [
-            source.choice(few) if source.random() < 0.6 else _document(source, inner, depth - 1)
+            source.choice(few) if source.random() < 0.6 else _document(source, names, inner, depth - 1)
             for _ in range(source.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)))
         ]
-    names = source.sample(NAMES, source.choice((0, 1, 1, 2, 2, 3)))
-    return {name: _document(source, inner, depth - 1) for name in names}
+    found = source.sample(names, source.choice((0, 1, 1, 2, 2, 3)))
+    return {name: _document(source, names, inner, depth - 1) for name in found}
 
 
 def _keywords(schema: Any) -> Iterator[str]:
@@ -192,6 +193,33 @@ class _Maker:
                 made.update(self._kinds[kind](about, depth - 1))
         if source.random() < 0.4 and about != "any":
             made["type"] = about
+        return made
+
+    def wide(self) -> dict[str, Any]:
+        """A schema of objects whose alternatives, written out, would be very many."""
+        source = self._source
+        kinds: list[Callable[[], dict[str, Any]]] = [
+            lambda: {"oneOf": [self._clause(name) for name in source.sample(MANY_NAMES, source.randint(9, 12))]},
+            lambda: {"allOf": [{"anyOf": [self._clause() for _ in range(4)]} for _ in range(4)]},
+        ]
+        if self._draft >= 7:
+            kinds.append(lambda: {"allOf": [{"if": self._clause(), "then": self._clause()} for _ in range(8)]})
+        made = source.choice(kinds)()
+        if source.random() < 0.2:
+            made = {source.choice(["anyOf", "oneOf"]): [made, self._clause()]}
+        if source.random() < 0.3:
+            made.update(self._some({"maxProperties": self._count, "minProperties": lambda: self._count(1)}, 1))
+        return made if source.random() < 0.3 else {"type": "object", **made}
+
+    def _clause(self, name: str = "") -> dict[str, Any]:
+        """Something about one property; seldom about another one too."""
+        source = self._source
+        name = name or source.choice(MANY_NAMES)
+        made: dict[str, Any] = {"required": [name]} if source.random() < 0.9 else {}
+        if source.random() < 0.5 or not made:
+            made = {"properties": {name: self._item()}, **made}
+        if source.random() < 0.03:
+            made = {"not": made} if source.random() < 0.5 else {**made, "required": [source.choice(MANY_NAMES)]}
         return made
 
     def _allowed(self, about: str) -> list[str]:

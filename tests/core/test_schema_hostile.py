@@ -64,7 +64,27 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "10,000 branches": ({"anyOf": [{"properties": {f"p{n}": A}} for n in range(10_000)]}, "|LimitExceeded"),
     "2,000 exclusive branches": (
         {"oneOf": [{"properties": {f"p{n}": A}, "required": [f"p{n}"]} for n in range(2000)]},
-        "|LimitExceeded|UnsupportedSchema",
+        "",
+    ),
+    "negated exclusive branches": (
+        {"not": {"oneOf": [{"properties": {f"p{n}": A}, "required": [f"p{n}"]} for n in range(2000)]}},
+        "|LimitExceeded",
+    ),
+    "a condition on exclusive branches": (
+        {"if": {"oneOf": [{"required": [f"p{n}"]} for n in range(2000)]}, "then": {"required": ["a"]}},
+        "|LimitExceeded",
+    ),
+    "exclusive branches of two properties": (
+        {"oneOf": [{"properties": {f"{k}{n}": A for k in "pq"}, "required": [f"p{n}", f"q{n}"]} for n in range(200)]},
+        "|LimitExceeded",
+    ),
+    "independent conditionals": (
+        {"allOf": [{"if": {"required": [f"a{n}"]}, "then": {"required": [f"b{n}"]}} for n in range(200)]},
+        "|LimitExceeded",
+    ),
+    "conditionals that cross": (
+        {"allOf": [{"if": {"required": [f"p{n}"]}, "then": {"required": [f"p{n * 7 % 40}"]}} for n in range(40)]},
+        "|LimitExceeded",
     ),
     **{
         f"200 levels of {wrap}": (_nested(200, wrap), "|LimitExceeded|UnsatisfiableSchema|UnsupportedSchema")
@@ -95,6 +115,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     },
     "patterns that overlap": (
         {"patternProperties": {f"{chr(97 + n)}.*{chr(98 + n)}": {"minimum": n} for n in range(20)}},
+        "|LimitExceeded",
+    ),
+    "many patterns": (
+        {"patternProperties": {f"^x{n}.*a{n}": A for n in range(80)}},
         "|LimitExceeded",
     ),
     "counts": ({"type": "array", "items": A, "minItems": 10**12}, "LimitExceeded"),

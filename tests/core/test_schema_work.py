@@ -1,0 +1,78 @@
+"""What many alternatives cost: counted in steps and rules, with documents that show that nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from formatter_core.earley.shortest import min_bytes
+from formatter_core.errors import LimitExceeded
+from formatter_core.limits import Limits
+from formatter_core.schema import lower_schema
+
+from .schema_judge import Judge
+
+A = {"type": "integer"}
+EXCLUSIVE = {"oneOf": [{"properties": {f"k{n}": A}, "required": [f"k{n}"]} for n in range(200)]}
+CONDITIONAL = {"allOf": [{"if": {"required": [f"a{n}"]}, "then": {"required": [f"b{n}"]}} for n in range(24)]}
+GROUPS = {"allOf": [{"anyOf": [{"required": [f"g{n}{kind}"]} for kind in "abcd"]} for n in range(14)]}
+DEPENDENT = {"type": "object", "dependentRequired": {f"a{n}": [f"b{n}"] for n in range(24)}}
+
+
+def _text(*names: str) -> str:
+    return "{" + ", ".join(f'"{name}": 1' for name in names) + "}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted", "rejected"),
+    [
+        (
+            EXCLUSIVE,
+            ['{"k7": 1}', '{"k7": 1, "k9": "x"}', '{"k0": null, "k199": 1, "other": 1}'],
+            ["{}", "null", '{"k7": "x"}', '{"k7": 1, "k9": 2}', '{"other": 1}'],
+        ),
+        (
+            CONDITIONAL,
+            ["{}", "3", _text("b3"), _text("a3", "b3"), _text("a0", "b0", "b1", "a23", "b23")],
+            [_text("a3"), _text("a0", "b0", "a23"), _text("a3", "b4")],
+        ),
+        (
+            GROUPS,
+            [
+                "[]",
+                _text(*(f"g{n}{'abcd'[n % 4]}" for n in range(14))),
+                _text(*(f"g{n}{k}" for n in range(14) for k in "ad")),
+            ],
+            ["{}", _text(*(f"g{n}a" for n in range(13))), _text(*(f"g{n}a" for n in range(1, 14)))],
+        ),
+        (DEPENDENT, ["{}", _text("a3", "b3"), _text("b5")], [_text("a3"), _text("a3", "b3", "a4")]),
+    ],
+)
+def test_alternatives_are_not_written_out(schema: Any, accepted: list[str], rejected: list[str]) -> None:
+    """With a hundredth of the steps that are allowed by default."""
+    limits = Limits(work=200_000)
+    assert len(lower_schema(schema, limits=limits).rules) < 1000
+    judge = Judge(schema, limits=limits)
+    assert [text for text in accepted if not judge.accepts(text)] == []
+    assert [text for text in rejected if judge.accepts(text)] == []
+
+
+def test_exclusive_branches_can_be_negated() -> None:
+    judge = Judge({"not": {"oneOf": EXCLUSIVE["oneOf"][:12]}})
+    for values in itertools.product(["", "1", '"x"'], repeat=3):
+        pairs = [f'"k{n}": {value}' for n, value in zip((0, 5, 11), values, strict=True) if value]
+        assert judge.accepts("{" + ", ".join(pairs) + "}") == (values.count("1") != 1), pairs
+
+
+def test_telling_keys_apart_is_charged() -> None:
+    patterns = {f"^x{n}.*a{n}": {"minimum": n} for n in range(80)}
+    with pytest.raises(LimitExceeded) as caught:
+        lower_schema({"patternProperties": patterns}, limits=Limits(work=100_000))
+    assert caught.value.limit == "work"
+
+
+@pytest.mark.parametrize(("text", "length"), [("x" * 500_000, 500_000), ('"\\\n\x01é€😀' * 1000, 21_000)])
+def test_the_shortest_spelling_of_a_long_text_takes_no_automaton(text: str, length: int) -> None:
+    assert min_bytes(lower_schema({"const": text}), Limits(states=10)) == length + 2
