@@ -206,7 +206,8 @@ def scripted_processor() -> Any:
     import numpy as np
     import torch
 
-    from formatter_core import bitmask, torch_bitmask
+    from formatter_core import bitmask
+    from formatter_core.runtime import torch_bitmask
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args, masks
     from formatter_vllm.requests import read_format
 

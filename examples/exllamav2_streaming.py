@@ -11,7 +11,7 @@ import sys
 from exllamav2_json import loaded, made_up
 
 from formatter_core import FormatterBuilder
-from formatter_core.result import TextAdded, ValueCompleted
+from formatter_core.runtime.result import TextAdded, ValueCompleted
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from formatter_core.arguments import whole_number
+from formatter_core.support.arguments import whole_number
 
 __all__ = ["DEFAULT_LIMITS", "Limits"]
 

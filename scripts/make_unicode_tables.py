@@ -1,4 +1,4 @@
-"""Write `formatter_core/regex/_tables.py`: Unicode properties as compact strings.
+"""Write `formatter_core/syntax/regex/tables.py`: Unicode properties as compact strings.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
@@ -20,7 +20,7 @@ import regex
 import regex._regex
 
 PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
-TARGET = Path(__file__).parent.parent / "formatter_core" / "regex" / "_tables.py"
+TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.py"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
 BINARY = [

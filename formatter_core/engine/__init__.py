@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from functools import cache
 
-from formatter_core.arguments import one_of
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import EngineUnavailable
+from formatter_core.support.arguments import one_of
 
 __all__ = ["choose_engine"]
 
@@ -45,7 +45,7 @@ def _find(name: str) -> GrammarEngine | None:
         from formatter_core.engine.native import NativeEngine
 
         return NativeEngine() if NativeEngine.available() else None
-    from formatter_core.engine.kbnf_package import KbnfEngine
+    from formatter_core.engine.kbnf.engine import KbnfEngine
 
     return KbnfEngine() if KbnfEngine.available() else None
 

@@ -19,8 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import bitmask
-from formatter_core.engine._native_program import encode
+from formatter_core.engine.native_program import encode
 from formatter_core.errors import (
     EngineFailed,
     EngineUnavailable,
@@ -29,9 +28,10 @@ from formatter_core.errors import (
     InvalidVocabulary,
     LimitExceeded,
 )
-from formatter_core.forking import hold_during_fork
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
+from formatter_core.runtime import bitmask
+from formatter_core.support.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Format
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import Number, integer, number
+from formatter_core.formats.protocol import Format
 from formatter_core.formats.regex import regex
 from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.arguments import elements_of, shown
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Format, Lowered
+from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Terminal, literal
 from formatter_core.limits import Limits
+from formatter_core.support.arguments import elements_of, shown
 
 __all__ = ["ChoiceFormat", "choice"]
 

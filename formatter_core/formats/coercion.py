@@ -8,8 +8,8 @@ import typing
 from typing import Any
 
 from formatter_core.errors import InvalidFormat, InvalidSchema
-from formatter_core.format import Format
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import python_type
 from formatter_core.schema.load import read_json
 

@@ -8,14 +8,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.arguments import one_of, shown
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
-from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_values import read_value
+from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.match import Match
 from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage, why_unsatisfiable
 from formatter_core.schema.load import read_json
 from formatter_core.schema.whitespace import as_whitespace
+from formatter_core.support.arguments import one_of, shown
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 

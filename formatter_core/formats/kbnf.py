@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered
-from formatter_core.kbnf import parse_kbnf
+from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
+from formatter_core.syntax.kbnf import parse_kbnf
 
 __all__ = ["KbnfFormat", "kbnf"]
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-from formatter_core.decimals import integers, numbers
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_values import read_float, read_integer
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Terminal
+from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
 
 __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 

@@ -6,13 +6,14 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_origin
 
-from formatter_core.arguments import not_picklable, shown
 from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue
-from formatter_core.format import Lowered, Match
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_exact, write_value
+from formatter_core.formats.protocol import Lowered
+from formatter_core.formats.type_schemas import Shaped, shape_of
 from formatter_core.limits import Limits
-from formatter_core.python_types import Shaped, shape_of
+from formatter_core.parsing.match import Match
+from formatter_core.support.arguments import not_picklable, shown
 
 __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 

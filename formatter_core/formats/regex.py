@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.regex import as_terminal, parse_rust
+from formatter_core.syntax.regex import as_terminal, parse_rust
 
 __all__ = ["RegexFormat", "regex"]
 

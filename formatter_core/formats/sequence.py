@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidFormat
-from formatter_core.format import Converter, Format, Lowered, Match, first_reason
 from formatter_core.formats.coercion import as_format
+from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence
 from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
 
 __all__ = ["SequenceFormat", "sequence"]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from formatter_core.arguments import shown
 from formatter_core.errors import InvalidFormat, LimitExceeded
-from formatter_core.format import Format
 from formatter_core.formats.choice import choice
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import integer, number
+from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import with_schema
 from formatter_core.formats.regex import regex
 from formatter_core.formats.sequence import sequence
@@ -21,6 +20,7 @@ from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.token import token
 from formatter_core.formats.until import until
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.support.arguments import shown
 
 __all__ = ["from_json"]
 

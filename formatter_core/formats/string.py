@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import (
     ANY_CHAR,
     Capture,
@@ -20,7 +20,7 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.limits import Limits
-from formatter_core.regex import parse_rust
+from formatter_core.syntax.regex import parse_rust
 
 __all__ = ["StringFormat", "string"]
 

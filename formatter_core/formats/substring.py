@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Substring, Terminal, literal
 from formatter_core.limits import Limits
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidFormat
-from formatter_core.format import VALUE, Converter, Format, Lowered, Match, first_reason
+from formatter_core.formats.protocol import VALUE, Converter, Format, Lowered, first_reason
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, literal, map_children
 from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
 
 __all__ = ["Hole", "TextFormat", "text"]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Lowered, Match
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Token
 from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
 
 __all__ = ["TokenFormat", "token"]
 

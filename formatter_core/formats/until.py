@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import VALUE, Lowered, Match, value_part
+from formatter_core.formats.protocol import VALUE, Lowered, value_part
 from formatter_core.grammar import (
     ANY_TEXT,
     Bytes,
@@ -21,6 +21,7 @@ from formatter_core.grammar import (
     literal,
 )
 from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
 
 __all__ = ["UntilFormat", "until"]
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import bitmask
-from formatter_core.formatter import Formatter
+from formatter_core.runtime import bitmask
+from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["ForcedText", "canonical_tokens", "only_id"]
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import bitmask
 from formatter_core.errors import FormatterError, PromptTooLong
-from formatter_core.formatter import Formatter
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
 from formatter_core.generation.forced import ForcedText, canonical_tokens, only_id
@@ -30,7 +28,9 @@ from formatter_core.generation.models import (
 )
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.generation.stopping import TextStream
-from formatter_core.result import Event
+from formatter_core.runtime import bitmask
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.result import Event
 
 __all__ = ["LoopSettings", "Row", "run_together"]
 

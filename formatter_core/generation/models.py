@@ -14,11 +14,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.compiler import Compiler
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling
-from formatter_core.result import Event
+from formatter_core.runtime.compiler import Compiler
+from formatter_core.runtime.result import Event
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
-from formatter_core.formatter import Formatter
 from formatter_core.generation.tries import Branches
-from formatter_core.lazy import cached_property
-from formatter_core.result import Ended, Result
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.result import Ended, Result
+from formatter_core.support.lazy import cached_property
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
 

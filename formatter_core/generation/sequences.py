@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
-from formatter_core.compiled import CompiledFormat
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import sequence_key
@@ -35,6 +34,7 @@ from formatter_core.generation.results import Generated
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.generation.tries import Branches
+from formatter_core.runtime.compiled import CompiledFormat
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
 

@@ -6,7 +6,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.formatter import Formatter
+from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["TextStream", "cut_back", "stop_bytes"]
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from formatter_core.earley.shortest import min_bytes
 from formatter_core.errors import (
     FormatterError,
     InvalidGrammar,
@@ -17,6 +16,7 @@ from formatter_core.errors import (
 )
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.shortest import min_bytes
 from formatter_core.schema.contradiction import contradicting
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
 from formatter_core.schema.keywords import known

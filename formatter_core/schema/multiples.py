@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from formatter_core.automaton import DEAD, Automaton
 from formatter_core.grammar import Chars, Node, Reference
+from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
 from formatter_core.schema.rules import Rules, any_of, in_order
 

@@ -8,8 +8,6 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from formatter_core.automaton import decide_empty
-from formatter_core.decimals import integers, numbers
 from formatter_core.grammar import (
     EMPTY,
     Bytes,
@@ -22,6 +20,8 @@ from formatter_core.grammar import (
     Sequence,
     optional,
 )
+from formatter_core.grammar.automaton import decide_empty
+from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
 
 __all__ = [

@@ -20,7 +20,7 @@ from formatter_core.grammar import (
     lasting,
     map_children,
 )
-from formatter_core.json_text import spell_chars
+from formatter_core.grammar.json_text import spell_chars
 
 __all__ = ["FREE_BODY", "FREE_CHAR", "FREE_STRING", "QUOTE", "has_spelling", "not_in", "quoted", "spell", "words"]
 

@@ -20,8 +20,8 @@ from formatter_core.grammar import (
     lasting,
     literal,
 )
-from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import spell
+from formatter_core.syntax.regex import parse_ecma
 
 __all__ = ["format_node", "is_defined", "is_regular", "spelled_format"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from formatter_core.automaton import Automaton, decide_empty
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -18,10 +17,11 @@ from formatter_core.grammar import (
     Sequence,
     literal,
 )
+from formatter_core.grammar.automaton import Automaton, decide_empty
 from formatter_core.limits import Limits
-from formatter_core.regex import parse_ecma
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format
+from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
     "ANY_STRING",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from formatter_core.arguments import shown, whole_number
 from formatter_core.errors import InvalidArgument
 from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
-from formatter_core.lazy import cached_property
+from formatter_core.support.arguments import shown, whole_number
+from formatter_core.support.lazy import cached_property
 
 __all__ = ["Whitespace", "as_whitespace", "is_named"]
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from formatter_core.compiled import CompiledFormat
 from formatter_core.engine.protocol import TAKEN, EngineState, GrammarEngine, told_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
-from formatter_core.format import Lowered
-from formatter_core.formatter import Formatter
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.result import Capture
+from formatter_core.runtime.compiled import CompiledFormat
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.result import Capture
 from formatter_core.testing.random_grammars import ALL_FEATURES, Case, Features, random_case
 from formatter_core.testing.traits import TRAITS, traits_of
 from formatter_core.vocabulary import Vocabulary

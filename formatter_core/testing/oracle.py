@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.protocol import OneByOne, StepInTwoCalls, told_of
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parse import Recognizer
+from formatter_core.parsing import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["OracleEngine", "OracleGrammar", "OracleState"]

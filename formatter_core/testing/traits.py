@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from formatter_core.earley.preference import NOWHERE, Inside, Preference, resolve
-from formatter_core.earley.recognizer import Recognizer
-from formatter_core.earley.shape import Shape, shape_of
-from formatter_core.earley.spans import Spans
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, walk
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.preference import NOWHERE, Inside, Preference, resolve
+from formatter_core.parsing.recognizer import Recognizer
+from formatter_core.parsing.shape import Shape, shape_of
+from formatter_core.parsing.spans import Spans
 
 __all__ = ["TRAITS", "is_ambiguous", "random_text", "traits_of"]
 

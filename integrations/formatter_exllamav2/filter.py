@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidFormat
-from formatter_core.result import Event
+from formatter_core.runtime.result import Event
 from formatter_exllamav2 import _compat
 from formatter_exllamav2.masks import AllowedIds, LogitsMask
 from formatter_exllamav2.results import result_of

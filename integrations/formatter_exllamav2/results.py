@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Result
 from formatter_core.errors import InvalidFormat
-from formatter_core.result import Ended
+from formatter_core.runtime.result import Ended
 from formatter_exllamav2.sequence import Sequence
 
 __all__ = ["result_of"]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.cursor import Cursor
 from formatter_core.errors import InvalidFormat, TokenRejected
-from formatter_core.result import Ended, Event
+from formatter_core.runtime.cursor import Cursor
+from formatter_core.runtime.result import Ended, Event
 
 __all__ = ["Sequence"]
 

@@ -10,7 +10,7 @@ import torch
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidVocabulary, TokenRejected
-from formatter_core.result import Event
+from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.masks import MaskBuffer
 from formatter_exllamav3.results import result_of

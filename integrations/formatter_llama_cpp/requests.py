@@ -11,7 +11,7 @@ from formatter_core import CompiledFormat, Formatter
 from formatter_core.errors import PromptTooLong
 from formatter_core.generation import ChosenToken, Generated, Sampler
 from formatter_core.generation.stopping import TextStream
-from formatter_core.result import Event
+from formatter_core.runtime.result import Event
 from formatter_llama_cpp.masks import Mask
 
 __all__ = ["PromptTooLong", "Request", "Sample", "Update"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidFormat, TokenRejected
-from formatter_core.result import Ended
+from formatter_core.runtime.result import Ended
 
 __all__ = ["result_of"]
 

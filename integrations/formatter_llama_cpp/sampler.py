@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
 from formatter_core.errors import AllowedTokensForbidden, InvalidFormat
-from formatter_core.result import Ended
+from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.vocabulary import compiler_for

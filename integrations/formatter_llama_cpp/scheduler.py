@@ -16,7 +16,7 @@ from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
 from formatter_core.generation.stopping import TextStream, cut_back, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.result import Event
+from formatter_core.runtime.result import Event
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext, common_prefix
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update

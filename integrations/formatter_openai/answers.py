@@ -10,7 +10,7 @@ from functools import cache
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
 from formatter_core.generation import ChosenToken, Generated, Stopped, TokenScore
-from formatter_core.result import Ended, Event, Result
+from formatter_core.runtime.result import Ended, Event, Result
 from formatter_openai.wire import Choice, Score, ScoredToken
 
 __all__ = ["Reading", "text_compiler"]

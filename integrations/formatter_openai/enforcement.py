@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import UnsupportedFormat
-from formatter_core.format import Format
+from formatter_core.formats.protocol import Format
 
 __all__ = ["Endpoint", "Server", "complains_of_format", "enforcing"]
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
-from formatter_core.format import Format
+from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import as_turns
 from formatter_core.generation.results import Generated

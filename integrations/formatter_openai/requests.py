@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.format import Format
+from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import TextRequest
 from formatter_core.generation.sampling import Sampling
 from formatter_openai.enforcement import Endpoint, Server, enforcing

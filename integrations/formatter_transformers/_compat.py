@@ -104,7 +104,7 @@ def is_draft(step: Step | None) -> bool:
     if not is_generate:
         raise InvalidArgument(
             "a logits processor can tell outputs apart only inside model.generate; in a loop of your own, use "
-            "compiled.formatter() and formatter_core.torch_bitmask.apply"
+            "compiled.formatter() and formatter_core.runtime.torch_bitmask.apply"
         )
     return False
 

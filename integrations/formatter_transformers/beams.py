@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from formatter_core import torch_bitmask
 from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.generation import BeamSearch, Generated
 from formatter_core.generation.prompts import OnePrompt, beginning
+from formatter_core.runtime import torch_bitmask
 from formatter_transformers.model import TransformersModel
 
 __all__ = ["beam_search"]

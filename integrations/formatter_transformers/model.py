@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core import Compiler, Vocabulary, torch_bitmask
+from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import (
     NO_SCORES,
@@ -41,6 +41,7 @@ from formatter_core.generation import (
     SamplingRows,
     ScoreSettings,
 )
+from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers._compat_sampling import configured_sampling, unused_settings

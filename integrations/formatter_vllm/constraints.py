@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, bitmask
-from formatter_core.cursor import Cursor
 from formatter_core.errors import FormatterError, InvalidFormat, UnsupportedFormat
+from formatter_core.runtime.cursor import Cursor
 from formatter_vllm import _compat
 from formatter_vllm.requests import read_format
 

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core import bitmask, torch_bitmask
+from formatter_core import bitmask
 from formatter_core.errors import AllowedTokensForbidden
+from formatter_core.runtime import torch_bitmask
 from formatter_vllm.constraints import Constraint
 
 __all__ = ["StepMasks", "end_rows"]

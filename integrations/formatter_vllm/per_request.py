@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from formatter_core import CompiledFormat, bitmask, torch_bitmask
-from formatter_core.cursor import Cursor
+from formatter_core import CompiledFormat, bitmask
+from formatter_core.runtime import torch_bitmask
+from formatter_core.runtime.cursor import Cursor
 from formatter_vllm.vocabulary import compiler_for_results, create_vocabulary
 
 __all__ = ["RequestLogitsProcessor", "create_logits_processor"]

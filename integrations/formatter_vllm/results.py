@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import InvalidFormat, TokenRejected
-from formatter_core.result import Ended
+from formatter_core.runtime.result import Ended
 from formatter_vllm.requests import text_compiler
 from formatter_vllm.vocabulary import compiler_for_results
 

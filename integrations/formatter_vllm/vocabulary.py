@@ -9,8 +9,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.arguments import token_ids_of
-from formatter_core.forking import hold_during_fork
+from formatter_core.support.arguments import token_ids_of
+from formatter_core.support.forking import hold_during_fork
 
 __all__ = ["compiler_for_results", "compiler_of", "create_vocabulary", "only_compiler"]
 

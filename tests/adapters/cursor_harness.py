@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from formatter_core import Compiler, bitmask
-from formatter_core.cursor import Cursor
+from formatter_core.runtime.cursor import Cursor
 from tests.adapters.contract import WIDTH, Request
 
 

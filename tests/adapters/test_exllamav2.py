@@ -26,7 +26,7 @@ from formatter_core.errors import (  # noqa: E402
     TokenRejected,
     UnsupportedEngineVersion,
 )
-from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
+from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH, FailingEngine  # noqa: E402
 from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
     GENERATIONS,

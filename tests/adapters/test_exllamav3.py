@@ -23,7 +23,7 @@ from formatter_core.errors import (  # noqa: E402
     TokenRejected,
     UnsupportedEngineVersion,
 )
-from formatter_core.result import ValueCompleted  # noqa: E402
+from formatter_core.runtime.result import ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, FailingEngine, compiler_on  # noqa: E402
 from tests.adapters.exllamav3_stand_ins import (  # noqa: E402
     GENERATIONS,

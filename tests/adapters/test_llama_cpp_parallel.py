@@ -13,7 +13,7 @@ import pytest
 from formatter_core import FormatterBuilder, formats
 from formatter_core.errors import InvalidArgument, InvalidFormat
 from formatter_core.generation import Generated, Sampling, log_softmax
-from formatter_core.result import Retracted, TextAdded, ValueCompleted
+from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of

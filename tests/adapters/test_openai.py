@@ -33,7 +33,7 @@ from formatter_core.generation import (  # noqa: E402
     multinomial,
 )
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
-from formatter_core.result import HoleOpened, ValueCompleted  # noqa: E402
+from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from formatter_openai.answers import text_compiler  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402

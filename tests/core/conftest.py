@@ -31,7 +31,7 @@ def _engine(name: str):
 
         return OracleEngine()
     if name == "kbnf":
-        from formatter_core.engine.kbnf_package import KbnfEngine
+        from formatter_core.engine.kbnf.engine import KbnfEngine
 
         if not KbnfEngine.available():
             pytest.skip("the kbnf package is not installed")
@@ -46,7 +46,7 @@ def _engine(name: str):
 @pytest.fixture(scope="session", params=["oracle", "kbnf", "native"])
 def compiler(request: pytest.FixtureRequest, vocabulary: Vocabulary):
     """A compiler on each grammar engine in turn."""
-    from formatter_core.compiler import Compiler
+    from formatter_core.runtime.compiler import Compiler
 
     return Compiler(vocabulary, engine=_engine(request.param))
 

@@ -6,7 +6,7 @@ import itertools
 import json
 from typing import Any
 
-from formatter_core.earley.recognizer import Recognizer
+from formatter_core.parsing.recognizer import Recognizer
 from formatter_core.schema import lower_schema
 from formatter_core.schema.load import read_json
 

@@ -8,7 +8,6 @@ from itertools import product
 
 import pytest
 
-from formatter_core.automaton import DEAD, Automaton, utf8_sequences
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -29,6 +28,7 @@ from formatter_core.grammar import (
     Terminal,
     optional,
 )
+from formatter_core.grammar.automaton import DEAD, Automaton, utf8_sequences
 from formatter_core.limits import Limits
 
 A, B = Bytes(b"a"), Bytes(b"b")

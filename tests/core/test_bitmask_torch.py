@@ -10,7 +10,7 @@ from formatter_core.errors import InvalidBitmask
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from formatter_core import torch_bitmask  # noqa: E402
+from formatter_core.runtime import torch_bitmask  # noqa: E402
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]

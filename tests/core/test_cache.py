@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from formatter_core.cache import ByteBoundedCache
+from formatter_core.runtime.cache import ByteBoundedCache
 
 
 def test_it_keeps_the_most_recent_within_its_bytes() -> None:

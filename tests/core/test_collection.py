@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.collection import paused_collection
 from formatter_core.errors import UnsatisfiableSchema
+from formatter_core.runtime.collection import paused_collection
 
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core.automaton import Automaton
-from formatter_core.decimals import integers, numbers
+from formatter_core.grammar.automaton import Automaton
+from formatter_core.grammar.decimals import integers, numbers
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from formatter_core.engine.kbnf_package import KbnfEngine
+from formatter_core.engine.kbnf.engine import KbnfEngine
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import (
     ANY_CHAR,

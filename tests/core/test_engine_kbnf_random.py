@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formatter_core.engine.kbnf_package import KbnfEngine
+from formatter_core.engine.kbnf.engine import KbnfEngine
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 

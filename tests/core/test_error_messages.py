@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, bitmask, formats
-from formatter_core.cursor import Cursor
 from formatter_core.errors import (
     FormatterError,
     IncompleteResult,
@@ -25,6 +24,7 @@ from formatter_core.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from formatter_core.runtime.cursor import Cursor
 
 END = 256
 VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
-from formatter_core.result import Capture, Event, HoleOpened, Retracted, TextAdded, ValueCompleted
+from formatter_core.runtime.result import Capture, Event, HoleOpened, Retracted, TextAdded, ValueCompleted
 
 from .conftest import END, TOKENS
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
 from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue, LimitExceeded
-from formatter_core.format import Format
 from formatter_core.formats.json_values import read_exact, read_value, write_value
+from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parse import parse
+from formatter_core.parsing import parse
 from formatter_core.testing.oracle import OracleEngine
 
 LONG = st.from_regex(r"-?(0|[1-9][0-9]{0,30})\.[0-9]{1,30}", fullmatch=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from formatter_core import Compiler, Formatter, Vocabulary, formats
-from formatter_core.parse import Recognizer
+from formatter_core.parsing import Recognizer
 
 from .conftest import END, TOKENS
 

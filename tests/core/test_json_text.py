@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Limits, Vocabulary
-from formatter_core.automaton import Automaton
 from formatter_core.engine import native
 from formatter_core.errors import InvalidGrammar
-from formatter_core.format import Lowered
+from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Sequence, Terminal, lasting
-from formatter_core.json_text import spelled, without_json_texts
+from formatter_core.grammar.automaton import Automaton
+from formatter_core.grammar.json_text import spelled, without_json_texts
 
 BYTES = Vocabulary([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
 EDGES = '\x00\x08\x1f "/\\\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff\n\r\t\f'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from formatter_core.format import Match
 from formatter_core.grammar import EMPTY, Bytes, Capture, Choice, Grammar, Reference, Repeat, Sequence
-from formatter_core.kbnf import parse_kbnf
-from formatter_core.parse import parse
+from formatter_core.parsing import parse
+from formatter_core.parsing.match import Match
+from formatter_core.syntax.kbnf import parse_kbnf
 
 LANGUAGES = [
     # rules

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
 from formatter_core.grammar import Bytes, Choice
-from formatter_core.kbnf import parse_kbnf
 from formatter_core.limits import Limits
+from formatter_core.syntax.kbnf import parse_kbnf
 
 FAULTS = [
     # source, line, column, part of the message

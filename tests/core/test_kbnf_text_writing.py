@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core.errors import FormatterError, InvalidGrammar, LimitExceeded
-from formatter_core.format import Match
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -33,9 +32,10 @@ from formatter_core.grammar import (
     literal,
     optional,
 )
-from formatter_core.kbnf import parse_kbnf, to_kbnf
 from formatter_core.limits import Limits
-from formatter_core.parse import parse
+from formatter_core.parsing import parse
+from formatter_core.parsing.match import Match
+from formatter_core.syntax.kbnf import parse_kbnf, to_kbnf
 
 SAMPLES = [b"".join(letters) for length in range(5) for letters in itertools.product([b"a", b"b"], repeat=length)]
 

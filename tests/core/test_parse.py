@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from formatter_core.automaton import Automaton
 from formatter_core.errors import InvalidGrammar, LimitExceeded
-from formatter_core.format import Match
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -36,8 +34,10 @@ from formatter_core.grammar import (
     literal,
     optional,
 )
+from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
-from formatter_core.parse import parse
+from formatter_core.parsing import parse
+from formatter_core.parsing.match import Match
 
 A, B, C, COMMA = Bytes(b"a"), Bytes(b"b"), Bytes(b"c"), Bytes(b",")
 S, T = Reference("s"), Reference("t")

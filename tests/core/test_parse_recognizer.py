@@ -30,7 +30,7 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
-from formatter_core.parse import Recognizer, min_bytes
+from formatter_core.parsing import Recognizer, min_bytes
 
 A, B, C = Bytes(b"a"), Bytes(b"b"), Bytes(b"c")
 S, T = Reference("s"), Reference("t")

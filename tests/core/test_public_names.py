@@ -28,7 +28,7 @@ def test_the_names_of_the_contract() -> None:
 def test_every_exported_name_is_there(name: str) -> None:
     module = (
         importlib.import_module(name)
-        if name != "formatter_core.torch_bitmask"
+        if name != "formatter_core.runtime.torch_bitmask"
         else pytest.importorskip("torch") and importlib.import_module(name)
     )
     for exported in getattr(module, "__all__", []):

@@ -12,9 +12,9 @@ import pytest
 
 from formatter_core import Compiler, formats
 from formatter_core.errors import InvalidFormat
-from formatter_core.format import Format
+from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parse import parse
+from formatter_core.parsing import parse
 
 
 class Color(enum.Enum):

@@ -11,7 +11,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core.regex import classes
+from formatter_core.syntax.regex import classes
 
 sets = st.lists(
     st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 40)).map(lambda pair: (pair[0], min(sum(pair), 0x10FFFF))),
@@ -105,6 +105,6 @@ def test_folding_agrees_with_python_for_characters_that_fold_to_one() -> None:
 
 
 def test_importing_the_readers_decodes_no_tables() -> None:
-    code = "import sys, formatter_core.regex; print('formatter_core.regex._tables' in sys.modules)"
+    code = "import sys, formatter_core.syntax.regex; print('formatter_core.syntax.regex.tables' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

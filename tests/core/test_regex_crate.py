@@ -11,9 +11,9 @@ import random
 
 import pytest
 
-from formatter_core.automaton import Automaton
 from formatter_core.errors import InvalidRegex
-from formatter_core.regex import parse_rust
+from formatter_core.grammar.automaton import Automaton
+from formatter_core.syntax.regex import parse_rust
 
 kbnf = pytest.importorskip("kbnf")
 

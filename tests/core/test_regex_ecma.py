@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core.automaton import Automaton
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 from formatter_core.grammar import ANY_TEXT, Bytes, Capture, Terminal, walk
+from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
-from formatter_core.regex import parse_ecma
+from formatter_core.syntax.regex import parse_ecma
 
 FOUND = [
     # pattern, texts in which it is found, texts in which it is not

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core.automaton import Automaton
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 from formatter_core.grammar import Capture, Chars, Grammar, Node, Repeat, Terminal, walk
+from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
-from formatter_core.parse import parse
-from formatter_core.regex import as_terminal, escape, parse_rust
+from formatter_core.parsing import parse
+from formatter_core.syntax.regex import as_terminal, escape, parse_rust
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -7,9 +7,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core.automaton import Automaton
 from formatter_core.grammar import Chars, Sequence
-from formatter_core.json_text import spell_chars
+from formatter_core.grammar.automaton import Automaton
+from formatter_core.grammar.json_text import spell_chars
 from formatter_core.schema.spelling import FREE_STRING, not_in, quoted, words
 
 from .schema_judge import Judge

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from formatter_core.earley.shortest import min_bytes
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
+from formatter_core.parsing.shortest import min_bytes
 from formatter_core.schema import lower_schema
 
 from .schema_judge import Judge

@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.compilers import CompilersByOwner
 from formatter_core.engine import native
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import OneByOne
+from formatter_core.runtime.compilers import CompilersByOwner
 
 from .conftest import END, TOKENS
 

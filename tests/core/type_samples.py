@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional
 import pydantic
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.compiled import CompiledFormat
 from formatter_core.errors import FormatterError, InvalidValue, LimitExceeded
+from formatter_core.runtime.compiled import CompiledFormat
 
 END = 256
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [None], [END])

@@ -20,7 +20,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import InvalidFormat, LimitExceeded  # noqa: E402
 from formatter_core.generation import Sampling, log_softmax  # noqa: E402
-from formatter_core.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
+from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     DecodeFailed,
     PromptTooLong,

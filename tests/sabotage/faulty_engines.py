@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from formatter_core.automaton import DEAD, Automaton
 from formatter_core.engine.protocol import (
     MAY_GO_ON,
     EngineGrammar,
@@ -36,6 +35,7 @@ from formatter_core.grammar import (
     map_children,
     walk,
 )
+from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 

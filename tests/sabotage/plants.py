@@ -66,7 +66,7 @@ def after(patch: Patch, owner: Any, name: str, change: Callable[..., Any]) -> No
 
 @breaks(1, "tests/core/test_formatter.py::TestMasks::test_a_token_is_allowed_iff_it_begins_a_completion")
 def an_engine_loses_a_bit_of_each_mask(patch: Patch) -> None:
-    from formatter_core.engine.kbnf_package import KbnfState
+    from formatter_core.engine.kbnf.engine import KbnfState
     from formatter_core.engine.native import NativeState
     from formatter_core.testing.oracle import OracleState
 
@@ -132,7 +132,7 @@ def _open(patch: Patch, owner: Any, name: str) -> None:
 
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
 def a_cursor_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    from formatter_core.cursor import Cursor
+    from formatter_core.runtime.cursor import Cursor
 
     _open(patch, Cursor, "_fill_end_only")
 
@@ -198,7 +198,7 @@ def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
 
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
 def the_cause_is_forgotten(patch: Patch) -> None:
-    from formatter_core.cursor import Cursor
+    from formatter_core.runtime.cursor import Cursor
 
     def forget(_: None, cursor: Cursor, row: np.ndarray) -> None:
         cursor.error = None
@@ -225,14 +225,14 @@ def a_batch_that_failed_keeps_old_rows(patch: Patch) -> None:
 
 @breaks(4, "tests/core/test_parse_recognizer.py::test_one_step_is_bounded_by_limits")
 def the_parser_never_checks_its_work(patch: Patch) -> None:
-    from formatter_core.earley.recognizer import Recognizer
+    from formatter_core.parsing.recognizer import Recognizer
 
     patch.setattr(Recognizer, "_spend", lambda self, steps: None)
 
 
 @breaks(4, "tests/core/test_automaton.py::test_limits_are_named")
 def the_automaton_never_checks_its_work(patch: Patch) -> None:
-    from formatter_core.derivatives import Terms
+    from formatter_core.grammar.derivatives import Terms
 
     patch.setattr(Terms, "_spend", lambda self, steps: None)
 
@@ -251,7 +251,7 @@ def the_native_engine_never_checks_its_work(patch: Patch) -> None:
 
 @breaks(4, "tests/core/test_cache.py::test_it_keeps_the_most_recent_within_its_bytes")
 def a_cache_never_drops(patch: Patch) -> None:
-    from formatter_core.cache import ByteBoundedCache
+    from formatter_core.runtime.cache import ByteBoundedCache
 
     def keep(self: ByteBoundedCache[Any], key: Any, value: Any) -> None:
         self._values[key] = (value, self._size_of(value))
@@ -264,7 +264,7 @@ def a_cache_never_drops(patch: Patch) -> None:
 
 @breaks(5, "tests/core/test_formats.py::TestWhatCompileTakes::test_equal_content_is_compiled_once")
 def compiled_formats_are_not_shared(patch: Patch) -> None:
-    from formatter_core.cache import ByteBoundedCache
+    from formatter_core.runtime.cache import ByteBoundedCache
 
     patch.setattr(ByteBoundedCache, "get", lambda self, key, make: make())
 
@@ -272,7 +272,7 @@ def compiled_formats_are_not_shared(patch: Patch) -> None:
 @breaks(5, "tests/core/test_sharing.py::test_many_sequences_are_one_compile")
 def each_sequence_compiles_anew(patch: Patch) -> None:
     from formatter_core import Compiler
-    from formatter_core.compiled import CompiledFormat
+    from formatter_core.runtime.compiled import CompiledFormat
 
     compilers: list[Compiler] = []
     after(patch, Compiler, "__init__", lambda _, compiler, *rest, **options: compilers.append(compiler))
@@ -321,7 +321,7 @@ def the_tail_of_numpy_logits_is_left(patch: Patch) -> None:
 def the_tail_of_torch_logits_is_left(patch: Patch) -> None:
     import torch
 
-    from formatter_core import torch_bitmask
+    from formatter_core.runtime import torch_bitmask
 
     apply = torch_bitmask.apply
 
@@ -348,7 +348,7 @@ def words_past_the_vocabulary_are_left(patch: Patch) -> None:
     7, "tests/adapters/test_contract.py::TestTransformers::test_logits_wider_than_the_vocabulary[oracle]", needs="torch"
 )
 def an_adapter_masks_the_vocabulary_alone(patch: Patch) -> None:
-    from formatter_core import torch_bitmask
+    from formatter_core.runtime import torch_bitmask
 
     apply = torch_bitmask.apply
 

@@ -1,1 +1,0 @@
-"""The plain parser behind `formatter_core.parse`: recognising, and the preferred parse."""

@@ -1,0 +1,71 @@
+"""What a format is: something that lowers to a grammar and knows how a parse becomes a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from formatter_core.errors import FormatterError
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
+
+__all__ = ["VALUE", "Converter", "Format", "Lowered", "first_reason", "text_of", "value_part"]
+
+#: The internal capture that marks which part of a format is its value, where that is not the whole.
+VALUE = ".value"
+
+
+Converter: TypeAlias = Callable[[Match], Any]
+
+
+def text_of(match: Match) -> str:
+    """The converter of a capture that has none of its own."""
+    return match.text
+
+
+def value_part(match: Match) -> Match:
+    """The part that `VALUE` marks directly inside `match`, or `match` itself."""
+    for child in match.children:
+        if child.name == VALUE:
+            return child
+    return match
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A grammar, and how its parse becomes values.
+
+    `converters` maps a capture's name to what turns its match into a value (text where there is none);
+    `value` turns the match of the whole text into `Result.value`. `why_empty`, asked where a grammar engine finds that
+    the grammar derives no text, gives an error that says why in the format's own words, or None.
+    """
+
+    grammar: Grammar
+    converters: Mapping[str, Converter] = field(default_factory=dict)
+    value: Converter = text_of
+    why_empty: Callable[[], FormatterError | None] = lambda: None
+
+
+def first_reason(whys: Iterable[Callable[[], FormatterError | None]]) -> Callable[[], FormatterError | None]:
+    """The `why_empty` of a format whose parts have these."""
+    parts = tuple(whys)
+    return lambda: next((reason for why in parts if (reason := why()) is not None), None)
+
+
+@runtime_checkable
+class Format(Protocol):
+    """What `Compiler.compile` takes, apart from the shorthands that it turns into one."""
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        """Lower to a grammar; may be slow, never runs user code, and ends within `limits`."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The format as JSON data; `formats.from_json` makes an equal format of it."""
+        ...
+
+    def key(self) -> Hashable:
+        """Equal for formats that mean the same; the compiler caches by it."""
+        ...

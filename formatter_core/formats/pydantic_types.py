@@ -1,0 +1,271 @@
+"""Pydantic's types: a JSON Schema as narrow as a language can be, and instances made of JSON text.
+
+Pydantic validates more than its own schemas say. What JSON Schema can say in addition is added here, so that a complete
+text has a value; the rest (validators, files that have to exist, clocks, check digits) is refused when a value is made.
+Only this module imports pydantic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isinf
+from typing import Any
+
+import pydantic
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from formatter_core.errors import InvalidFormat, InvalidValue
+from formatter_core.formats.json_values import integral, may_overflow, write_value
+from formatter_core.formats.pydantic_patterns import DECIMAL, TIGHTER_FORMATS, TIMEZONE_FREE, decimal_digits, url
+
+__all__ = ["Adapted", "adapt"]
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """The schema of a type, the definitions that it refers to, and what makes an instance.
+
+    `convert` takes a value as `read_exact` reads it, and the JSON Pointer to where it stands; it raises `InvalidValue`
+    where the type refuses it.
+    """
+
+    schema: dict[str, Any]
+    definitions: dict[str, Any]
+    convert: Callable[[Any, str], Any]
+
+
+def adapt(tp: Any, prefix: str) -> Adapted:
+    """What pydantic makes of a type; the names of its definitions begin with `prefix`.
+
+    Raises:
+        InvalidFormat: pydantic has no JSON Schema for it, or it imports what a text names.
+    """
+    try:
+        adapter = pydantic.TypeAdapter(tp)
+        schema = adapter.json_schema(ref_template="#/$defs/" + prefix + "{model}", schema_generator=_Generator)
+    except (pydantic.errors.PydanticUserError, NameError, TypeError, ImportError) as error:
+        raise InvalidFormat(f"{tp!r} has no JSON Schema: {error}") from error
+    definitions = {prefix + name: definition for name, definition in schema.pop("$defs", {}).items()}
+
+    def convert(value: Any, pointer: str) -> Any:
+        text = write_value(value)
+        try:
+            made = _validated(adapter, text, value)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise InvalidValue(first["msg"], text=text, pointer=pointer + _pointer(first["loc"], value)) from error
+        except RecursionError:
+            raise
+        except Exception as error:  # a validator of the user's, which may raise anything
+            raise InvalidValue(f"{type(error).__name__}: {error}", text=text, pointer=pointer) from error
+        if may_overflow(text.encode()) and any(map(isinf, _floats(made))):
+            raise InvalidValue("a number is too large for a float", text=text, pointer=pointer)
+        return made
+
+    return Adapted(schema, definitions, convert)
+
+
+def _validated(adapter: pydantic.TypeAdapter[Any], text: str, value: Any) -> Any:
+    try:
+        return adapter.validate_json(text)
+    except pydantic.ValidationError as error:
+        # To JSON Schema 1.0 is an integer; to pydantic it is none where it is strict, or the number is large.
+        other = write_value(integral(value))
+        if other == text:
+            raise
+        try:
+            return adapter.validate_json(other)
+        except pydantic.ValidationError:
+            raise error from None
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's schemas, narrowed to what its validation takes; objects are closed unless extras are kept."""
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        if _imports(schema):
+            raise InvalidFormat(
+                "ImportString imports what a text names; use str, and import it yourself where it is safe"
+            )
+        made = super().generate_inner(schema)
+        if made.get("type") == "string" and made.get("format") in ("base64", "base64url"):
+            return _with(made, **TIGHTER_FORMATS[f"{made['format']} {schema.get('schema', {}).get('type')}"])
+        if made.get("type") == "string" and made.get("format") in TIGHTER_FORMATS:
+            return _with(made, **TIGHTER_FORMATS[made["format"]])
+        if any(option.get("pattern", "").startswith(r"^\s*(\d*\.?\d+)\s*") for option in made.get("anyOf", ())):
+            units = "|".join(sorted(pydantic.ByteSize.byte_sizes))
+            size = {"type": "string", "pattern": rf"^[0-9]{{1,12}}(?:\.[0-9]{{1,6}})? ?(?:{units})?$"}
+            return {**made, "anyOf": [size, {"type": "integer", "minimum": 0}]}
+        return made
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        return made if schema.get("root_model") else _closed(made, schema, schema["schema"])
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        return _closed(super().dataclass_schema(schema), schema)
+
+    def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
+        return _closed(super().typed_dict_schema(schema), schema)
+
+    def set_schema(self, schema: Any) -> JsonSchemaValue:
+        return _set(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: Any) -> JsonSchemaValue:
+        return _set(super().frozenset_schema(schema))
+
+    def dict_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().dict_schema(schema)
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        if keys.get("type") == "integer":
+            made["patternProperties"] = {"^(?:0|-?[1-9][0-9]{0,17})$": made.pop("additionalProperties", True)}
+            made["additionalProperties"] = False
+            made.pop("propertyNames", None)
+        elif keys.get("type") == "string" and "patternProperties" not in made and len(keys) > 1:
+            made["propertyNames"] = keys
+        return made
+
+    def str_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().str_schema(schema)
+        if schema.get("strip_whitespace") and made.keys() & {"minLength", "pattern"}:
+            made = _with(made, pattern=_NO_BLANKS_AROUND)
+        return _with(made, pattern=_ASCII) if schema.get("ascii_only") else made
+
+    def bytes_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().bytes_schema(schema)
+        return _with(made, pattern=_ASCII) if "max_length" in schema else made  # lengths count bytes, not characters
+
+    def complex_schema(self, schema: Any) -> JsonSchemaValue:
+        return _with(super().complex_schema(schema), pattern=r"^-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[+-][0-9]{1,15}j)?$")
+
+    def float_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().float_schema(schema)
+        if schema.get("allow_inf_nan") is False:
+            if not made.keys() & {"minimum", "exclusiveMinimum"}:
+                made["minimum"] = -_LARGEST
+            if not made.keys() & {"maximum", "exclusiveMaximum"}:
+                made["maximum"] = _LARGEST
+        return made
+
+    def decimal_schema(self, schema: Any) -> JsonSchemaValue:
+        number: dict[str, Any] = {"type": "number"}
+        for constraint, keyword in _BOUNDS.items():
+            if schema.get(constraint) is not None:
+                number[keyword] = Decimal(schema[constraint])
+        digits, places = schema.get("max_digits"), schema.get("decimal_places")
+        if digits is None and places is None:
+            return number if len(number) > 1 else {"anyOf": [number, {"type": "string", "pattern": DECIMAL}]}
+        pattern = {"type": "string", "pattern": decimal_digits(digits, places)}
+        if len(number) == 1:
+            limited = dict(number)
+        else:
+            limited, pattern = number, {}
+        step = Decimal(1).scaleb(-(places or 0))
+        limited = (
+            {"allOf": [limited, {"multipleOf": step}]} if "multipleOf" in limited else {**limited, "multipleOf": step}
+        )
+        if digits is not None:
+            most = Decimal(10) ** (digits - min(places or 0, digits))
+            limited = {"allOf": [limited, {"exclusiveMinimum": -most, "exclusiveMaximum": most}]}
+        return {"anyOf": [limited, pattern]} if pattern else limited
+
+    def url_schema(self, schema: Any) -> JsonSchemaValue:
+        return _url(schema, many=False)
+
+    def multi_host_url_schema(self, schema: Any) -> JsonSchemaValue:
+        return _url(schema, many=True)
+
+    def date_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"type": "string", "format": "date", "pattern": "^(?!0000)"}
+
+    def time_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"type": "string", "format": "time", "pattern": "^.{6}(?!60)"}
+
+    def datetime_schema(self, schema: Any) -> JsonSchemaValue:
+        if schema.get("tz_constraint") == "naive":
+            return {"type": "string", "pattern": TIMEZONE_FREE}
+        return {"type": "string", "format": "date-time", "pattern": "^(?!0000).{17}(?!60)"}
+
+    def timedelta_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"type": "string", "format": "duration", "pattern": "^(?!.*[0-9]{7})"}
+
+
+_LARGEST = Decimal("1.7976931348623157e308")
+_BOUNDS = {
+    "ge": "minimum",
+    "le": "maximum",
+    "gt": "exclusiveMinimum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+_ASCII = r"^[\x00-\x7f]*$"
+#: What pydantic strips is white space by Unicode, which has U+0085 besides what ECMA 262 calls white space.
+_NO_BLANKS_AROUND = r"^(?:[^\s\x85](?:[\s\S]*[^\s\x85])?)?$"
+
+
+def _imports(schema: Mapping[str, Any]) -> bool:
+    function = schema.get("function")
+    return isinstance(function, dict) and getattr(function.get("function"), "__name__", None) == "import_string"
+
+
+def _with(schema: dict[str, Any], **keywords: Any) -> dict[str, Any]:
+    """A schema with more keywords, which replace its `format`; those that it has already hold beside them."""
+    plain = {keyword: value for keyword, value in schema.items() if keyword != "format"}
+    return {"allOf": [plain, keywords]} if plain.keys() & keywords.keys() else {**plain, **keywords}
+
+
+def _closed(made: JsonSchemaValue, *schemas: Mapping[str, Any]) -> JsonSchemaValue:
+    kept = any(
+        "allow" in (schema.get("extra_behavior"), schema.get("config", {}).get("extra_fields_behavior"))
+        for schema in schemas
+    )
+    if made.get("type") == "object" and not kept:
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def _set(made: JsonSchemaValue) -> JsonSchemaValue:
+    """A set as an array: what comes twice is in it once, which matters only where a set has to have several items."""
+    if made.get("minItems", 0) < 2 or not made["items"].keys() & {"enum", "const"}:
+        made.pop("uniqueItems", None)
+    return made
+
+
+def _url(schema: Mapping[str, Any], many: bool) -> JsonSchemaValue:
+    made = {"type": "string", "pattern": url(schema.get("allowed_schemes"), many, bool(schema.get("host_required")))}
+    if "max_length" in schema:
+        return {**made, "maxLength": schema["max_length"] - 1}  # a `/` is added after a host
+    return made
+
+
+def _pointer(location: Sequence[int | str], value: Any) -> str:
+    """The JSON Pointer of a place that pydantic names, without the names of validators in between."""
+    pointer = ""
+    for step in location:
+        if isinstance(value, dict) and step in value:
+            pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
+            value = value[step]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            pointer += f"/{step}"
+            value = value[step]
+    return pointer
+
+
+def _floats(value: Any) -> Iterator[float]:
+    """Every float in what pydantic made: containers, models and dataclasses are looked into."""
+    stack, seen = [value], set()
+    while stack:
+        one = stack.pop()
+        if isinstance(one, float):
+            yield one
+        elif id(one) in seen or isinstance(one, (str, bytes, int, type)):
+            continue
+        elif isinstance(one, Mapping):
+            stack.extend(one.values())
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            stack.extend(one)
+        elif hasattr(one, "__dict__"):
+            stack.extend(vars(one).values())
+        seen.add(id(one))

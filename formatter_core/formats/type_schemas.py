@@ -1,0 +1,368 @@
+"""Python types and callables to JSON Schema, and JSON values to instances of them.
+
+A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the
+instance of it, or raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`:
+a number may be a `Decimal`. Classes become definitions, so that a type may refer to itself.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from typing import Any, TypeAlias
+
+from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
+from formatter_core.formats.json_values import is_integral, plain
+
+__all__ = ["Shaped", "shape_of"]
+
+Accepts: TypeAlias = Callable[[Any], bool]
+#: From a JSON value and the JSON Pointer to it, for an error to name.
+Convert: TypeAlias = Callable[[Any, str], Any]
+
+_MOST_NESTED = 100
+
+
+@dataclass
+class Shaped:
+    """A JSON Schema, whether a JSON value that satisfies the whole has this shape, and what makes the instance."""
+
+    schema: dict[str, Any]
+    accepts: Accepts
+    convert: Convert
+
+
+def shape_of(tp: Any) -> Shaped:
+    """The schema of a type, or of a callable's parameters, with the conversion of values.
+
+    Taken are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
+    and their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, functions (an
+    object of keyword arguments), and `Annotated` with keywords of JSON Schema in a dict. Where pydantic 2 is installed,
+    all else goes to its `TypeAdapter`: models, other `Annotated`, dates …
+    Nothing of the user's is called but constructors of the classes and pydantic's validation.
+
+    Raises:
+        InvalidFormat: something else, or a part of it is.
+        LimitExceeded: nested too deeply.
+    """
+    reader = _Reader()
+    shaped = reader.read(tp)
+    if reader.definitions:
+        shaped = Shaped({**shaped.schema, "$defs": reader.definitions}, shaped.accepts, shaped.convert)
+    return shaped
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._classes: dict[Any, Shaped] = {}
+        self._adapters = 0
+        self._depth = 0
+
+    def read(self, tp: Any) -> Shaped:
+        """The shape of one type."""
+        if self._depth >= _MOST_NESTED:
+            raise LimitExceeded("levels", _MOST_NESTED, "the nesting of the type", is_fixed=True)
+        self._depth += 1
+        try:
+            return self._read(tp)
+        finally:
+            self._depth -= 1
+
+    def _read(self, tp: Any) -> Shaped:
+        origin, arguments = typing.get_origin(tp), typing.get_args(tp)
+        if origin is not None:
+            return self._generic(tp, origin, arguments)
+        if tp is None or tp is type(None):
+            return Shaped({"type": "null"}, lambda value: value is None, _same)
+        if tp is Any or tp is object:
+            return _ANY
+        if isinstance(tp, typing.NewType):
+            return self.read(tp.__supertype__)
+        if not isinstance(tp, type):
+            return self._callable(tp) if inspect.isroutine(tp) else self._adapted(tp)
+        if tp in _SCALARS:
+            return _SCALARS[tp]
+        if tp in _ITERABLES or tp is tuple:
+            return self._generic(tp, tp, (Any, ...) if tp is tuple else (Any,))
+        if tp in _MAPPINGS:
+            return self._generic(tp, tp, (str, Any))
+        if hasattr(tp, "__pydantic_core_schema__"):
+            return self._adapted(tp)
+        if issubclass(tp, enum.Enum):
+            return _one_of({_key(member.value, tp): member for member in tp})
+        if dataclasses.is_dataclass(tp) or typing.is_typeddict(tp) or hasattr(tp, "_field_defaults"):
+            return self._class(tp)
+        return self._adapted(tp)
+
+    def _generic(self, tp: Any, origin: Any, arguments: tuple[Any, ...]) -> Shaped:
+        if origin is typing.Annotated and all(isinstance(note, dict) for note in tp.__metadata__):
+            return self._with_keywords(tp.__origin__, tp.__metadata__)
+        if origin is typing.Literal:
+            return _one_of({_key(value, tp): value for value in arguments})
+        if origin in (typing.Union, types.UnionType):
+            return self._union(arguments)
+        if getattr(origin, "_name", None) in ("Required", "NotRequired", "ReadOnly"):
+            return self.read(arguments[0])
+        if origin is tuple:
+            return self._tuple(arguments)
+        if origin in _ITERABLES:
+            item = self.read(arguments[0])
+            return _list_of(item, _ITERABLES[origin])
+        if origin in _MAPPINGS:
+            if arguments[0] is not str:
+                raise InvalidFormat(f"{tp!r}: the keys of a JSON object are strings; use str for the keys")
+            item = self.read(arguments[1])
+            return Shaped(
+                {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})},
+                lambda value: isinstance(value, dict) and all(map(item.accepts, value.values())),
+                _ANY.convert
+                if item is _ANY
+                else lambda value, pointer: {
+                    key: item.convert(one, _below(pointer, key)) for key, one in value.items()
+                },
+            )
+        return self._adapted(tp)
+
+    def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
+        """A type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`; they hold beside the type's own."""
+        plain = self.read(tp)
+        schema = plain.schema
+        for note in notes:
+            schema = {"allOf": [schema], **note} if schema.keys() & note.keys() else {**schema, **note}
+        return Shaped(schema, plain.accepts, plain.convert)
+
+    def _union(self, members: Iterable[Any]) -> Shaped:
+        options = [self.read(member) for member in members]
+
+        def convert(value: Any, pointer: str) -> Any:
+            refusals: list[InvalidValue] = []
+            for option in options:
+                if option.accepts(value):
+                    try:
+                        return option.convert(value, pointer)
+                    except InvalidValue as error:
+                        refusals.append(error)
+            raise refusals[0]
+
+        return Shaped(
+            {"anyOf": [option.schema for option in options]},
+            lambda value: any(option.accepts(value) for option in options),
+            convert,
+        )
+
+    def _tuple(self, arguments: tuple[Any, ...]) -> Shaped:
+        if len(arguments) == 2 and arguments[1] is ...:
+            return _list_of(self.read(arguments[0]), tuple)
+        items = [self.read(argument) for argument in arguments]
+        schema: dict[str, Any] = {"type": "array", "items": False, "minItems": len(items)}
+        if items:
+            schema["prefixItems"] = [item.schema for item in items]
+
+        def accepts(value: Any) -> bool:
+            right_length = isinstance(value, list) and len(value) == len(items)
+            return right_length and all(item.accepts(one) for item, one in zip(items, value, strict=True))
+
+        def convert(value: Any, pointer: str) -> Any:
+            pairs = enumerate(zip(items, value, strict=True))
+            return tuple(item.convert(one, f"{pointer}/{index}") for index, (item, one) in pairs)
+
+        return Shaped(schema, accepts, convert)
+
+    def _class(self, cls: type) -> Shaped:
+        """A class with named fields, as a definition that it may refer to itself."""
+        known = self._classes.get(cls)
+        if known is not None:
+            return known
+        name, count = cls.__name__, 1
+        while name in self.definitions:
+            count += 1
+            name = f"{cls.__name__}{count}"
+        self.definitions[name] = {}
+        shaped = self._classes[cls] = Shaped({"$ref": _below("#/$defs", name)}, bool, _same)
+        hints = _hints(cls)
+        if dataclasses.is_dataclass(cls):
+            fields, required = _dataclass_fields(cls, hints)
+        elif typing.is_typeddict(cls):
+            fields, required = hints, frozenset(cls.__required_keys__)  # type: ignore[attr-defined]
+        else:
+            fields = {field: hints.get(field, Any) for field in cls._fields}  # type: ignore[attr-defined]
+            required = frozenset(fields) - frozenset(cls._field_defaults)  # type: ignore[attr-defined]
+        make: Callable[..., Any] = dict if typing.is_typeddict(cls) else cls
+        made = self._object(fields, required, make)
+        self.definitions[name] = made.schema
+        shaped.accepts, shaped.convert = made.accepts, made.convert
+        return shaped
+
+    def _object(self, fields: Mapping[str, Any], required: frozenset[str], make: Callable[..., Any]) -> Shaped:
+        shapes = {name: self.read(tp) for name, tp in fields.items()}
+        schema = {
+            "type": "object",
+            "properties": {name: shape.schema for name, shape in shapes.items()},
+            "required": [name for name in shapes if name in required],
+            "additionalProperties": False,
+        }
+
+        def accepts(value: Any) -> bool:
+            return (
+                isinstance(value, dict)
+                and required <= value.keys() <= shapes.keys()
+                and all(shapes[name].accepts(one) for name, one in value.items())
+            )
+
+        def convert(value: Any, pointer: str) -> Any:
+            fields = {name: shapes[name].convert(one, _below(pointer, name)) for name, one in value.items()}
+            return _made(lambda: make(**fields), value, pointer)
+
+        return Shaped(schema, accepts, convert)
+
+    def _callable(self, function: Callable[..., Any]) -> Shaped:
+        """The keyword arguments of a function, which is not called."""
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError) as error:
+            raise InvalidFormat(f"{function!r} has no signature that Python can tell; wrap it in a function") from error
+        hints = _hints(function)
+        fields: dict[str, Any] = {}
+        for name, parameter in parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise InvalidFormat(
+                    f"the parameter {parameter} of {function!r} has no name to give it by; wrap the function in another"
+                )
+            fields[name] = hints.get(name, Any)
+        required = frozenset(name for name, parameter in parameters.items() if parameter.default is parameter.empty)
+        return self._object(fields, required, dict)
+
+    def _adapted(self, tp: Any) -> Shaped:
+        """A type that pydantic knows."""
+        try:
+            from formatter_core.formats.pydantic_types import (
+                adapt,  # it alone imports pydantic, which need not be installed
+            )
+        except ImportError as error:
+            reason = f"{tp!r} is no type that has a JSON Schema by itself; install pydantic, or use another type"
+            raise InvalidFormat(reason) from error
+        self._adapters += 1
+        adapted = adapt(tp, f"pydantic.{self._adapters}." if self._adapters > 1 else "")
+        self.definitions.update(adapted.definitions)
+        return Shaped(adapted.schema, lambda value: True, adapted.convert)
+
+
+def _same(value: Any, pointer: str) -> Any:
+    return value
+
+
+def _below(pointer: str, key: str) -> str:
+    if "~" not in key and "/" not in key:
+        return f"{pointer}/{key}"
+    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
+    """What a constructor of the user's makes; it may check more than its annotations say, and raise anything."""
+    try:
+        return make()
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise InvalidValue(f"{type(error).__name__}: {error}", text=repr(value), pointer=pointer) from error
+
+
+def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
+    return Shaped(
+        {"type": "array", **({"items": item.schema} if item.schema else {})},
+        lambda value: isinstance(value, list) and all(map(item.accepts, value)),
+        lambda value, pointer: make([item.convert(one, f"{pointer}/{index}") for index, one in enumerate(value)]),
+    )
+
+
+def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
+    """One of these values; the keys are what `_key` makes of JSON values."""
+
+    def accepts(value: Any) -> bool:
+        value = _rounded(value)
+        return isinstance(value, (str, int, float, type(None))) and (isinstance(value, bool), value) in members
+
+    def convert(value: Any, pointer: str) -> Any:
+        return members[isinstance(value, bool), _rounded(value)]
+
+    return Shaped({"enum": [value for _, value in members]}, accepts, convert)
+
+
+def _key(value: Any, tp: Any) -> tuple[bool, Any]:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if not isinstance(value, (bool, int, float, str, type(None))):
+        raise InvalidFormat(f"{tp!r} has the value {value!r}, which JSON has no word for; use strings or numbers")
+    for kind in (bool, str, int, float):
+        if isinstance(value, kind):
+            value = kind(value) if kind is not str else str.__str__(value)
+            break
+    return isinstance(value, bool), value
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(thing, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise InvalidFormat(f"the annotations of {thing!r} cannot be resolved: {error}") from error
+
+
+def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    for name, hint in hints.items():
+        if isinstance(hint, dataclasses.InitVar):
+            raise InvalidFormat(f"{cls!r} has the InitVar {name!r}, which is no field; use a plain field")
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+    missing = dataclasses.MISSING
+    return fields, frozenset(
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.init and field.default is missing and field.default_factory is missing
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _rounded(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _to_float(value: Any, pointer: str) -> float:
+    try:
+        made = float(value)
+    except OverflowError:
+        made = float("inf")
+    if not isfinite(made):
+        raise InvalidValue("the number is too large for a float", text=str(Decimal(value)), pointer=pointer)
+    return made
+
+
+_ANY = Shaped({}, lambda value: True, lambda value, pointer: plain(value))
+_SCALARS: dict[type, Shaped] = {
+    bool: Shaped({"type": "boolean"}, lambda value: isinstance(value, bool), _same),
+    int: Shaped({"type": "integer"}, is_integral, lambda value, pointer: int(value)),
+    float: Shaped({"type": "number"}, _is_number, _to_float),
+    str: Shaped({"type": "string"}, lambda value: isinstance(value, str), _same),
+}
+_ITERABLES: dict[Any, Callable[[Iterable[Any]], Any]] = {
+    list: list,
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Iterable: list,
+    collections.abc.Collection: list,
+    collections.abc.Set: set,
+    collections.abc.MutableSet: set,
+}
+_MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)

@@ -1,0 +1,5 @@
+"""The plain Python parser: recognition, captures, events. The oracle and the kbnf profile rely on it."""
+
+from formatter_core.parsing.parser import Recognizer, min_bytes, parse
+
+__all__ = ["Recognizer", "min_bytes", "parse"]

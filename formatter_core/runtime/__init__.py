@@ -1,0 +1,1 @@
+"""What runs: compiling once, one sequence and batches of them, masks, results, events, explanations, caches."""

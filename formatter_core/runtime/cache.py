@@ -1,0 +1,89 @@
+"""A least-recently-used cache that is bounded in bytes and makes each value once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from formatter_core.support.forking import renew_in_child
+
+__all__ = ["ByteBoundedCache"]
+
+Value = TypeVar("Value")
+
+
+class ByteBoundedCache(Generic[Value]):
+    """Values by key, at most `maximum_bytes` of them by their own measure; safe to share between threads.
+
+    Two threads that ask for the same key at once share one making of it; a making that fails is not kept.
+    """
+
+    def __init__(self, maximum_bytes: int, size_of: Callable[[Value], int]) -> None:
+        self._maximum = maximum_bytes
+        self._size_of = size_of
+        self._values: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock]
+        self._bytes = 0
+        self._renew_locks()
+        renew_in_child(self._renew_locks)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held now."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of `key`, made by `make` where it is not held."""
+        while True:
+            with self._lock:
+                found = self._values.get(key)
+                if found is not None:
+                    self._values.move_to_end(key)
+                    return found[0]
+                turn = self._making.setdefault(key, threading.Lock())
+            with turn:
+                with self._lock:
+                    current = self._making.get(key) is turn
+                if not current:
+                    continue  # another thread finished while this one waited: look again
+                try:
+                    value = make()
+                    self._keep(key, value)
+                    return value
+                finally:
+                    with self._lock:
+                        self._making.pop(key, None)  # gone where `make` forked, and this is the child
+
+    def forget(self, key: Hashable, value: Value) -> None:
+        """Forget a value, unless another one has taken its place."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None and found[0] is value:
+                del self._values[key]
+                self._bytes -= found[1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
+    def _renew_locks(self) -> None:
+        """Begin without any thread: in a forked child none of them goes on with what it was making."""
+        self._lock = threading.Lock()
+        self._making = {}
+        self._bytes = sum(size for _, size in self._values.values())
+
+    def _keep(self, key: Hashable, value: Value) -> None:
+        size = self._size_of(value)
+        with self._lock:
+            self._values[key] = (value, size)
+            self._bytes += size
+            while self._bytes > self._maximum and self._values:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._bytes -= dropped

@@ -1,0 +1,134 @@
+"""From anything that describes a format to a compiled format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from formatter_core.engine import choose_engine
+from formatter_core.engine.protocol import GrammarEngine
+from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.formats import as_format
+from formatter_core.formats.protocol import Format
+from formatter_core.limits import Limits
+from formatter_core.runtime.cache import ByteBoundedCache
+from formatter_core.runtime.collection import paused_collection
+from formatter_core.runtime.compiled import CompiledFormat
+from formatter_core.support.arguments import not_picklable, shown, whole_number
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["Compiler"]
+
+#: What one grammar node costs in Python objects and engine tables; measured on schemas, rounded up.
+_BYTES_PER_NODE = 400
+
+
+class Compiler:
+    """Compiles formats for one vocabulary, each content once; safe to share between threads.
+
+    Args:
+        vocabulary: the tokens to compile for.
+        engine: `"auto"` (the best one that is there), `"native"`, `"kbnf"`, or a grammar engine of your own.
+        limits: what one format may cost.
+        cache_bytes: bytes of compiled formats kept for reuse; 0 keeps none.
+
+    Raises:
+        EngineUnavailable: the grammar engine is not there; the message names the remedies.
+        InvalidArgument: an argument of another kind.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        engine: str | GrammarEngine = "auto",
+        limits: Limits | None = None,
+        cache_bytes: int = 256 * 2**20,
+    ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise InvalidArgument(
+                f"Compiler takes a Vocabulary, found {type(vocabulary).__name__}; "
+                "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)",
+                argument="vocabulary",
+            )
+        if limits is not None and not isinstance(limits, Limits):
+            raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
+        self.vocabulary = vocabulary
+        self.limits = Limits() if limits is None else limits
+        self._engine = choose_engine(engine)
+        self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
+            whole_number(cache_bytes, "cache_bytes"), _size_of
+        )
+
+    def __copy__(self) -> Compiler:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiler:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise not_picklable(self, "send its vocabulary and make a Compiler of that there")
+
+    @property
+    def engine(self) -> str:
+        """The name of the grammar engine."""
+        return self._engine.name
+
+    def compile(self, format: Any) -> CompiledFormat:
+        """A compiled format of a `Format`, a `FormatterBuilder`, a JSON Schema (`dict`, `bool` or JSON text) or a type.
+
+        Raises:
+            InvalidFormat: it is no format, or a faulty one (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
+            UnsupportedSchema: a schema keyword that is not enforced exactly.
+            UnsatisfiableSchema: no document satisfies the schema.
+            UnsupportedByEngine: the grammar engine cannot enforce a part of it.
+            LimitExceeded: it costs more than `limits` allow.
+        """
+        try:
+            made = as_format(format)
+            key = made.key()
+            compiled = self._cache.get(key, lambda: self._compile(made))
+            if compiled.engine_grammar.is_usable():
+                return compiled
+            self._cache.forget(key, compiled)
+            return self._cache.get(key, lambda: self._compile(made))
+        except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
+            raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
+
+    def _compile(self, format: Format) -> CompiledFormat:
+        with paused_collection():
+            return self._compile_now(format)
+
+    def _compile_now(self, format: Format) -> CompiledFormat:
+        lowered = format.to_grammar(self.limits)
+        census = lowered.grammar.check(self.limits)
+        self._check_tokens(census.tokens)
+        try:
+            engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
+        except InvalidGrammar as error:  # the grammar derives no text
+            raise lowered.why_empty() or error from None
+        return CompiledFormat(
+            format,
+            lowered,
+            engine_grammar,
+            vocabulary=self.vocabulary,
+            engine=self._engine.name,
+            limits=self.limits,
+            census=census,
+        )
+
+    def _check_tokens(self, tokens: Iterable[int]) -> None:
+        """A token that a grammar names by its id must be there, and must not be text or an end in its other life."""
+        for token_id in tokens:
+            if token_id >= len(self.vocabulary):
+                raise InvalidFormat(f"the vocabulary has no token {token_id}, only {len(self.vocabulary)} ids")
+            if token_id in self.vocabulary.end_ids:
+                raise InvalidFormat(f"token {token_id} is an end id; a format ends by itself, leave it out")
+            if self.vocabulary.text_token(token_id):
+                raise InvalidFormat(
+                    f"token {token_id} is text ({self.vocabulary.text_token(token_id)!r}); "
+                    "only a special token can be asked for by its id, so use the text instead"
+                )
+
+
+def _size_of(compiled: CompiledFormat) -> int:
+    return compiled.census.nodes * _BYTES_PER_NODE

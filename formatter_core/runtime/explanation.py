@@ -1,0 +1,61 @@
+"""What may come next, and why a token may or may not, in words: said by the plain parser, whatever engine masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.parsing import Recognizer
+
+__all__ = ["describe", "expected_after", "explain_token", "recognizer_after"]
+
+_SHOWN = 8
+
+
+def describe(expected: Sequence[str]) -> str:
+    """A list of what may come next as words, cut where it is long."""
+    shown = expected[:_SHOWN]
+    return " or ".join(shown) + (f" (and {len(expected) - _SHOWN} more)" if len(expected) > _SHOWN else "")
+
+
+def recognizer_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> Recognizer:
+    """The parser after a text that is in order: its bytes, and the ids of tokens that the grammar names.
+
+    Raises:
+        LimitExceeded: reading the text takes more steps than the limits allow.
+    """
+    recognizer = Recognizer(grammar, limits)
+    for part in parts:
+        if isinstance(part, int):
+            recognizer.push_token(part)
+        else:
+            for byte in part:
+                recognizer.push(byte)
+    return recognizer
+
+
+def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> str:
+    """What may come next, in words. It only adds to what is said, so it never fails."""
+    try:
+        return describe(recognizer_after(grammar, parts, limits).expected())
+    except LimitExceeded as error:
+        return f"what takes too long to say ({error})"
+
+
+def explain_token(recognizer: Recognizer, token_id: int, text: bytes | None, so_far: str) -> str:
+    """Why a token with this text is allowed or not; the recognizer stands before it and is used up.
+
+    Raises:
+        LimitExceeded: reading the token takes more steps than the limits allow.
+    """
+    expected = describe(recognizer.expected()) or "the end"
+    if token_id in recognizer.next_tokens():
+        return f"allowed: {so_far} the format asks for this token by its id"
+    if not text:
+        return f"not allowed: the token has no text (a special token, or a hole); {so_far} expected {expected}"
+    for place, byte in enumerate(text):
+        if not recognizer.push(byte):
+            return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {place}"
+    return f"allowed: {so_far} expected {expected}, and {text!r} continues it"

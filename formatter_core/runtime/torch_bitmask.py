@@ -1,0 +1,160 @@
+"""Packed masks of allowed tokens for torch logits, on any device: the same rows as in `formatter_core.runtime.bitmask`.
+
+The only module that imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from formatter_core.errors import InvalidBitmask
+from formatter_core.runtime import bitmask
+
+__all__ = ["allocate", "apply", "apply_inplace", "unpack"]
+
+Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
+
+# Up to this share of words with an allowed token, copying those logits out beats a mask over all of them (on a CPU).
+_FEW_WORDS = 1 / 16
+# Up to so many runs of rows are masked one after the other; copying the rows out and back costs less than more of them.
+_FEW_RUNS = 4
+
+
+def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none", *, pinned: bool = False) -> torch.Tensor:
+    """A new int32 tensor of shape (rows, words(size)) in main memory; `tensor.numpy()` shares it for `fill_batch`.
+
+    With `pinned=True`, which needs a working accelerator, copies to it need not wait.
+    """
+    shape = (rows, bitmask.words(size))
+    return torch.full(shape, 0 if fill == "none" else -1, dtype=torch.int32, pin_memory=pinned)
+
+
+def unpack(rows: torch.Tensor) -> torch.Tensor:
+    """One boolean for each bit, on the same device: shape (..., words) becomes (..., 32 * words).
+
+    Raises:
+        InvalidBitmask: not an int32 tensor.
+    """
+    if rows.dtype != torch.int32:
+        raise InvalidBitmask(f"bitmask rows are int32, but this tensor is {rows.dtype}; see torch_bitmask.allocate")
+    shifts = torch.arange(8, dtype=torch.uint8, device=rows.device)
+    octets = rows.contiguous().view(torch.uint8).unsqueeze(-1)
+    return (octets >> shifts & 1).bool().flatten(-2)
+
+
+def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """New logits with -inf for every token that is not allowed; `logits` is left as it is.
+
+    Args:
+        logits: shape (width,) or (rows, width), any floating dtype, any device. Ids past the end of a bitmask row
+            are not allowed.
+        rows: int32, shape (words,) for all logits, or (rows, words) for logits of as many rows; a tensor on
+            any device, or a numpy array.
+
+    Raises:
+        InvalidBitmask: logits that are not floating, rows that are not int32, or shapes that do not fit together.
+    """
+    _check(logits, rows)
+    if logits.device.type != "cpu":
+        return logits.masked_fill(_forbidden(logits, rows), -torch.inf)
+    index = _few_allowed(logits, rows)
+    if index is None:
+        return torch.where(_allowed(logits, rows), logits, -torch.inf)
+    masked = torch.full_like(logits, -torch.inf)
+    masked[index] = logits[index]
+    return masked
+
+
+def apply_inplace(logits: torch.Tensor, rows: Rows, places: Sequence[int] | None = None) -> None:
+    """Write -inf over the logits of every token that is not allowed; arguments and errors as in `apply`.
+
+    Args:
+        places: for logits (n, width) and fewer bitmask rows, which row of the logits each of them is for; the others
+            are not touched.
+    """
+    if places is not None:
+        _apply_at(logits, rows, places)
+        return
+    _check(logits, rows)
+    if logits.device.type != "cpu":
+        logits.masked_fill_(_forbidden(logits, rows), -torch.inf)
+        return
+    index = _few_allowed(logits, rows)
+    if index is None:
+        logits.masked_fill_(~_allowed(logits, rows), -torch.inf)
+        return
+    kept = logits[index]
+    logits.fill_(-torch.inf)
+    logits[index] = kept
+
+
+def _apply_at(logits: torch.Tensor, rows: Rows, places: Sequence[int]) -> None:
+    if logits.ndim != 2 or rows.ndim != 2 or len(rows) != len(places):
+        raise InvalidBitmask(
+            f"{len(places)} places need as many bitmask rows, and logits of two dimensions; these are of the shapes "
+            f"{tuple(rows.shape)} and {tuple(logits.shape)}"
+        )
+    # Runs of rows that lie together are masked where they are.
+    starts = [at for at in range(len(places)) if not at or places[at] != places[at - 1] + 1]
+    if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
+        index = torch.tensor(places, dtype=torch.int64, device=logits.device)
+        logits[index] = apply(logits[index], rows)
+        return
+    for first, end in zip(starts, [*starts[1:], len(places)], strict=False):
+        apply_inplace(logits[places[first] : places[end - 1] + 1], rows[first:end])
+
+
+def _check(logits: torch.Tensor, rows: Rows) -> None:
+    if not logits.is_floating_point():
+        raise InvalidBitmask(f"logits are floating numbers, but this tensor is {logits.dtype}; give the model's logits")
+    if rows.dtype not in (torch.int32, np.int32):
+        raise InvalidBitmask(f"bitmask rows are int32, but these are {rows.dtype}; see torch_bitmask.allocate")
+    if logits.ndim not in (1, 2) or not 1 <= rows.ndim <= logits.ndim or (rows.ndim == 2 and len(rows) != len(logits)):
+        raise InvalidBitmask(
+            f"logits of shape {tuple(logits.shape)} and a bitmask of shape {tuple(rows.shape)} do not fit together; "
+            "give one bitmask row, or as many as there are rows of logits"
+        )
+
+
+def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """What is not allowed, on the device of the logits, as wide as they are."""
+    packed = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
+    packed = packed.to(logits.device, non_blocking=True)
+    forbidden = ~unpack(packed[..., : bitmask.words(logits.shape[-1])])[..., : logits.shape[-1]]
+    missing = logits.shape[-1] - forbidden.shape[-1]
+    return torch.nn.functional.pad(forbidden, (0, missing), value=True) if missing else forbidden
+
+
+def _as_numpy(rows: Rows) -> NDArray[np.int32]:
+    if isinstance(rows, np.ndarray):
+        return rows
+    host: NDArray[np.int32] = rows.detach().cpu().numpy()
+    return host
+
+
+def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """What is allowed, as wide as the logits; numpy unpacks bits many times faster than torch does on a CPU."""
+    width = logits.shape[-1]
+    allowed = bitmask.unpack(_as_numpy(rows)[..., : bitmask.words(width)])[..., :width]
+    missing = width - allowed.shape[-1]
+    if missing:
+        allowed = np.pad(allowed, [(0, 0)] * (allowed.ndim - 1) + [(0, missing)])
+    return torch.from_numpy(allowed)
+
+
+def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
+    """The places of the allowed logits, or None where they are so many that a boolean mask is cheaper."""
+    packed = _as_numpy(rows)
+    if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
+        return None
+    packed = np.broadcast_to(packed, (*logits.shape[:-1], packed.shape[-1]))
+    *leading, word = np.nonzero(packed)
+    found, bit = np.nonzero(bitmask.unpack(packed[(*leading, word)][:, None]))
+    ids = word[found] * 32 + bit
+    inside = ids < logits.shape[-1]
+    return tuple(torch.from_numpy(place[inside]) for place in (*(row[found] for row in leading), ids))

@@ -1,0 +1,161 @@
+"""What one sequence has accepted, and what the parser makes of it."""
+
+from __future__ import annotations
+
+import builtins
+from array import array
+from typing import TYPE_CHECKING, TypeAlias
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.parsing import parse
+from formatter_core.parsing.match import Match
+from formatter_core.runtime.events import EventStream
+from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
+from formatter_core.runtime.result import Ended, Event, Result
+
+if TYPE_CHECKING:
+    from formatter_core.runtime.compiled import CompiledFormat
+
+__all__ = ["Part", "Transcript"]
+
+#: What was accepted in one step: bytes, or the id of a token.
+Part: TypeAlias = bytes | int
+
+
+class Transcript:
+    """The steps of one sequence, read by the plain parser: text, captures, events, the outcome, explanations.
+
+    Whoever holds it appends token ids to `steps` and counts `ends`; the rest is read from them.
+
+    Attributes:
+        steps: what was accepted, 8 bytes a step: token ids, and numbers below 0 for byte strings.
+        ends: how many of the last steps are end ids.
+    """
+
+    __slots__ = ("_byte_strings", "_compiled", "_events", "ends", "steps")
+
+    def __init__(self, compiled: CompiledFormat) -> None:
+        self.steps = array("q")
+        self.ends = 0
+        self._byte_strings: list[builtins.bytes] = []  # the step -1 stands for the first of them
+        self._compiled = compiled
+        self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
+
+    def copy(self) -> Transcript:
+        """An independent transcript of the same steps, whose events have not been told yet."""
+        other = Transcript(self._compiled)
+        other.steps = self.steps[:]
+        other.ends = self.ends
+        other._byte_strings = self._byte_strings.copy()
+        return other
+
+    def clear(self) -> None:
+        """Begin again; events that were told are taken back by the next ones."""
+        del self.steps[:]
+        self.ends = 0
+        self._byte_strings.clear()
+
+    def undo(self, steps: int) -> None:
+        """Take back the last `steps` steps; end ids are the last of all."""
+        self.ends -= min(steps, self.ends)
+        left = len(self.steps) - steps
+        if self._byte_strings:
+            undone = sum(step < 0 for step in self.steps[left:])
+            del self._byte_strings[len(self._byte_strings) - undone :]
+        del self.steps[left:]
+
+    def append_bytes(self, data: builtins.bytes) -> None:
+        """Append a byte string as one step."""
+        self._byte_strings.append(data)
+        self.steps.append(-len(self._byte_strings))
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The token ids, end ids included."""
+        return tuple(step for step in self.steps if step >= 0)
+
+    @property
+    def bytes(self) -> bytes:
+        """The bytes; end ids have none."""
+        return b"".join(part for part in self._parts() if isinstance(part, bytes))
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; a character that is not complete becomes U+FFFD."""
+        return self.bytes.decode("utf-8", "replace")
+
+    def events(self, complete: bool) -> list[Event]:
+        """What is new since the last call; `complete` says that the text is, by the format's own rules."""
+        if not self._compiled.has_captures:
+            return []
+        return self._stream().advance(self._parts(), self._parse() if complete else None)
+
+    def result(self, ended: Ended | None, *, complete: bool, may_end: bool) -> Result:
+        """The outcome so far.
+
+        Args:
+            ended: how the sequence ended, if it has.
+            complete: whether the text was ended by the format's own rules.
+            may_end: whether the text is in the format.
+        """
+        match: Match | None = None
+        certain: tuple[Match, ...] = ()
+        fault: LimitExceeded | None = None  # told to those who read captures or the value: the text is there anyway
+        try:
+            match = self._parse() if complete else None
+            # Of an unfinished text, the captures that no continuation can change are certain all the same.
+            if match is None and self._compiled.has_captures:
+                certain = tuple(self._stream().matches(self._parts()))
+        except LimitExceeded as error:
+            fault = error
+        missing = None
+        if not complete or not (match or fault):
+            missing = (
+                "the format could end here, but also go on, and no end id was accepted"
+                if may_end
+                else f"the text is cut; expected {self.expected()}"
+            )
+        return Result(self.bytes, self.tokens, ended, missing, self._compiled.lowered, match, certain, fault)
+
+    def expected(self) -> str:
+        """What may come next, in words."""
+        return expected_after(self._compiled.lowered.grammar, self._parts(), self._compiled.limits)
+
+    def explain(self, token_id: int) -> str:
+        """Why a token of the vocabulary, which is no end id, may or may not come next.
+
+        Raises:
+            LimitExceeded: reading the text and the token takes more steps than the limits allow.
+        """
+        compiled = self._compiled
+        recognizer = recognizer_after(compiled.lowered.grammar, self._parts(), compiled.limits)
+        return explain_token(recognizer, token_id, compiled.vocabulary.text_token(token_id), self.so_far())
+
+    def so_far(self) -> str:
+        """The end of the text, to begin an explanation with."""
+        return f"after {self.text[-40:]!r}"
+
+    def _parts(self) -> list[Part]:
+        """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
+        vocabulary = self._compiled.vocabulary
+        parts: list[Part] = []
+        for step in self.steps[: len(self.steps) - self.ends]:
+            if step >= 0:
+                text = vocabulary.text_token(step)
+                parts.append(step if text is None else text)
+            else:
+                parts.append(self._byte_strings[-1 - step])
+        return parts
+
+    def _parse(self) -> Match | None:
+        """The parse of a text that is in the format."""
+        if not self._compiled.has_captures:
+            # The engine has seen that the text is in the format, and there is nothing else to find out.
+            data = self.bytes
+            return Match("", 0, len(data), data)
+        return parse(self._compiled.lowered.grammar, self._parts(), self._compiled.limits)
+
+    def _stream(self) -> EventStream:
+        if self._events is None:
+            self._events = EventStream(self._compiled.lowered, self._compiled.limits)
+        return self._events
