@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine import rows as bitmask
 from formatter_core.engine.native_program import encode
 from formatter_core.errors import (
     EngineFailed,
@@ -30,7 +31,6 @@ from formatter_core.errors import (
 )
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.runtime import bitmask
 from formatter_core.support.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
 

@@ -20,14 +20,13 @@ from formatter_core.generation.models import (
     LogitsModel,
     MixedSampling,
     Picked,
-    SamplingRows,
     SequenceBatch,
     TextDelta,
     TextRequest,
 )
 from formatter_core.generation.ranking import best_of, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
-from formatter_core.generation.sampling import Sampler, Sampling, greedy, multinomial
+from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
 from formatter_core.generation.top_n import log_softmax, top_n
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine import rows as bitmask
 from formatter_core.errors import DeadEnd, InvalidArgument
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.top_n import log_softmax
-from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["Beam", "BeamSearch"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine import rows as bitmask
 from formatter_core.errors import FormatterError, PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
@@ -22,13 +23,12 @@ from formatter_core.generation.models import (
     GenerationEvent,
     LogitsModel,
     MixedSampling,
-    SamplingRows,
     SequenceBatch,
     TextDelta,
 )
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
+from formatter_core.generation.sampling import SamplingRows
 from formatter_core.generation.stopping import TextStream
-from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Event
 
@@ -233,7 +233,7 @@ class _Together:
             formatters = [formatter for _, _, formatter in pairs]
             places = [index for index, _, _ in pairs]
             with self._span("formatter: masks"):
-                faults = Formatter.step_together(formatters, [None] * len(pairs), self._bits, places)
+                faults = Formatter.step_batch(formatters, [None] * len(pairs), self._bits, places)
             for number, error in faults.items():
                 pairs[number][1].fail(error)
 
@@ -374,7 +374,8 @@ def _score_forced(row: Row, scored: NDArray[np.float32]) -> None:
 
 def _cut(formatter: Formatter, text: bytes) -> Formatter:
     """The state after no more than this text, which what was accepted begins with."""
-    cut = formatter.compiled.formatter(formatter.end_ids)
+    cut = formatter.fork()
+    cut.reset()
     vocabulary, at = formatter.compiled.vocabulary, 0
     for token in formatter.tokens:
         piece = vocabulary.text_token(token) or b""

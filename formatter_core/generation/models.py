@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated
-from formatter_core.generation.sampling import Sampling
+from formatter_core.generation.sampling import Sampling, SamplingRows
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.result import Event
 from formatter_core.vocabulary import Vocabulary
@@ -31,7 +31,6 @@ __all__ = [
     "LogitsModel",
     "MixedSampling",
     "Picked",
-    "SamplingRows",
     "SequenceBatch",
     "TextDelta",
     "TextRequest",
@@ -41,34 +40,6 @@ NO_SCORES = ScoreSettings()
 
 #: An array of the model's own library, on its own device: a torch tensor, a numpy array.
 Array: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class SamplingRows:
-    """The sequences that a sampler chooses for, one a row.
-
-    Attributes:
-        uniforms: float64 (rows,), a number from 0 to below 1 for each row, a function of the seed, the prompt, the
-            sample and the place in the output alone: a sampler that draws with these gives the same output whatever
-            else is in the batch.
-        prompts: the index of each row's prompt in the call.
-        samples: which of its prompt's samples each row is.
-        tokens: what each row has generated so far.
-    """
-
-    uniforms: NDArray[np.float64]
-    prompts: Sequence[int]
-    samples: Sequence[int]
-    tokens: Sequence[Sequence[int]]
-
-    def part(self, places: Sequence[int]) -> SamplingRows:
-        """Some of the rows."""
-        return SamplingRows(
-            self.uniforms[list(places)],
-            [self.prompts[place] for place in places],
-            [self.samples[place] for place in places],
-            [self.tokens[place] for place in places],
-        )
 
 
 class BatchSampler(Protocol):

@@ -6,17 +6,42 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
 
-if TYPE_CHECKING:
-    from formatter_core.generation.models import SamplingRows
+__all__ = ["Sampler", "Sampling", "SamplingRows", "greedy", "multinomial"]
 
-__all__ = ["Sampler", "Sampling", "greedy", "multinomial"]
+
+@dataclass(frozen=True)
+class SamplingRows:
+    """The sequences that a sampler chooses for, one a row.
+
+    Attributes:
+        uniforms: float64 (rows,), a number from 0 to below 1 for each row, a function of the seed, the prompt, the
+            sample and the place in the output alone: a sampler that draws with these gives the same output whatever
+            else is in the batch.
+        prompts: the index of each row's prompt in the call.
+        samples: which of its prompt's samples each row is.
+        tokens: what each row has generated so far.
+    """
+
+    uniforms: NDArray[np.float64]
+    prompts: Sequence[int]
+    samples: Sequence[int]
+    tokens: Sequence[Sequence[int]]
+
+    def part(self, places: Sequence[int]) -> SamplingRows:
+        """Some of the rows."""
+        return SamplingRows(
+            self.uniforms[list(places)],
+            [self.prompts[place] for place in places],
+            [self.samples[place] for place in places],
+            [self.tokens[place] for place in places],
+        )
 
 
 class Sampler(Protocol):

@@ -4,54 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from formatter_core.engine.protocol import EngineGrammar
-from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Census
-from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer, min_bytes, parse
 from formatter_core.runtime.explanation import describe
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
 from formatter_core.support.arguments import as_bytes, not_picklable
 from formatter_core.support.lazy import cached_property
-from formatter_core.vocabulary import Vocabulary, checked_end_ids
-
-if TYPE_CHECKING:
-    from formatter_core.runtime.formatter import Formatter
+from formatter_core.vocabulary import checked_end_ids
 
 __all__ = ["CompiledFormat"]
 
 
-class CompiledFormat:
-    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences.
-
-    Attributes:
-        format: what was compiled.
-        vocabulary: what it was compiled for.
-        engine: the name of the grammar engine that computes its masks.
-        limits: the limits that each step keeps.
-        census: what its grammar consists of.
-    """
-
-    def __init__(
-        self,
-        format: Format,
-        lowered: Lowered,
-        engine_grammar: EngineGrammar,
-        *,
-        vocabulary: Vocabulary,
-        engine: str,
-        limits: Limits,
-        census: Census,
-    ) -> None:
-        self.format = format
-        self.lowered = lowered
-        self.engine_grammar = engine_grammar
-        self.vocabulary = vocabulary
-        self.engine = engine
-        self.limits = limits
-        self.census = census
+class CompiledFormat(PreparedFormat):
+    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences."""
 
     def __repr__(self) -> str:
         return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
@@ -74,8 +42,6 @@ class CompiledFormat:
         Raises:
             InvalidVocabulary: an end id lies outside the vocabulary, or there is none.
         """
-        from formatter_core.runtime.formatter import Formatter  # the two modules refer to each other
-
         if end_ids is None:
             return Formatter(self, self.vocabulary.end_ids)
         chosen = checked_end_ids(end_ids, len(self.vocabulary))
@@ -88,11 +54,6 @@ class CompiledFormat:
         match = parse(self.lowered.grammar, data, self.limits)
         missing = None if match is not None else self._what_is_missing(data)
         return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)
-
-    @property
-    def has_captures(self) -> bool:
-        """Whether a parse of a text may hold captures, internal ones included."""
-        return self.census.captures
 
     @cached_property
     def min_bytes(self) -> int:

@@ -8,8 +8,8 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine import rows as bitmask
 from formatter_core.errors import TokenRejected
-from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Ended, Result
 
@@ -85,7 +85,7 @@ class Cursor:
             self._fill_end_only(row)
 
     @staticmethod
-    def step_together(
+    def step_batch(
         cursors: Sequence[Cursor],
         token_ids: Sequence[int | None],
         rows: NDArray[np.int32],
@@ -114,7 +114,7 @@ class Cursor:
         if going:
             new = token_ids if are_all else [token_ids[number] for number in going]
             there = rows_of if are_all else [rows_of[number] for number in going]
-            for position, error in Formatter.step_together(formatters, new, rows, there).items():
+            for position, error in Formatter.step_batch(formatters, new, rows, there).items():
                 cursors[going[position]].error = error
                 are_all = False
         if not are_all:

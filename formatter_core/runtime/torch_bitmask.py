@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from formatter_core.engine import rows as bitmask
 from formatter_core.errors import InvalidBitmask
-from formatter_core.runtime import bitmask
 
 __all__ = ["allocate", "apply", "apply_inplace", "unpack"]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import builtins
 from array import array
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.parsing import parse
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
+from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Event, Result
-
-if TYPE_CHECKING:
-    from formatter_core.runtime.compiled import CompiledFormat
 
 __all__ = ["Part", "Transcript"]
 
@@ -34,7 +32,7 @@ class Transcript:
 
     __slots__ = ("_byte_strings", "_compiled", "_events", "ends", "steps")
 
-    def __init__(self, compiled: CompiledFormat) -> None:
+    def __init__(self, compiled: PreparedFormat) -> None:
         self.steps = array("q")
         self.ends = 0
         self._byte_strings: list[builtins.bytes] = []  # the step -1 stands for the first of them

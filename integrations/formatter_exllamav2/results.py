@@ -43,9 +43,9 @@ def result_of(sequence: Sequence, output: Any) -> Result:
         cut = sequence.formatter()
         data = sequence.prefix + str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
         if cut.bytes != data and cut.bytes.startswith(data):
-            beginning = sequence.compiled.formatter(sequence.end_ids)
+            cut.reset()
             if data:
-                beginning.accept_bytes(data)
-            return beginning.result("stop_string")
+                cut.accept_bytes(data)
+            return cut.result("stop_string")
     stops = reason == "stop_token" and not sequence.has_ended
     return sequence.result("stop_string" if stops else _ENDED[reason])

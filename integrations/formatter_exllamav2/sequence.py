@@ -8,7 +8,7 @@ from threading import RLock
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Formatter, Result, bitmask
+from formatter_core import Formatter, Result, bitmask
 from formatter_core.errors import InvalidFormat, TokenRejected
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Ended, Event
@@ -43,11 +43,6 @@ class Sequence:
         self._pending: list[int] = []
         self._lock = RLock()
         self._begin()
-
-    @property
-    def compiled(self) -> CompiledFormat:
-        """The format."""
-        return self._start.compiled
 
     @property
     def prefix(self) -> bytes:
@@ -175,7 +170,7 @@ class Sequence:
 
     def _take_healed(self, token_id: int) -> None:
         healed, self._healed = self._healed, b""
-        data = self.compiled.vocabulary.text_token(token_id) or b""
+        data = self._start.compiled.vocabulary.text_token(token_id) or b""
         try:
             if not data.startswith(healed):
                 reason = f"the prompt's last token, {healed!r}, is to be healed, and this one does not begin with it"
@@ -190,8 +185,8 @@ class Sequence:
         healed, formatter = self._healed, self._start.fork()
         allowed: dict[bytes, bool] = {b"": True}
         ids = []
-        for token_id in range(len(self.compiled.vocabulary)):
-            data = self.compiled.vocabulary.text_token(token_id)
+        for token_id in range(len(self._start.compiled.vocabulary)):
+            data = self._start.compiled.vocabulary.text_token(token_id)
             if data is None or not data.startswith(healed):
                 continue
             rest = data[len(healed) :]

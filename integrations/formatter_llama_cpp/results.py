@@ -28,7 +28,8 @@ def result_of(formatter: Formatter, output: Any) -> Result:
     data = text.encode("utf-8", "surrogatepass")
     seen = formatter.bytes
     if seen.startswith(data) and seen != data and reason != "length":  # a stop string was cut off, and text before it
-        cut = formatter.compiled.formatter(formatter.end_ids)
+        cut = formatter.fork()
+        cut.reset()
         if data:
             cut.accept_bytes(data)
         return cut.result("stop_string")

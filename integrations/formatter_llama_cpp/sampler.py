@@ -88,6 +88,7 @@ class FormatterSampler:
     def __init__(self, compiled: CompiledFormat) -> None:
         _interface()
         self.formatter: Formatter = compiled.formatter()
+        self._compiled = compiled
         self.error: BaseException | None = None
         self._mask = Mask(self.formatter)
         self._is_native = False
@@ -168,7 +169,7 @@ class FormatterSampler:
 
     def fork(self) -> FormatterSampler:
         """An independent sampler at the same place, for a copy of the chain."""
-        copy = FormatterSampler(self.formatter.compiled)
+        copy = FormatterSampler(self._compiled)
         copy.formatter, copy.error = self.formatter.fork(), self.error
         return copy
 

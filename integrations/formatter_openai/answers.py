@@ -129,7 +129,9 @@ class Reading:
             found = self.formatter.result(_ENDED[stopped])
         except FormatterError as error:  # a limit: nothing more can be found out about this text
             self.error = self.error or error
-            found = replace(self.formatter.compiled.formatter().result("error"), bytes=self.formatter.bytes)
+            empty = self.formatter.fork()
+            empty.reset()
+            found = replace(empty.result("error"), bytes=self.formatter.bytes)
         # Never complete where something is wrong, even where a complete text stands before it.
         return found if self.error is None else replace(found, missing=str(self.error))
 

@@ -83,7 +83,7 @@ class Constraint:
                 cursors.append(constraint._cursor)
                 new.append(constraint._next)
         if len(cursors) == len(constraints):
-            Cursor.step_together(cursors, new, rows)
+            Cursor.step_batch(cursors, new, rows)
         else:
             for constraint, row in zip(constraints, rows, strict=True):
                 constraint.fill_drafts((), row[None])

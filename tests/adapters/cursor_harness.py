@@ -29,7 +29,8 @@ class CursorSession:
             if cursor is not None:
                 cursor.follow(tokens)
         rows = bitmask.allocate(len(kept), WIDTH, fill="all")
-        bitmask.fill_batch(self._cursors, rows)
+        constrained = {row: cursor for row, cursor in enumerate(self._cursors) if cursor is not None}
+        Cursor.step_batch(list(constrained.values()), [None] * len(constrained), rows, list(constrained))
         return [set(bitmask.allowed_ids(row)) for row in rows]
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:

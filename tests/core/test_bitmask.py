@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from formatter_core import bitmask
-from formatter_core.errors import BitmaskTooNarrow, DeadEnd, FormatterError, InvalidBitmask
+from formatter_core import Compiler, Formatter, Vocabulary, bitmask, formats
+from formatter_core.errors import BitmaskTooNarrow, DeadEnd, InvalidBitmask
 
 WIDTHS = [*range(1, 131), 1000]
 
@@ -127,38 +127,30 @@ def test_apply_refuses(logits: NDArray[np.float32], row: NDArray[np.int32]) -> N
         bitmask.apply_inplace(logits, row)
 
 
-class Allows:
-    """Allows fixed ids."""
-
-    def __init__(self, *ids: int) -> None:
-        self.ids = ids
-
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        row.fill(0)
-        bitmask.set_ids(row, self.ids)
+#: Enough ids for two words; "b" is not among the tokens, so what needs it is a dead end.
+COMPILER = Compiler(Vocabulary([b"a", b"c", *[None] * 38], end_ids=[39]))
 
 
-class Fails:
-    """Always at a dead end."""
-
-    def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        row.fill(-1)
-        raise DeadEnd(b"text", "nothing")
+def formatter_of(pattern: str, text: bytes = b"") -> Formatter:
+    formatter = COMPILER.compile(formats.regex(pattern)).formatter()
+    if text:
+        formatter.accept_bytes(text)
+    return formatter
 
 
 def test_fill_batch() -> None:
     rows = bitmask.allocate(4, 40)
     rows[3] = 5
-    bitmask.fill_batch([Allows(1, 39), None, Allows()], rows)
-    assert [bitmask.allowed_ids(row) for row in rows[:3]] == [[1, 39], list(range(64)), []]
+    bitmask.fill_batch([formatter_of("a?"), None, formatter_of("[ac]")], rows)
+    assert [bitmask.allowed_ids(row) for row in rows[:3]] == [[0, 39], list(range(64)), [0, 1]]
     assert rows[3].tolist() == [5, 5]
 
 
 def test_fill_batch_fails_closed() -> None:
-    rows = bitmask.allocate(4, 32, "all")
-    with pytest.raises(FormatterError):
-        bitmask.fill_batch([Allows(1), Fails(), Allows(1)], rows)
-    assert rows.tolist() == [[2], [0], [0], [-1]]
+    rows = bitmask.allocate(4, 40, "all")
+    with pytest.raises(DeadEnd):
+        bitmask.fill_batch([formatter_of("c"), formatter_of("ab", b"a"), formatter_of("c")], rows)
+    assert rows.tolist() == [[2, 0], [0, 0], [2, 0], [-1, -1]]
 
 
 @pytest.mark.parametrize(
@@ -168,4 +160,4 @@ def test_fill_batch_fails_closed() -> None:
 )
 def test_fill_batch_refuses(rows: NDArray[np.int32]) -> None:
     with pytest.raises(InvalidBitmask):
-        bitmask.fill_batch([Allows(1), Allows(1)], rows)
+        bitmask.fill_batch([formatter_of("a"), formatter_of("a")], rows)

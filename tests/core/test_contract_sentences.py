@@ -206,7 +206,7 @@ class Failing:
 
 def test_count_valid_changes_nothing_where_a_limit_is_hit(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("[ab]*")).formatter()
-    formatter._state = Failing(formatter._state)
+    formatter._state.engine = Failing(formatter._state.engine)
     with pytest.raises(LimitExceeded):
         formatter.count_valid(b"abab")
     assert formatter.tokens == ()
@@ -320,7 +320,7 @@ USES: dict[str, Callable[[Formatter], Any]] = {
 @pytest.mark.parametrize("name", USES)
 def test_every_method_notices_overlapping_use(compiler: Compiler, name: str) -> None:
     formatter = compiler.compile(formats.regex("a*")).formatter()
-    with formatter._busy, pytest.raises(ConcurrentUse):
+    with formatter._state.busy, pytest.raises(ConcurrentUse):
         USES[name](formatter)
     USES[name](formatter)
 

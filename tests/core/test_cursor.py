@@ -143,7 +143,7 @@ def test_cursors_that_go_on_together_end_like_each_alone(steps: list[tuple[int |
     together, alone = ([Cursor(compiled.formatter()) for _ in range(3)] for _ in range(2))
     for tokens in steps:
         rows, expected = (bitmask.allocate(3, len(TOKENS) + 40, fill="all") for _ in range(2))
-        assert not Cursor.step_together(together, tokens, rows)
+        assert not Cursor.step_batch(together, tokens, rows)
         for cursor, token, row in zip(alone, tokens, expected, strict=True):
             if token is not None:
                 cursor.append([token])

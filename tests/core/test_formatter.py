@@ -107,7 +107,7 @@ class TestMasks:
 
 
 class TestTogether:
-    """`step_together` leaves every formatter as `step` or `fill_bitmask` leaves it, and tells what they raise."""
+    """`step_batch` leaves every formatter as `step` or `fill_bitmask` leaves it, and tells what they raise."""
 
     def both(self, formatters: list[Formatter], tokens: list[int | None], width: int) -> dict[int, Exception]:
         alone = [formatter.fork() for formatter in formatters]
@@ -123,7 +123,7 @@ class TestTogether:
                 expected[number] = 0
         rows = np.full((len(formatters) + 2, width), -1, dtype=np.int32)
         places = list(range(len(formatters), 0, -1))
-        faults = Formatter.step_together(formatters, tokens, rows, places)
+        faults = Formatter.step_batch(formatters, tokens, rows, places)
         assert (rows[places] == expected).all()
         assert (rows[[0, -1]] == -1).all()
         assert {number: str(error) for number, error in faults.items()} == {n: str(e) for n, e in raised.items()}
@@ -168,7 +168,7 @@ class TestTogether:
     def test_no_formatter_stands_in_two_places(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         rows = bitmask.allocate(2, len(vocabulary), fill="all")
-        faults = Formatter.step_together([formatter, formatter], [ord("a"), ord("a")], rows)
+        faults = Formatter.step_batch([formatter, formatter], [ord("a"), ord("a")], rows)
         assert isinstance(faults[1], ConcurrentUse)
         assert formatter.text == "a"
         assert not rows[1].any()
@@ -177,7 +177,7 @@ class TestTogether:
     def test_rows_that_do_not_lie_together(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatters = [formatter_of(compiler, formats.regex("a*")) for _ in range(2)]
         rows = bitmask.allocate(4, len(vocabulary))[::2]
-        assert not Formatter.step_together(formatters, [ord("a"), None], rows)
+        assert not Formatter.step_batch(formatters, [ord("a"), None], rows)
         assert [bitmask.allowed_ids(row) for row in rows] == [one.allowed_tokens() for one in formatters]
 
     def test_rows_that_cannot_be_written_change_nothing(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
@@ -186,7 +186,7 @@ class TestTogether:
         rows.flags.writeable = False
         for bad in (rows, bitmask.allocate(0, len(vocabulary)), rows[0]):
             with pytest.raises(InvalidBitmask):
-                Formatter.step_together([formatter], [ord("a")], bad)
+                Formatter.step_batch([formatter], [ord("a")], bad)
         assert formatter.text == ""
 
 
@@ -413,7 +413,7 @@ class TestThreads:
     def test_overlapping_use_is_noticed(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         inside, leave = threading.Event(), threading.Event()
-        fill = formatter._state.fill_bitmask
+        fill = formatter._state.engine.fill_bitmask
 
         def slow(row) -> int:
             inside.set()
@@ -423,7 +423,7 @@ class TestThreads:
         class Slow:
             fill_bitmask = staticmethod(slow)
 
-        formatter._state = Slow()  # type: ignore[assignment]
+        formatter._state.engine = Slow()  # type: ignore[assignment]
         worker = threading.Thread(target=formatter.allowed_tokens)
         worker.start()
         inside.wait(10)

@@ -62,8 +62,8 @@ CALLS = [
     Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
     Call("Formatter.step", on(formatter, "step"), lambda: (97, row())),
     Call(
-        "Formatter.step_together",
-        formatter_core.Formatter.step_together,
+        "Formatter.step_batch",
+        formatter_core.Formatter.step_batch,
         lambda: ([formatter(), formatter()], [97, None], bitmask.allocate(2, len(VOCABULARY)), [1, 0]),
     ),
     Call("Formatter.accept_token", on(formatter, "accept_token"), lambda: (97,)),

@@ -82,25 +82,26 @@ def an_engine_loses_a_bit_of_each_mask(patch: Patch) -> None:
 
 @breaks(1, "tests/core/test_formatter.py::TestEnds::test_the_end_is_allowed_exactly_when_the_format_may_end")
 def the_end_is_always_allowed(patch: Patch) -> None:
-    from formatter_core import Formatter, bitmask
+    from formatter_core import bitmask
+    from formatter_core.runtime.sequence_state import SequenceState
 
-    after(patch, Formatter, "_fill", lambda _, formatter, row: bitmask.set_ids(row, formatter.end_ids))
+    after(patch, SequenceState, "fill", lambda _, state, row: bitmask.set_ids(row, state.end_ids))
 
 
 @breaks(1, "tests/core/test_formatter.py::TestDeadEnd")
 def an_empty_mask_is_no_dead_end(patch: Patch) -> None:
-    from formatter_core import Formatter
     from formatter_core.errors import DeadEnd
+    from formatter_core.runtime.sequence_state import SequenceState
 
-    fill = Formatter._fill
+    fill = SequenceState.fill
 
-    def silent(self: Formatter, row: np.ndarray) -> None:
+    def silent(self: SequenceState, row: np.ndarray) -> None:
         try:
             fill(self, row)
         except DeadEnd:
             row[:] = 0
 
-    patch.setattr(Formatter, "_fill", silent)
+    patch.setattr(SequenceState, "fill", silent)
 
 
 # --- 2. Enforce a keyword or refuse it ---------------------------------------------------------------------------
@@ -334,14 +335,14 @@ def the_tail_of_torch_logits_is_left(patch: Patch) -> None:
 
 @breaks(7, "tests/core/test_formatter.py::TestMasks::test_words_past_the_vocabulary_are_zeroed")
 def words_past_the_vocabulary_are_left(patch: Patch) -> None:
-    from formatter_core import Formatter
+    from formatter_core.runtime.sequence_state import SequenceState
 
-    fill = Formatter._fill
+    fill = SequenceState.fill
 
-    def short(self: Formatter, row: np.ndarray) -> None:
+    def short(self: SequenceState, row: np.ndarray) -> None:
         fill(self, row[: self.compiled.vocabulary.words])
 
-    patch.setattr(Formatter, "_fill", short)
+    patch.setattr(SequenceState, "fill", short)
 
 
 @breaks(
@@ -362,9 +363,9 @@ def an_adapter_masks_the_vocabulary_alone(patch: Patch) -> None:
 
 @breaks(7, "tests/core/test_contract_sentences.py::test_end_ids_are_never_text_whatever_their_bytes")
 def end_ids_are_text_where_they_have_bytes(patch: Patch) -> None:
-    from formatter_core import bitmask
+    from formatter_core.engine import rows
 
-    patch.setattr(bitmask, "clear_ids", lambda row, token_ids: None)
+    patch.setattr(rows, "clear_ids", lambda row, token_ids: None)
 
 
 @breaks(7, "tests/core/test_vocabulary_huggingface.py::test_special_and_added_tokens[word_piece]", needs="tokenizers")

@@ -1,0 +1,219 @@
+"""Rows of packed masks: their layout, and what is done to one of them.
+
+A row is a one-dimensional, C-contiguous int32 array; bit `i % 32` of word `i // 32` is token `i`, and a set bit means
+allowed. The layout is the one that xgrammar, llguidance and vLLM use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import BitmaskTooNarrow, InvalidArgument, InvalidBitmask
+from formatter_core.support.arguments import one_of, shown, whole_number
+
+__all__ = [
+    "allocate",
+    "allowed_ids",
+    "apply_inplace",
+    "check_row",
+    "check_rows",
+    "clear_ids",
+    "get",
+    "set_ids",
+    "unpack",
+    "words",
+]
+
+
+_BIT_ARRAY = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32)).view(np.int32)
+_BITS = list(_BIT_ARRAY)
+_OTHER_BITS = list(~_BIT_ARRAY)
+# Up to here a loop over numpy scalars beats the vectorised form. End ids are set in every mask, and are few.
+_FEW = 16
+#: What Python and numpy raise of arguments that are no rows and no token ids.
+_WRONG_KINDS = (TypeError, ValueError, KeyError, IndexError, OverflowError, AttributeError)
+
+
+def words(size: int) -> int:
+    """How many 32-bit words a row for `size` token ids has.
+
+    Raises:
+        InvalidArgument: `size` is not a whole number from 0.
+    """
+    return (whole_number(size, "size") + 31) // 32
+
+
+def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDArray[np.int32]:
+    """A new array of shape (rows, words(size)), dtype int32, with no token allowed, or all of them.
+
+    With `fill="all"` every bit is set, also those past `size` in the last word.
+
+    Raises:
+        InvalidArgument: arguments of another kind, or more than the memory holds.
+    """
+    bits = 0 if one_of(fill, "fill", ("none", "all")) == "none" else -1
+    shape = (whole_number(rows, "rows"), words(size))
+    try:
+        return np.full(shape, bits, dtype=np.int32)
+    except (ValueError, MemoryError, OverflowError) as error:
+        raise InvalidArgument(f"there is no memory for rows of shape {shape}; ask for fewer") from error
+
+
+def check_row(row: NDArray[np.int32]) -> None:
+    """Raise unless `row` can be written as a bitmask row.
+
+    Raises:
+        InvalidBitmask: not a one-dimensional, writable, C-contiguous numpy array of int32.
+    """
+    if type(row) is np.ndarray and row.dtype == np.int32 and row.ndim == 1 and row.flags.carray:
+        return
+    if not isinstance(row, np.ndarray):
+        found = f"a {type(row).__name__}"
+    else:
+        order = "C-contiguous" if row.flags.c_contiguous else "not C-contiguous"
+        access = "writable" if row.flags.writeable else "read-only"
+        found = f"an array of shape {row.shape}, dtype {row.dtype}, {order}, {access}"
+    raise InvalidBitmask(
+        "a bitmask row is a one-dimensional, writable, C-contiguous numpy array of int32, but this is "
+        f"{found}; take a row of bitmask.allocate(rows, size)"
+    )
+
+
+def check_rows(rows: NDArray[np.int32], count: int) -> None:
+    """Raise unless the first `count` rows of `rows` can be written as bitmask rows.
+
+    Raises:
+        InvalidBitmask: no array of at least `count` rows, or not as `check_row` has it.
+    """
+    count = whole_number(count, "count")
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) < count:
+        raise InvalidBitmask(
+            f"{count} formatters need a numpy array of as many bitmask rows, not one of shape "
+            f"{getattr(rows, 'shape', None)}; make it with bitmask.allocate(rows, size)"
+        )
+    if count:
+        check_row(rows[0])
+
+
+def get(row: NDArray[np.int32], token_id: int) -> bool:
+    """Whether the token's bit is set; False past the end of the row.
+
+    Raises:
+        InvalidBitmask: `row` is not one.
+        InvalidArgument: `token_id` is not a whole number.
+    """
+    try:
+        word = token_id >> 5
+        return bool(0 <= word < len(row) and int(row[word]) >> (token_id & 31) & 1)
+    except _WRONG_KINDS as error:
+        raise _fault(row, [token_id]) from error
+
+
+def set_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
+    """Allow these tokens, in place.
+
+    Raises:
+        BitmaskTooNarrow: a token lies past the end of the row; nothing was changed.
+        InvalidBitmask: a negative id, or `row` is not a row; nothing was changed.
+        InvalidArgument: an id is not a whole number.
+    """
+    try:
+        if not len(token_ids):
+            return
+        lowest, highest = min(token_ids), max(token_ids)
+        if lowest < 0:
+            raise InvalidBitmask(f"the token id {lowest} is negative; token ids count from 0")
+        if highest >= 32 * len(row):
+            raise BitmaskTooNarrow(width=len(row), needed=words(highest + 1))
+        if len(token_ids) <= _FEW:
+            for token_id in token_ids:
+                row[token_id >> 5] |= _BITS[token_id & 31]
+        else:
+            ids = np.asarray(token_ids, dtype=np.int64)
+            np.bitwise_or.at(row, ids >> 5, _BIT_ARRAY[ids & 31])
+    except _WRONG_KINDS as error:
+        raise _fault(row, token_ids) from error
+
+
+def clear_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
+    """Forbid these tokens, in place; ids outside the row are forbidden already.
+
+    Raises:
+        InvalidBitmask: `row` is not a row.
+        InvalidArgument: an id is not a whole number.
+    """
+    try:
+        if len(token_ids) <= _FEW:
+            for token_id in token_ids:
+                if 0 <= token_id < 32 * len(row):
+                    row[token_id >> 5] &= _OTHER_BITS[token_id & 31]
+        else:
+            ids = np.asarray(token_ids, dtype=np.int64)
+            ids = ids[(ids >= 0) & (ids < 32 * len(row))]
+            np.bitwise_and.at(row, ids >> 5, ~_BIT_ARRAY[ids & 31])
+    except _WRONG_KINDS as error:
+        raise _fault(row, token_ids) from error
+
+
+def _fault(row: object, token_ids: object) -> InvalidBitmask | InvalidArgument:
+    """Which of two arguments was of another kind; looked at afterwards, because every step makes these calls."""
+    if not isinstance(row, np.ndarray) or row.ndim != 1 or row.dtype != np.int32 or not row.flags.writeable:
+        return InvalidBitmask(f"a bitmask row is a one-dimensional numpy array of int32, found {shown(row)}")
+    return InvalidArgument(f"token ids are whole numbers, found {shown(token_ids)}; give a list", argument="token_ids")
+
+
+def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """One boolean for each bit: shape (..., words) becomes (..., 32 * words), a new array.
+
+    Raises:
+        InvalidBitmask: not an array of int32.
+    """
+    _check_kind(rows)
+    # unpackbits reads byte by byte, so the bytes must be in the order of the bits' numbers.
+    octets = np.ascontiguousarray(rows, dtype="<i4").view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little").view(np.bool_)
+
+
+def _check_kind(rows: object) -> None:
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.int32 or not rows.ndim:
+        raise InvalidBitmask(f"bitmask rows are a numpy array of int32, found {shown(rows)}; see bitmask.allocate")
+
+
+def allowed_ids(row: NDArray[np.int32]) -> list[int]:
+    """The allowed token ids, sorted.
+
+    Raises:
+        InvalidBitmask: not one row.
+    """
+    if getattr(row, "ndim", 1) != 1:
+        raise InvalidBitmask(f"allowed_ids takes one bitmask row, found an array of shape {row.shape}; give rows[i]")
+    ids: list[int] = np.flatnonzero(unpack(row)).tolist()
+    return ids
+
+
+def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
+    """Set the logits of the tokens that are not allowed to -inf, in place.
+
+    Args:
+        logits: shape (width,) or (rows, width), a floating dtype, any strides. Ids past the end of the row
+            are not allowed.
+        row: shape (words,) for all logits, or (rows, words) for logits of as many rows.
+
+    Raises:
+        InvalidBitmask: no numpy array of floats, or shapes that do not fit together.
+    """
+    if not isinstance(logits, np.ndarray) or logits.dtype.kind != "f" or not logits.flags.writeable:
+        raise InvalidBitmask("the logits are not a writable numpy array of floats; give the array to be masked")
+    _check_kind(row)
+    if logits.ndim not in (1, 2) or row.ndim > logits.ndim or (row.ndim == 2 and len(row) != len(logits)):
+        raise InvalidBitmask(
+            f"logits of shape {logits.shape} and a bitmask of shape {row.shape} do not fit together; "
+            "give one bitmask row, or as many as there are rows of logits"
+        )
+    width = min(logits.shape[-1], 32 * row.shape[-1])
+    np.copyto(logits[..., :width], -np.inf, where=~unpack(row)[..., :width])
+    logits[..., width:] = -np.inf

@@ -1,0 +1,49 @@
+"""What a sequence needs of a compiled format."""
+
+from __future__ import annotations
+
+from formatter_core.engine.protocol import EngineGrammar
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Census
+from formatter_core.limits import Limits
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["PreparedFormat"]
+
+
+class PreparedFormat:
+    """The parts of a `CompiledFormat`: immutable, shared by all its sequences.
+
+    Attributes:
+        format: what was compiled.
+        lowered: its grammar, and how its parse becomes values.
+        engine_grammar: the grammar as its engine has it.
+        vocabulary: what it was compiled for.
+        engine: the name of the grammar engine that computes its masks.
+        limits: the limits that each step keeps.
+        census: what its grammar consists of.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        lowered: Lowered,
+        engine_grammar: EngineGrammar,
+        *,
+        vocabulary: Vocabulary,
+        engine: str,
+        limits: Limits,
+        census: Census,
+    ) -> None:
+        self.format = format
+        self.lowered = lowered
+        self.engine_grammar = engine_grammar
+        self.vocabulary = vocabulary
+        self.engine = engine
+        self.limits = limits
+        self.census = census
+
+    @property
+    def has_captures(self) -> bool:
+        """Whether a parse of a text may hold captures, internal ones included."""
+        return self.census.captures

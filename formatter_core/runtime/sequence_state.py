@@ -1,0 +1,185 @@
+"""The state of one sequence without a guard against other threads: what a `Formatter` and a step of many share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from operator import index
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.engine import rows
+from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
+from formatter_core.errors import BitmaskTooNarrow, DeadEnd, LimitExceeded, TokenRejected
+from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.result import Ended, Result
+from formatter_core.runtime.transcript import Transcript
+from formatter_core.support.arguments import elements_of, not_a_token_id
+
+__all__ = ["SequenceState"]
+
+
+class SequenceState:
+    """The engine's state of one sequence, its transcript, and its end ids.
+
+    Attributes:
+        busy: held by the one thread that uses the sequence.
+        engine: what the grammar engine knows; no end ids.
+        own_ends: whether the end ids are other ones than the vocabulary's.
+        size: how many ids the vocabulary has.
+        words: how many 32-bit words a row for them has.
+    """
+
+    __slots__ = ("busy", "compiled", "end_ids", "engine", "own_ends", "size", "transcript", "words")
+
+    def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...]) -> None:
+        self.compiled = compiled
+        self.end_ids = end_ids
+        self.engine = compiled.engine_grammar.start()
+        self.transcript = Transcript(compiled)
+        self.busy = threading.Lock()
+        self.size = len(compiled.vocabulary)
+        self.words = compiled.vocabulary.words
+        # The engine takes end ids of the vocabulary for no text, but those of this sequence alone for what they are.
+        self.own_ends = end_ids is not compiled.vocabulary.end_ids
+
+    def fork(self) -> SequenceState:
+        """An independent copy, rollback history included."""
+        copy = SequenceState.__new__(SequenceState)
+        copy.compiled = self.compiled
+        copy.end_ids = self.end_ids
+        copy.engine = self.engine.fork()
+        copy.transcript = self.transcript.copy()
+        copy.busy = threading.Lock()
+        copy.size = self.size
+        copy.words = self.words
+        copy.own_ends = self.own_ends
+        return copy
+
+    def reset(self) -> None:
+        """Begin again with the empty text."""
+        self.engine = self.compiled.engine_grammar.start()
+        self.transcript.clear()
+
+    def result(self, ended: Ended | None) -> Result:
+        """See `Formatter.result`."""
+        is_finished = self.transcript.ends > 0
+        how: Ended | None = "end" if ended is None and is_finished else ended
+        may_end = self.engine.can_stop()
+        complete = may_end and (is_finished or how == "end" or self.must_stop())
+        return self.transcript.result(how, complete=complete, may_end=may_end)
+
+    def fill(self, row: NDArray[np.int32]) -> None:
+        """See `Formatter.fill_bitmask`."""
+        rows.check_row(row)
+        if row.size < self.words:
+            self._fill_narrow(row)
+            return
+        text = row
+        if row.size > self.words:
+            row[self.words :] = 0
+            text = row[: self.words]
+        if self.transcript.ends:
+            text[:] = 0
+            told = MAY_END
+        else:
+            told = self.engine.fill_bitmask(text)
+        self.add_ends(text, told)
+
+    def _fill_narrow(self, row: NDArray[np.int32]) -> None:
+        """Write as much of the mask as the row is wide: all that is set, or else it fails."""
+        full = np.zeros(self.words, dtype=np.int32)
+        self.fill(full)
+        needed = int(np.flatnonzero(full)[-1]) + 1
+        if needed > row.size:
+            raise BitmaskTooNarrow(width=row.size, needed=needed)
+        row[:] = full[: row.size]
+
+    def add_ends(self, text: NDArray[np.int32], told: int) -> None:
+        """Make the engine's mask of text tokens, of which it told this, the whole mask."""
+        may_go_on = self._without_own_ends(text, told) if self.own_ends else told & MAY_GO_ON
+        if told & MAY_END:
+            rows.set_ids(text, self.end_ids)
+        elif not may_go_on:
+            raise DeadEnd(self.transcript.bytes, self.transcript.expected())
+
+    def _without_own_ends(self, text: NDArray[np.int32], told: int) -> bool:
+        """Take the end ids of this sequence out of a mask; whether it then allows any token."""
+        rows.clear_ids(text, self.end_ids)
+        return bool(told & MAY_GO_ON and text.any())
+
+    def accept(self, token_id: int) -> None:
+        """See `Formatter.accept_token`."""
+        if not self.try_token(token_id):
+            raise self.rejected(token_id)
+
+    def try_token(self, token_id: int) -> bool:
+        """Append a token; False, with nothing changed, where it is not allowed."""
+        transcript = self.transcript
+        if token_id in self.end_ids:
+            if not transcript.ends and not self.engine.can_stop():
+                return False
+            transcript.ends += 1
+        elif transcript.ends or not 0 <= token_id < self.size or not self.engine.accept_token(token_id):
+            return False
+        transcript.steps.append(token_id)
+        return True
+
+    def rejected(self, token_id: int) -> TokenRejected:
+        """The error for a token that is not allowed."""
+        return TokenRejected(token_id, position=len(self.transcript.steps), reason=self.explain(token_id))
+
+    def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
+        """See `Formatter.accept_tokens`."""
+        taken = 0
+        for value in elements_of(token_ids, "token_ids", "token ids"):
+            try:
+                token_id = index(value)
+            except TypeError as error:
+                raise not_a_token_id(value) from error
+            if not self.try_token(token_id):
+                break
+            taken += 1
+        return taken
+
+    def rollback(self, steps: int) -> None:
+        """Undo the last `steps` steps, of which there are that many."""
+        if not steps:
+            return
+        text_steps = steps - min(steps, self.transcript.ends)
+        if text_steps:
+            self.engine.rollback(text_steps)
+        self.transcript.undo(steps)
+
+    def must_stop(self) -> bool:
+        """Whether the text so far is complete and no token of text may follow."""
+        if self.transcript.ends:
+            return True
+        if not self.engine.can_stop():
+            return False
+        row = np.zeros(self.words, dtype=np.int32)
+        told = self.engine.fill_bitmask(row)
+        return not (self._without_own_ends(row, told) if self.own_ends else told & MAY_GO_ON)
+
+    def explain(self, token_id: int) -> str:
+        """See `Formatter.explain`."""
+        transcript = self.transcript
+        if transcript.ends:
+            verdict = "allowed" if token_id in self.end_ids else "not allowed"
+            return f"{verdict}: the sequence has ended, so only end ids may follow"
+        if token_id in self.end_ids:
+            if self.engine.can_stop():
+                return f"allowed: {transcript.so_far()} the format may end"
+            return f"not allowed: {transcript.so_far()} the format may not end; expected {transcript.expected()}"
+        if token_id < 0:
+            return "not allowed: its id is not known yet"
+        if token_id >= self.size:
+            return f"not allowed: the vocabulary has no token {token_id}, only 0 to {self.size - 1}"
+        try:
+            return transcript.explain(token_id)
+        except LimitExceeded as error:  # the engine knows, where the parser that would say why runs out of steps
+            verdict = "allowed" if self.try_token(token_id) else "not allowed"
+            self.rollback(verdict == "allowed")
+            so_far = transcript.so_far()
+            return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"

@@ -1,0 +1,149 @@
+"""The order of the rooms: data goes one way, so imports go one way, lazy ones and those for type checkers included."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+import formatter_core
+
+ROOT = Path(formatter_core.__file__).parent
+CRATE = ROOT / "engine" / "native" / "src"
+
+#: From the lowest to the highest: a room may use those before it.
+ROOMS = (
+    "errors",
+    "support",
+    "limits",
+    "grammar",
+    "syntax",
+    "parsing",
+    "vocabulary",
+    "engine",
+    "schema",
+    "formats",
+    "runtime",
+    "generation",
+    "testing",
+)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def room_of(module: str) -> str | None:
+    """None for the package itself, which may use every room."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module of ours that a file imports, at its top or inside a function, for use or for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in MODULES else str(node.module))
+    return {name for name in found if name in MODULES}
+
+
+GRAPH = {module: imports_of(path) - {module} for module, path in MODULES.items()}
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str] | None:
+    """Some cycle, if there is one."""
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        stack: list[Iterator[str]] = []
+        if start in done:
+            continue
+        path.append(start)
+        stack.append(iter(sorted(graph[start])))
+        while stack:
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                done.add(path.pop())
+            elif following in path:
+                return [*path[path.index(following) :], following]
+            elif following not in done:
+                path.append(following)
+                stack.append(iter(sorted(graph[following])))
+    return None
+
+
+def test_every_module_is_in_a_room() -> None:
+    assert {room_of(module) for module in MODULES} - {None} <= set(ROOMS)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_arrow_runs_back_up(module: str) -> None:
+    room = room_of(module)
+    if room is None:
+        return
+    too_high = [
+        target
+        for target in GRAPH[module]
+        if room_of(target) is None or ROOMS.index(str(room_of(target))) > ROOMS.index(room)
+    ]
+    assert not too_high
+
+
+def test_modules_have_no_cycle() -> None:
+    assert cycle_in(GRAPH) is None
+
+
+def crate_uses(path: Path) -> Iterable[str]:
+    """The modules of the crate that a source file uses, its tests left out."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+    text = re.sub(r"//.*", "", text)
+    for match in re.finditer(r"crate::(\w+)", text):
+        yield match[1]
+    for match in re.finditer(r"crate::\{([^;]*)\}", text):
+        yield from re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"::\{[^}]*\}", "", match[1]))
+
+
+def test_modules_of_the_crate_have_no_cycle() -> None:
+    names = {path.stem for path in CRATE.glob("*.rs")} - {"lib"}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for path in CRATE.rglob("*.rs"):
+        owner = path.relative_to(CRATE).with_suffix("").parts[0]
+        if owner in graph:
+            graph[owner] |= {used for used in crate_uses(path) if used in names and used != owner}
+    assert cycle_in(graph) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_private_name_of_another_module_is_used(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+    def is_private(name: str) -> bool:
+        return name.startswith("_") and not name.startswith("__")
+
+    own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                own.add(node.attr)
+            else:
+                used.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("formatter_core"):
+            assert not [alias.name for alias in node.names if is_private(alias.name)]
+    # Private to an inference engine's or a library's object is another matter: see the adapters' `_compat`.
+    assert not used - own
