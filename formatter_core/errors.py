@@ -322,6 +322,14 @@ class ConcurrentUse(FormatterError):
     """One formatter used by two threads at once; give each thread a fork of its own."""
 
 
+class HookNotCalled(FormatterError):
+    """The inference engine never called a hook, so nothing was constrained. `remedy` says what to do."""
+
+    def __init__(self, remedy: str) -> None:
+        self.remedy = remedy
+        super().__init__(f"the inference engine never called this hook, so nothing was constrained; {remedy}")
+
+
 class HookReused(FormatterError):
     """A hook that serves one request at a time met another one. `hook` is its class; `remedy` says what to do."""
 

@@ -1,19 +1,20 @@
-"""Keeping a formatter in step with the token ids that an inference engine has kept."""
+"""One sequence of an inference engine: in step with the tokens that were kept, and failing closed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from logging import Logger
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
-from formatter_core.errors import TokenRejected
+from formatter_core.engine.rows import check_row, set_ids
+from formatter_core.errors import FormatterError, HookNotCalled
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Ended, Result
 
-__all__ = ["Cursor"]
+__all__ = ["Cursor", "FailureLog"]
 
 
 class Cursor:
@@ -22,106 +23,173 @@ class Cursor:
     Tokens may be appended, several at once, taken back, cleared, or come back after a preemption; the list may hold
     drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow
     is never an exception here, and neither is anything else that goes wrong: it is kept as `error`, and the sequence is
-    offered nothing but its end until the list no longer holds that token.
+    offered nothing but its end ids until the list no longer holds that token. This is the one state that fails closed:
+    adapters keep none beside it.
+
+    The latest token is accepted together with making the next mask, in one call into the grammar engine that does not
+    hold the GIL; or when something else is asked that depends on it.
+
+    Args:
+        formatter: the state in which the output begins. It belongs to the cursor from now on.
 
     Attributes:
-        formatter: the state after the tokens that were accepted.
-        error: why the sequence cannot go on; None while it can.
+        end_ids: the ids that end the sequence, sorted.
+        has_failed: whether the sequence cannot go on, as far as is known without accepting the latest token.
+        is_used: whether a mask was asked for, or a token followed.
+        is_reported: whether a `FailureLog` has reported the failure.
     """
 
+    __slots__ = (
+        "_accepted",
+        "_error",
+        "_formatter",
+        "_kept",
+        "_live",
+        "_pending",
+        "end_ids",
+        "has_failed",
+        "is_reported",
+        "is_used",
+    )
+
     def __init__(self, formatter: Formatter) -> None:
-        self.formatter = formatter
-        self.error: Exception | None = None
+        self._formatter: Formatter | None = formatter
+        self.end_ids = formatter.end_ids
         self._kept: list[int] = list(formatter.tokens)
+        self._accepted = len(self._kept)
+        self._pending: int | None = None  # the last kept token, where the formatter does not have it yet
+        self._live: list[int] | None = None  # the caller's own list, where it is followed as it grows
+        self._error: Exception | None = None
+        self.has_failed = False
+        self.is_used = False
+        self.is_reported = False
+
+    @classmethod
+    def failed(cls, error: Exception, end_ids: Sequence[int]) -> Cursor:
+        """A sequence that could not begin, for example because its format does not compile."""
+        cursor = cls.__new__(cls)
+        cursor._formatter, cursor._live, cursor._pending = None, None, None
+        cursor._kept, cursor._accepted = [], -1
+        cursor.end_ids = tuple(end_ids)
+        cursor._error, cursor.has_failed = error, True
+        cursor.is_used = cursor.is_reported = False
+        return cursor
+
+    # --- tokens ------------------------------------------------------------------------------------------------
 
     def follow(self, token_ids: Sequence[int]) -> None:
-        """Bring the formatter in step with the kept ids of the whole output so far.
+        """Bring the sequence in step with the kept ids of the whole output so far.
 
-        Costs one comparison of the lists, and a step for each token that is new or was taken back.
+        Costs one comparison of the lists, and a step for each token that is new or was taken back. A list that is given
+        again, the same object, is taken to be the engine's own, which grows at its end: then only its length and the
+        two last ids are compared.
         """
-        kept = [int(token_id) for token_id in token_ids]
-        common = _common_prefix(self._kept, kept)
-        accepted = len(self.formatter.tokens)
-        if common < len(self._kept) and common <= accepted:
-            self.error = None
-        self._kept = kept
-        try:
-            if common < accepted:
-                self.formatter.rollback(accepted - common)
-            if self.error is None:
-                self._accept(kept[common:])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
-            self.error = error
-
-    def append(self, token_ids: Sequence[int]) -> None:
-        """Go on with ids that come after those kept: `follow` without a look at the whole output."""
+        kept = self._kept
+        length = len(kept)
+        if token_ids is self._live and len(token_ids) == length + 1 and (not length or token_ids[-2] == kept[-1]):
+            self.append(token_ids[-1])
+            return
+        self._live = token_ids if isinstance(token_ids, list) else None
         new = [int(token_id) for token_id in token_ids]
-        self._kept += new
-        if self.error is None:
-            try:
-                self._accept(new)
-            except Exception as error:  # noqa: BLE001 - as above
-                self.error = error
+        common = _common_prefix(kept, new)
+        if common < length:
+            self._go_back(common)
+        for token_id in new[common:]:
+            self.append(token_id)
 
-    def step(self, token_id: int, row: NDArray[np.int32]) -> None:
-        """`append` of one id and `fill_bitmask`, in one call into the grammar engine."""
+    def append(self, token_id: int) -> None:
+        """Go on with one more id: `follow` without a look at the whole output."""
+        self.is_used = True
+        if self._pending is not None:
+            self._settle()
+        token_id = int(token_id)
         self._kept.append(token_id)
-        if self.error is None:
+        if not self.has_failed:
+            self._pending = token_id
+
+    def rollback(self, count: int) -> None:
+        """Take back the last `count` kept ids, or all where there are fewer."""
+        if count > 0:
+            self._go_back(max(0, len(self._kept) - count))
+
+    def count_valid(self, token_ids: Sequence[int]) -> int:
+        """How many of these ids the format allows next; 0 for a sequence that has failed. Nothing is changed."""
+        self._settle()
+        if not self.has_failed:
             try:
-                self.formatter.step(token_id, row)
-            except Exception as error:  # noqa: BLE001 - as above
-                self.error = error
-        if self.error is not None:
-            self._fill_end_only(row)
+                return self.formatter.count_valid(token_ids)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+                self.fail(error)
+        return 0
+
+    def reset(self) -> None:
+        """Begin again with an empty output; a sequence that could not begin stays as it is."""
+        self._go_back(0)
+        self._live = None
+        if self._formatter is not None:
+            self._error, self.has_failed = None, False
+
+    def fail(self, error: Exception) -> None:
+        """Offer nothing but the end ids from here on; the first cause is kept."""
+        if self.has_failed:
+            return
+        self._pending = None
+        self._error, self.has_failed = error, True
+
+    # --- masks -------------------------------------------------------------------------------------------------
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
         """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
-        if self.error is None:
+        self.is_used = True
+        pending, self._pending = self._pending, None
+        if not self.has_failed and self._formatter is not None:
             try:
-                self.formatter.fill_bitmask(row)
+                if pending is None:
+                    self._formatter.fill_bitmask(row)
+                else:
+                    self._formatter.step(pending, row)
+                    self._accepted += 1
             except Exception as error:  # noqa: BLE001 - as above
-                self.error = error
-        if self.error is not None:
+                self._fail_at_mask(error)
+        if self.has_failed:
             self._fill_end_only(row)
 
     @staticmethod
     def step_batch(
-        cursors: Sequence[Cursor],
-        token_ids: Sequence[int | None],
-        rows: NDArray[np.int32],
-        places: Sequence[int] | None = None,
-    ) -> dict[int, Exception]:
-        """`append` of one token and `fill_bitmask` for several cursors, in one call into the engine where they can.
+        cursors: Sequence[Cursor], rows: NDArray[np.int32], row_indices: Sequence[int] | None = None
+    ) -> None:
+        """`fill_bitmask` for several cursors, in one call into the engine where they can.
 
         Args:
-            cursors: at least one, all different.
-            token_ids: the new token of each, None where there is none.
+            cursors: all different.
             rows: int32 (rows, words), writable, each row C-contiguous.
-            places: the row of each; by default the first ones, in order.
+            row_indices: the row of each; by default the first ones, in order.
 
-        Returns:
-            nothing: like everything that goes wrong here, faults are kept by the cursors.
+        Raises:
+            InvalidBitmask: rows of another kind; nothing was changed. Whatever else goes wrong is kept by the cursors.
         """
-        rows_of = range(len(cursors)) if places is None else places
-        going, formatters = [], []
-        for number, (cursor, token_id) in enumerate(zip(cursors, token_ids, strict=True)):
+        rows_of = range(len(cursors)) if row_indices is None else row_indices
+        going, formatters, tokens, targets = [], [], [], []
+        for cursor, row_index in zip(cursors, rows_of, strict=True):
+            cursor.is_used = True
+            formatter = cursor._formatter
+            if cursor.has_failed or formatter is None:
+                cursor._fill_end_only(rows[row_index])
+                continue
+            going.append(cursor)
+            formatters.append(formatter)
+            tokens.append(cursor._pending)
+            targets.append(row_index)
+        if not going:
+            return
+        faults = Formatter.step_batch(formatters, tokens, rows, targets)
+        for cursor, token_id in zip(going, tokens, strict=True):
             if token_id is not None:
-                cursor._kept.append(token_id)
-            if cursor.error is None:
-                going.append(number)
-                formatters.append(cursor.formatter)
-        are_all = len(going) == len(cursors)
-        if going:
-            new = token_ids if are_all else [token_ids[number] for number in going]
-            there = rows_of if are_all else [rows_of[number] for number in going]
-            for position, error in Formatter.step_batch(formatters, new, rows, there).items():
-                cursors[going[position]].error = error
-                are_all = False
-        if not are_all:
-            for cursor, place in zip(cursors, rows_of, strict=True):
-                if cursor.error is not None:
-                    cursor._fill_end_only(rows[place])
-        return {}
+                cursor._pending = None
+                cursor._accepted += 1
+        for number, error in faults.items():
+            going[number]._fail_at_mask(error)
+            going[number]._fill_end_only(rows[targets[number]])
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
         """Masks for the token now and the one after each draft; returns how many drafts the format allows.
@@ -133,43 +201,145 @@ class Cursor:
         """
         self.fill_bitmask(rows[0])
         taken, filled = 0, 1
-        if self.error is None:
+        if not self.has_failed:
+            formatter = self.formatter
             with suppress(Exception):  # found again, and kept, if the draft is
                 for draft in drafts:
-                    if not self.formatter.accept_tokens([int(draft)]):
+                    if not formatter.accept_tokens([int(draft)]):
                         break
                     taken += 1
-                    self.formatter.fill_bitmask(rows[taken])
+                    formatter.fill_bitmask(rows[taken])
                     filled += 1
-            self.formatter.rollback(taken)
+            formatter.rollback(taken)
         for row in rows[filled : len(drafts) + 1]:
             self._fill_end_only(row)
         return taken
 
+    # --- where it stands ---------------------------------------------------------------------------------------
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the sequence cannot go on; None while it can."""
+        self._settle()
+        return self._error
+
+    @property
+    def formatter(self) -> Formatter:
+        """The state after the tokens that were accepted.
+
+        Raises:
+            Exception: what kept the sequence from beginning.
+        """
+        if self._formatter is None:
+            raise self._error or HookNotCalled("the sequence could not begin")
+        self._settle()
+        return self._formatter
+
+    @property
+    def length(self) -> int:
+        """How many token ids were kept."""
+        return len(self._kept)
+
+    @property
+    def bytes(self) -> bytes:
+        """The bytes of the accepted tokens."""
+        return b"" if self._formatter is None else self.formatter.bytes
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether only an end id may follow: the text is complete and cannot go on, or the sequence has failed."""
+        self._settle()
+        if not self.has_failed:
+            try:
+                return self.formatter.must_stop
+            except Exception as error:  # noqa: BLE001 - as above
+                self.fail(error)
+        return True
+
     def fork(self) -> Cursor:
         """An independent cursor at the same place."""
-        copy = Cursor.__new__(Cursor)
-        copy.formatter = self.formatter.fork()
-        copy.error = self.error
-        copy._kept = self._kept.copy()
+        if self._formatter is None:
+            return Cursor.failed(self._error or HookNotCalled("the sequence could not begin"), self.end_ids)
+        copy = Cursor(self.formatter.fork())
+        copy._kept, copy._accepted = self._kept.copy(), self._accepted
+        copy._error, copy.has_failed, copy.is_used = self._error, self.has_failed, self.is_used
         return copy
 
     def result(self, ended: Ended | None = None) -> Result:
-        """The outcome so far; a sequence that could not go on has ended with `"error"`."""
+        """The outcome so far; a sequence that could not go on has ended with `"error"`.
+
+        Raises:
+            Exception: what kept the sequence from beginning.
+        """
         return self.formatter.result("error" if self.error is not None else ended)
 
-    def _accept(self, token_ids: list[int]) -> None:
-        taken = self.formatter.accept_tokens(token_ids)
-        if taken == len(token_ids):
+    def check_used(self, hint: str) -> None:
+        """Raise `HookNotCalled` if no mask was asked for and no token followed; `hint` says how the hook is given."""
+        if not self.is_used:
+            raise HookNotCalled(hint)
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Accept the latest token, if the formatter does not have it yet."""
+        pending, self._pending = self._pending, None
+        if pending is None or self._formatter is None:
             return
-        rejected = token_ids[taken]
-        position = len(self.formatter.tokens)
-        self.error = TokenRejected(rejected, position=position, reason=self.formatter.explain(rejected))
+        try:
+            self._formatter.accept_token(pending)
+            self._accepted += 1
+        except Exception as error:  # noqa: BLE001 - as above
+            self.fail(error)
+
+    def _go_back(self, length: int) -> None:
+        """Keep only the first `length` ids."""
+        if self._formatter is None:
+            del self._kept[length:]
+            return
+        if self._pending is not None and length < len(self._kept):
+            self._pending = None
+        gone = length < len(self._kept)
+        del self._kept[length:]
+        if gone and self.has_failed and length <= self._accepted:
+            self._error, self.has_failed = None, False
+        if length < self._accepted:
+            try:
+                self._formatter.rollback(self._accepted - length)
+                self._accepted = length
+            except Exception as error:  # noqa: BLE001 - as above
+                self.fail(error)
+
+    def _fail_at_mask(self, error: Exception) -> None:
+        self.fail(error)
+        if self._formatter is not None:  # the token may have been accepted before the mask failed
+            self._accepted = len(self._formatter.tokens)
 
     def _fill_end_only(self, row: NDArray[np.int32]) -> None:
-        bitmask.check_row(row)
+        check_row(row)
         row[:] = 0
-        bitmask.set_ids(row, self.formatter.end_ids)
+        set_ids(row, self.end_ids)
+
+
+class FailureLog:
+    """Counts and logs the sequences of a hook that failed, each once.
+
+    Attributes:
+        count: how many have failed so far.
+    """
+
+    def __init__(self, logger: Logger) -> None:
+        self.count = 0
+        self._logger = logger
+
+    def report(self, cursor: Cursor, name: str = "sequence") -> None:
+        """Log and count a cursor that has failed, unless that was done; `name` says which sequence it is."""
+        if not cursor.has_failed or cursor.is_reported:
+            return
+        cursor.is_reported = True
+        self.count += 1
+        error, tokens = cursor.error, "1 token" if cursor.length == 1 else f"{cursor.length} tokens"
+        is_ours = isinstance(error, FormatterError)
+        self._logger.error("%s aborted after %s: %s", name, tokens, error, exc_info=None if is_ours else error)
 
 
 def _common_prefix(old: list[int], new: list[int]) -> int:

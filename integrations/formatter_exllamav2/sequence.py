@@ -62,7 +62,7 @@ class Sequence:
     @property
     def can_only_end(self) -> bool:
         """Whether nothing but an end id may follow, as far as is known without working out a mask."""
-        return self._has_ended or self._cursor.error is not None
+        return self._has_ended or self._cursor.has_failed
 
     @property
     def has_ended(self) -> bool:
@@ -102,7 +102,7 @@ class Sequence:
             # Replaced, not cleared: another may be noted meanwhile.
             tokens, self._pending = self._pending, []
             if tokens:
-                failed = self._cursor.error is not None
+                failed = self._cursor.has_failed
                 if self._healed:
                     self._take_healed(tokens.pop(0))
                 self._take(tokens)
@@ -114,8 +114,8 @@ class Sequence:
     def fail(self, error: Exception) -> None:
         """End the sequence with this cause: only an end id may follow."""
         with self._lock:
-            if self._cursor.error is None:
-                self._cursor.error = error
+            if not self._cursor.has_failed:
+                self._cursor.fail(error)
                 self._report()
             self._cursor.fill_bitmask(self.row)
             self.version += 1
@@ -160,13 +160,9 @@ class Sequence:
         self.version += 1
 
     def _take(self, tokens: list[int]) -> None:
-        if tokens:
-            *earlier, last = tokens
-            if earlier:
-                self._cursor.append(earlier)
-            self._cursor.step(last, self.row)
-        else:
-            self._cursor.fill_bitmask(self.row)
+        for token_id in tokens:
+            self._cursor.append(token_id)
+        self._cursor.fill_bitmask(self.row)
 
     def _take_healed(self, token_id: int) -> None:
         healed, self._healed = self._healed, b""
@@ -178,7 +174,7 @@ class Sequence:
             if data != healed:
                 self._cursor.formatter.accept_bytes(data[len(healed) :])
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
-            self._cursor.error = error
+            self._cursor.fail(error)
 
     def _fill_healing(self) -> None:
         """Allow what begins with the healed text and goes on as an output may begin."""

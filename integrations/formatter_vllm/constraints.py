@@ -77,13 +77,15 @@ class Constraint:
         Args:
             rows: int32 (len(constraints), words), C-contiguous.
         """
-        cursors, new = [], []
+        cursors = []
         for constraint in constraints:
             if constraint._cursor is not None:
                 cursors.append(constraint._cursor)
-                new.append(constraint._next)
+                if constraint._next is not None:
+                    constraint._cursor.append(constraint._next)
+                    constraint._next = None
         if len(cursors) == len(constraints):
-            Cursor.step_batch(cursors, new, rows)
+            Cursor.step_batch(cursors, rows)
         else:
             for constraint, row in zip(constraints, rows, strict=True):
                 constraint.fill_drafts((), row[None])
@@ -96,7 +98,8 @@ class Constraint:
                 bitmask.set_ids(row, self.end_ids)
             return
         if self._next is not None:
-            self._cursor.append([self._next])
+            self._cursor.append(self._next)
+            self._next = None
         self._cursor.fill_drafts(drafts, rows)
 
     def fail(self, error: Exception) -> None:

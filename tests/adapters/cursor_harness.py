@@ -30,7 +30,7 @@ class CursorSession:
                 cursor.follow(tokens)
         rows = bitmask.allocate(len(kept), WIDTH, fill="all")
         constrained = {row: cursor for row, cursor in enumerate(self._cursors) if cursor is not None}
-        Cursor.step_batch(list(constrained.values()), [None] * len(constrained), rows, list(constrained))
+        Cursor.step_batch(list(constrained.values()), rows, list(constrained))
         return [set(bitmask.allowed_ids(row)) for row in rows]
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:

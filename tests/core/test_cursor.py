@@ -124,8 +124,10 @@ def test_a_step_is_one_token_and_the_next_mask(cursor: Cursor) -> None:
     twin = cursor.fork()
     row = np.full(cursor.formatter.compiled.vocabulary.words + 2, -1, dtype=np.int32)
     for token in (A, B, C, ord("x"), B):
-        cursor.step(token, row)
-        twin.append([token])
+        cursor.append(token)
+        cursor.fill_bitmask(row)
+        twin.append(token)
+        assert twin.formatter.tokens == cursor.formatter.tokens  # accepted without a mask
         assert bitmask.allowed_ids(row) == allowed(twin)
         assert type(cursor.error) is type(twin.error)
     cursor.follow([A, B])
@@ -143,10 +145,13 @@ def test_cursors_that_go_on_together_end_like_each_alone(steps: list[tuple[int |
     together, alone = ([Cursor(compiled.formatter()) for _ in range(3)] for _ in range(2))
     for tokens in steps:
         rows, expected = (bitmask.allocate(3, len(TOKENS) + 40, fill="all") for _ in range(2))
-        assert not Cursor.step_batch(together, tokens, rows)
+        for cursor, token in zip(together, tokens, strict=True):
+            if token is not None:
+                cursor.append(token)
+        Cursor.step_batch(together, rows)
         for cursor, token, row in zip(alone, tokens, expected, strict=True):
             if token is not None:
-                cursor.append([token])
+                cursor.append(token)
             cursor.fill_bitmask(row)
         assert (rows == expected).all()
     for one, other in zip(together, alone, strict=True):
