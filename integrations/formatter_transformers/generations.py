@@ -130,7 +130,7 @@ class _Pool:
         parent = _parent_of(key)
         if parent in self._cursors and key:
             cursor = self._cursors.pop(parent) if is_only else self._cursors[parent].fork()
-            cursor.append(tokens_of(key[len(parent) :]))
+            cursor.append(tokens_of(key[len(parent) :])[0])
             return cursor
         if not self._cursors:
             cursor = Cursor(self._compiled.formatter())

@@ -200,7 +200,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
         opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
         for row in opened.any(dim=-1).nonzero().flatten().tolist():
             if (cursor := cursors[row]) is not None:
-                cursor.error = cursor.error or MaskOverridden(int(opened[row].int().argmax()))
+                cursor.fail(MaskOverridden(int(opened[row].int().argmax())))
                 cursor.fill_bitmask(bits[row])
         masked = torch_bitmask.apply(masked, bits)
         self._end_where_nothing_is_left(cursors, bits, masked)
@@ -215,9 +215,9 @@ class FormatterLogitsProcessor(LogitsProcessor):
             if cursor is None:
                 continue
             if is_empty:
-                if not bitmask.get(bits[row], cursor.formatter.end_ids[0]):
-                    cursor.error = AllowedTokensForbidden(cursor.formatter.bytes)
-                ends = [token_id for token_id in cursor.formatter.end_ids if token_id < masked.shape[1]]
+                if not bitmask.get(bits[row], cursor.end_ids[0]):
+                    cursor.fail(AllowedTokensForbidden(cursor.bytes))
+                ends = [token_id for token_id in cursor.end_ids if token_id < masked.shape[1]]
                 masked[row, ends] = _FORCED_END
             # A rejected token is a draft or padding, since no other can come out of a mask.
             if cursor.error is not None and not isinstance(cursor.error, TokenRejected):

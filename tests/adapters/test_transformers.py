@@ -464,6 +464,10 @@ class Failing:
                     raise error
                 super().fill_bitmask(row)
 
+            def step(self, token_id, row) -> None:
+                self.accept_token(token_id)
+                self.fill_bitmask(row)
+
         formatter.__class__ = State
         return formatter
 
