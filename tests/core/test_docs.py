@@ -15,7 +15,7 @@ from tests.adapters.openai_stand_ins import Answer, StandIn, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in page.read_text()
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ADAPTERS = {folder.name for folder in (ROOT / "integrations").iterdir()}
@@ -56,7 +56,7 @@ def answer(request: dict[str, Any], sample: int) -> Answer:
     return Answer('{"name": "Grace Hopper", "age": 85}' if "messages" in request else "Name: Grace Hopper, age 85.")
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted(ROOT.glob("docs/*/*.md"))], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
