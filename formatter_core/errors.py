@@ -20,12 +20,13 @@
     ├── TokenRejected               a token or text that the format forbids       token_id, position
     ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
-    ├── AllowedTokensForbidden      another rule forbids all that may come next   text
+    ├── NoTokenLeft                 another rule forbids all that may come next   text
     ├── MaskOverridden              another rule allows what the format forbids    token_id
-    ├── PromptTooLong               no room for a token of output                 tokens, cells
+    ├── PromptTooLong               no room for a token of output                 tokens, context_size
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
     ├── ConcurrentUse               one formatter used by two threads at once
+    ├── HookNotCalled               the inference engine never called a hook      remedy
     ├── HookReused                  a hook met a second request before a reset    hook
     ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
     └── IncompleteResult            the value of a text that is not complete      ended, missing, text
@@ -39,13 +40,13 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "AllowedTokensForbidden",
     "BitmaskTooNarrow",
     "ConcurrentUse",
     "DeadEnd",
     "EngineFailed",
     "EngineUnavailable",
     "FormatterError",
+    "HookNotCalled",
     "HookReused",
     "IncompleteResult",
     "InvalidArgument",
@@ -59,6 +60,7 @@ __all__ = [
     "LimitExceeded",
     "MalformedAnswer",
     "MaskOverridden",
+    "NoTokenLeft",
     "PromptTooLong",
     "TokenRejected",
     "UnsatisfiableSchema",
@@ -268,7 +270,7 @@ class DeadEnd(FormatterError):
         )
 
 
-class AllowedTokensForbidden(FormatterError):
+class NoTokenLeft(FormatterError):
     """Another rule of the inference engine forbids every token that the format allows."""
 
     def __init__(self, text: bytes) -> None:
@@ -292,13 +294,13 @@ class MaskOverridden(FormatterError):
 
 
 class PromptTooLong(FormatterError):
-    """A prompt that leaves no room for a token of output. `tokens` and `cells` count tokens."""
+    """A prompt that leaves no room for a token of output. `tokens` and `context_size` count tokens."""
 
-    def __init__(self, tokens: int, cells: int) -> None:
+    def __init__(self, tokens: int, context_size: int) -> None:
         self.tokens = tokens
-        self.cells = cells
+        self.context_size = context_size
         super().__init__(
-            f"the prompt has {tokens} tokens, but the context holds {cells}; shorten it, or make the context larger"
+            f"the prompt has {tokens} tokens, but the context holds {context_size}; shorten it, or make the context larger"
         )
 
 

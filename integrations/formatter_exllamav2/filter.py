@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidFormat, NoTokenLeft
 from formatter_core.runtime.result import Event
 from formatter_exllamav2 import _compat
 from formatter_exllamav2.masks import AllowedIds, LogitsMask
@@ -301,13 +301,13 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
         rows = [each._sequence.advance() for each in formats]
         if len({len(row) for row in rows}) == 1 and not np.bitwise_and.reduce(rows).any():
             for each in formats:
-                each._sequence.fail(AllowedTokensForbidden(self._sequence.formatter().bytes))
+                each._sequence.fail(NoTokenLeft(self._sequence.formatter().bytes))
 
     def _only_ends(self, width: int) -> torch.Tensor:
         """Where all that may come next is forbidden elsewhere: the end, by force; with an error unless it may come."""
         sequence = self._sequence
         if not bitmask.get(sequence.row, sequence.end_ids[0]):
-            sequence.fail(AllowedTokensForbidden(sequence.formatter().bytes))
+            sequence.fail(NoTokenLeft(sequence.formatter().bytes))
         masked = torch.full((width,), -torch.inf)
         masked[[token_id for token_id in sequence.end_ids if token_id < width]] = 0
         return masked

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import AllowedTokensForbidden, FormatterError, InvalidVocabulary, TokenRejected
+from formatter_core.errors import FormatterError, InvalidVocabulary, NoTokenLeft, TokenRejected
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.masks import MaskBuffer
@@ -253,7 +253,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         """See to it that something is left once the job has taken out what it refuses.
 
         Raises:
-            AllowedTokensForbidden: the format only allows what leads to a banned string.
+            NoTokenLeft: the format only allows what leads to a banned string.
         """
         if self.job is None:
             return
@@ -263,7 +263,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         left = buffer.row.copy()
         bitmask.clear_ids(left, refused)
         if not left.any():
-            raise AllowedTokensForbidden(self.formatter.bytes)
+            raise NoTokenLeft(self.formatter.bytes)
         bitmask.clear_ids(left, stops)
         if not left.any():  # the format must end here, however short the output is
             _compat.lift_minimum(self.job)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Formatter, bitmask
-from formatter_core.errors import AllowedTokensForbidden
+from formatter_core.errors import NoTokenLeft
 
 __all__ = ["Mask"]
 
@@ -36,7 +36,7 @@ class Mask:
             logits: a floating dtype, shape (width,), any strides; the index is the token id.
 
         Raises:
-            AllowedTokensForbidden: none that is allowed is finite.
+            NoTokenLeft: none that is allowed is finite.
             FormatterError: what `Formatter.fill_bitmask` raises; nothing was changed.
         """
         formatter.fill_bitmask(self._row)
@@ -47,7 +47,7 @@ class Mask:
         logits[self._forbidden] = -np.inf
         # The comparisons are false for NaN too, of which llama.cpp would choose anything.
         if not logits[self._witness] > -np.inf and not logits.max() > -np.inf:
-            raise AllowedTokensForbidden(formatter.bytes)
+            raise NoTokenLeft(formatter.bytes)
 
     def allows(self, formatter: Formatter, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
         """Which of these ids the format allows, shape (len(ids),)."""

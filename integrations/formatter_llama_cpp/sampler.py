@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat
+from formatter_core.errors import InvalidFormat, NoTokenLeft
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
@@ -181,7 +181,7 @@ class FormatterSampler:
         # Another sampler came first and left some candidates, in its own order.
         logits[~self._mask.allows(self.formatter, ids)] = -np.inf
         if not logits.max() > -np.inf:
-            raise AllowedTokensForbidden(self.formatter.bytes)
+            raise NoTokenLeft(self.formatter.bytes)
 
     def _fail(self, error: BaseException) -> None:
         self.error = error

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Result, bitmask
-from formatter_core.errors import AllowedTokensForbidden, InvalidArgument, MaskOverridden, TokenRejected
+from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
 from formatter_core.runtime import torch_bitmask
 from formatter_core.runtime.cursor import Cursor
 from formatter_transformers import _compat
@@ -216,7 +216,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
                 continue
             if is_empty:
                 if not bitmask.get(bits[row], cursor.end_ids[0]):
-                    cursor.fail(AllowedTokensForbidden(cursor.bytes))
+                    cursor.fail(NoTokenLeft(cursor.bytes))
                 ends = [token_id for token_id in cursor.end_ids if token_id < masked.shape[1]]
                 masked[row, ends] = _FORCED_END
             # A rejected token is a draft or padding, since no other can come out of a mask.

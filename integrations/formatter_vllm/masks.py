@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import AllowedTokensForbidden
+from formatter_core.errors import NoTokenLeft
 from formatter_core.runtime import torch_bitmask
 from formatter_vllm.constraints import Constraint
 
@@ -86,7 +86,7 @@ def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts,
     for row, constraint in rows:
         if constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
             if not any(bitmask.get(bits[place], token_id) for token_id in constraint.end_ids):
-                constraint.fail(AllowedTokensForbidden(constraint.text))
+                constraint.fail(NoTokenLeft(constraint.text))
             _force_end(logits[row], constraint)
         place += len(drafts[row]) + 1 if row in drafts else 1
 

@@ -17,12 +17,12 @@ torch = pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
 
 from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
-    AllowedTokensForbidden,
     DeadEnd,
     IncompleteResult,
     InvalidFormat,
     InvalidVocabulary,
     LimitExceeded,
+    NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
 )
@@ -191,7 +191,7 @@ def test_two_filters_that_exclude_each_other(generation: str) -> None:
     run(generation, *jobs)
     assert text_of(jobs[0]) == b"abbb"
     assert text_of(jobs[1]) == b"acccc"
-    with pytest.raises((AllowedTokensForbidden, TokenRejected)):
+    with pytest.raises((NoTokenLeft, TokenRejected)):
         stuck[0].result()
 
 
@@ -301,7 +301,7 @@ def test_all_that_is_allowed_is_forbidden_elsewhere(newest: str) -> None:
     run(newest, stuck)
     assert stuck.tokens[0] == A
     assert stuck.tokens[1] in (END, OTHER_END)
-    assert isinstance(stuck.filters[0].error, AllowedTokensForbidden)
+    assert isinstance(stuck.filters[0].error, NoTokenLeft)
     bias[[END, OTHER_END]] = -torch.inf
     ends = job_of([A], filter_of(formats.regex("a[bc]*")), bias=bias)
     run(newest, ends)

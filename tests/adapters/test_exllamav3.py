@@ -15,11 +15,11 @@ tokenizers = pytest.importorskip("tokenizers", reason="ExLlamaV3 has tokenizers 
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
-    AllowedTokensForbidden,
     IncompleteResult,
     InvalidFormat,
     InvalidVocabulary,
     LimitExceeded,
+    NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
 )
@@ -449,7 +449,7 @@ def test_a_banned_string_that_the_format_demands_ends_the_job_with_the_cause(new
     run(newest, job, beside)
     assert job.text == b"x"
     assert job.suppressed
-    with pytest.raises(AllowedTokensForbidden, match="'x'"):
+    with pytest.raises(NoTokenLeft, match="'x'"):
         filter.result()
     assert other.result().is_complete
 

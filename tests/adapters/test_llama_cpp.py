@@ -13,9 +13,9 @@ import pytest
 
 from formatter_core import formats
 from formatter_core.errors import (
-    AllowedTokensForbidden,
     InvalidFormat,
     InvalidVocabulary,
+    NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
 )
@@ -134,7 +134,7 @@ def test_where_nothing_is_left_the_sequence_ends_with_the_cause(generation: str,
     llama = Llama(generation)
     processor = processor_of(llama)
     processor.append(lambda ids, scores: np.full(WIDTH, left, dtype=np.single))
-    with pytest.raises(AllowedTokensForbidden), processor:
+    with pytest.raises(NoTokenLeft), processor:
         output = llama.create_completion("p", logits_processor=processor)
     assert (text_of(output), output["choices"][0]["finish_reason"]) == ("", "stop")
 
@@ -360,8 +360,8 @@ def test_a_sampler_behind_others_never_takes_what_is_not_allowed(newest: types.M
     assert stand_ins.sample(chain, *best_two(np.eye(1, WIDTH, ord("a"))[0])) == ord("a")
     assert sampler.error is None
     assert stand_ins.sample(chain, *best_two(np.eye(1, WIDTH, ord("z"))[0])) in (END, OTHER_END)
-    assert isinstance(sampler.error, AllowedTokensForbidden)
-    with pytest.raises(AllowedTokensForbidden):
+    assert isinstance(sampler.error, NoTokenLeft)
+    with pytest.raises(NoTokenLeft):
         sampler.result()
 
 

@@ -19,7 +19,6 @@ provide_transformers()
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
-    AllowedTokensForbidden,
     DeadEnd,
     FormatterError,
     HookReused,
@@ -28,6 +27,7 @@ from formatter_core.errors import (  # noqa: E402
     InvalidVocabulary,
     LimitExceeded,
     MaskOverridden,
+    NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
 )
@@ -533,7 +533,7 @@ class TestOtherRules:
         rows = loops.generate(processor, prompts)
         results = processor.results(rows)
         assert [result.ended for result in results] == ["error", "end"]
-        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+        assert isinstance(processor.errors[0], NoTokenLeft)
         assert processor.errors[0].text == b"a"
         assert results[1].text == "ay"
 
@@ -565,7 +565,7 @@ class TestLaterProcessors:
         loops.after = [forbid(ord("x"))]
         rows = loops.generate(processor, prompts_of("p"))
         assert processor.results(rows)[0].ended == "error"
-        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+        assert isinstance(processor.errors[0], NoTokenLeft)
 
     def test_changes_among_the_allowed_tokens_count(self, compiler, loops) -> None:
         def prefers_a(input_ids, scores):

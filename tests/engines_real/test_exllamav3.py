@@ -35,10 +35,10 @@ exllamav3 = import_exllamav3()
 
 from formatter_core import Compiler, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
-    AllowedTokensForbidden,
     IncompleteResult,
     InvalidVocabulary,
     LimitExceeded,
+    NoTokenLeft,
     TokenRejected,
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
@@ -341,7 +341,7 @@ def test_a_banned_string_that_the_format_demands_ends_the_job(loop: Loop, tokeni
     job = job_of(tokenizer, filter, banned_strings=["ab"], min_new_tokens=10)
     loop.run(job, job_of(tokenizer, other))
     assert loop.text(job) == "x"
-    with pytest.raises(AllowedTokensForbidden):
+    with pytest.raises(NoTokenLeft):
         filter.result()
     assert other.result().is_complete
 

@@ -18,7 +18,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import AllowedTokensForbidden, InvalidFormat  # noqa: E402
+from formatter_core.errors import InvalidFormat, NoTokenLeft  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     NotCalled,
     create_logits_processor,
@@ -221,7 +221,7 @@ def test_when_others_forbid_all_the_sequence_ends_with_the_cause(llama: Any) -> 
 
     processor = create_logits_processor(llama, LINE)
     processor.append(forbid)
-    with pytest.raises(AllowedTokensForbidden), processor:
+    with pytest.raises(NoTokenLeft), processor:
         output = llama.create_completion("the", max_tokens=200, logits_processor=processor)
     assert output["choices"][0]["text"] == ""
     assert output["choices"][0]["finish_reason"] == "stop"
@@ -464,7 +464,7 @@ def test_a_sampler_that_stands_too_late_never_takes_what_is_not_allowed(llama: A
     llama_cpp.llama_sampler_free(chain)
     assert ids[-1] in ends
     assert re.fullmatch("[0-9]*", sampler.formatter.text)
-    assert isinstance(sampler.error, AllowedTokensForbidden)
+    assert isinstance(sampler.error, NoTokenLeft)
 
 
 @needs_samplers

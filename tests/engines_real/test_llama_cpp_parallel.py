@@ -374,7 +374,7 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
     with Scheduler(llama, places=2, cells=256) as scheduler:
         with pytest.raises(PromptTooLong) as caught:
             scheduler.submit([5] * 256)
-        assert (caught.value.tokens, caught.value.cells) == (256, 256)
+        assert (caught.value.tokens, caught.value.context_size) == (256, 256)
         cut = scheduler.submit([5] * 250, max_tokens=100)
         for wrong in ({"prompt": []}, {"prompt": [llama.n_vocab()]}, {"prompt": "a", "samples": 0}):
             with pytest.raises(InvalidFormat):

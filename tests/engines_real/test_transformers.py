@@ -19,10 +19,10 @@ jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
-    AllowedTokensForbidden,
     HookReused,
     InvalidArgument,
     MaskOverridden,
+    NoTokenLeft,
     UnsupportedEngineVersion,
 )
 from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
@@ -320,7 +320,7 @@ class TestEnds:
         output = llama.generate(**inputs, bad_words_ids=banned, max_new_tokens=20, logits_processor=[processor])
         results = processor.results(output)
         assert [result.ended for result in results] == ["error", "end"]
-        assert isinstance(processor.errors[0], AllowedTokensForbidden)
+        assert isinstance(processor.errors[0], NoTokenLeft)
         assert results[1].text == "acd"
 
     def test_a_length_that_is_too_short(self, tokenizer, llama) -> None:
