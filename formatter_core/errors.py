@@ -300,7 +300,8 @@ class PromptTooLong(FormatterError):
         self.tokens = tokens
         self.context_size = context_size
         super().__init__(
-            f"the prompt has {tokens} tokens, but the context holds {context_size}; shorten it, or make the context larger"
+            f"the prompt has {tokens} tokens, but the context holds {context_size}; shorten the prompt, "
+            "or make the context larger"
         )
 
 

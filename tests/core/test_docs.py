@@ -56,7 +56,11 @@ def answer(request: dict[str, Any], sample: int) -> Answer:
     return Answer('{"name": "Grace Hopper", "age": 85}' if "messages" in request else "Name: Grace Hopper, age 85.")
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted(ROOT.glob("docs/*/*.md"))], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted(ROOT.glob("docs/*/*.md"))],
+    ids=lambda page: page.name,
+)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
