@@ -44,7 +44,7 @@ def main() -> None:
                 break
         print("\nHow probable each job is in the first draft:")
         for score in choose(llama, begun, ["pilot", "doctor", "teacher"]):
-            print(f"  {score.text:8} {score.logprob:7.2f}  ({score.normalised:.2f} a token)")
+            print(f"  {score.text:8} {score.logprob:7.2f}  ({score.mean_logprob:.2f} a token)")
         llama.close()
 
 

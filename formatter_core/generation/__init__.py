@@ -24,7 +24,7 @@ from formatter_core.generation.models import (
     TextDelta,
     TextRequest,
 )
-from formatter_core.generation.ranking import best_of, total_logprob
+from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
@@ -71,6 +71,7 @@ __all__ = [
     "continuation",
     "greedy",
     "log_softmax",
+    "mean_logprob",
     "multinomial",
     "option_scores",
     "top_n",

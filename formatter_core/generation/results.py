@@ -91,7 +91,7 @@ class ChosenToken:
     bytes: bytes | None = None
 
     @property
-    def taken_away(self) -> float | None:
+    def masked_probability(self) -> float | None:
         """The probability of what the format forbids here: 0 where the model wanted nothing else anyway, 1 at most."""
         if self.logprob is None or self.unmasked_logprob is None:
             return None

@@ -20,23 +20,23 @@ class OptionScore:
 
     Attributes:
         logprob: the sum of the log-probabilities of its tokens: the raw score, which compares whole options.
-        among: the log-probability of it, given that it is one of the options.
+        conditional_logprob: the log-probability of it, given that it is one of the options.
     """
 
     text: str
     tokens: tuple[int, ...]
     logprob: float
-    among: float = 0.0
+    conditional_logprob: float = 0.0
 
     @property
-    def normalised(self) -> float:
+    def mean_logprob(self) -> float:
         """The log-probability a token, which does not punish length."""
         return self.logprob / len(self.tokens)
 
     @property
     def probability(self) -> float:
         """The share of this option; those of all options add up to 1."""
-        return math.exp(self.among)
+        return math.exp(self.conditional_logprob)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Branches:
         name: of the hole.
         start: the byte of the output at which it begins.
         taken: the option that the output has.
-        scores: of all options, in their order; `OptionScore.among` and `probability` compare them.
+        scores: of all options, in their order; `OptionScore.conditional_logprob` and `probability` compare them.
     """
 
     name: str

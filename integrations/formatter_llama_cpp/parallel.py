@@ -35,7 +35,8 @@ def generate_parallel(
     formats: Sequence[Any] | None = None,
     max_tokens: int = 128,
     sampling: Sampling = GREEDY,
-    stop: str | Iterable[str] = (),
+    stop_strings: str | Iterable[str] = (),
+    seed: int | None = None,
     top_logprobs: int | None = None,
     places: int = 16,
     cells: int | None = None,
@@ -50,7 +51,8 @@ def generate_parallel(
         formats: one for each prompt, None where it is free, in place of `format`.
         max_tokens: tokens of each output at most.
         sampling: how tokens are chosen; give a temperature where samples should differ.
-        stop: see `Scheduler.submit`.
+        stop_strings: see `Scheduler.submit`.
+        seed: see `Scheduler.submit`.
         top_logprobs: see `Scheduler.submit`.
         places: how many sequences run at a time.
         cells: how many tokens the context holds; by default as many as that of `llama`.
@@ -63,7 +65,7 @@ def generate_parallel(
     wanted = [format] * len(prompts) if formats is None else list(formats)
     if len(wanted) != len(prompts):
         raise InvalidFormat(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
-    stops = [stop] if isinstance(stop, str) else list(stop)
+    stops = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
     with Scheduler(llama, places=places, cells=cells) as scheduler:
         requests = [
             scheduler.submit(
@@ -72,7 +74,8 @@ def generate_parallel(
                 format=one,
                 max_tokens=max_tokens,
                 sampling=sampling,
-                stop=stops,
+                stop_strings=stops,
+                seed=seed,
                 top_logprobs=top_logprobs,
             )
             for prompt, one in zip(prompts, wanted, strict=True)
@@ -88,7 +91,7 @@ def choose(
     """The total log-probability of each option as the continuation of a prompt, in the order of the options.
 
     All options are computed together, the prompt and what options share once. Compare `logprob` for whole options,
-    `normalised` for log-probabilities a token: ``max(scores, key=lambda score: score.logprob).text``.
+    `mean_logprob` for log-probabilities a token: ``max(scores, key=lambda score: score.logprob).text``.
 
     Args:
         llama: a `llama_cpp.Llama`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -76,7 +77,8 @@ class Scheduler:
         format: Any = None,
         max_tokens: int = 128,
         sampling: Sampling = GREEDY,
-        stop: str | Iterable[str] = (),
+        stop_strings: str | Iterable[str] = (),
+        seed: int | None = None,
         top_logprobs: int | None = None,
         events: bool = False,
     ) -> Request:
@@ -88,8 +90,9 @@ class Scheduler:
             format: whatever `Compiler.compile` takes; None leaves the text free.
             max_tokens: tokens of each output at most, the end id included; fewer where the context is too small.
             sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
-            stop: the text ends before the first of these strings, as that of `Llama.create_completion` does; with a
+            stop_strings: the text ends before the first of these, as that of `Llama.create_completion` does; with a
                 format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
+            seed: makes draws repeatable, in place of that of `sampling`.
             top_logprobs: None keeps no log-probabilities; 0 keeps those of the tokens that were taken, and `n` those of
                 the `n` best at each place as well.
             events: whether updates tell what is new of the captures.
@@ -104,7 +107,8 @@ class Scheduler:
         ids = self._tokenized(prompt)
         if samples < 1 or max_tokens < 1:
             raise InvalidFormat(f"samples is {samples} and max_tokens {max_tokens}; both are at least 1")
-        stops = stop_bytes(stop)
+        stops = stop_bytes(stop_strings)
+        sampling = sampling if seed is None else replace(sampling, seed=seed)
         top_n(np.zeros(1), top_logprobs or 0, DEFAULT_LIMITS)  # refused now, not in the middle of an output
         if len(ids) >= self.context.cells:
             raise PromptTooLong(len(ids), self.context.cells)

@@ -33,7 +33,7 @@ def choose(
 
     The prompt is computed once, and what options share once: one forward pass over the trie of their tokens, in which
     each token sees only the prompt and what stands before it in its option. An architecture that takes no such mask
-    computes one row for each option, in one batch. Compare `logprob` for whole options, `normalised` for
+    computes one row for each option, in one batch. Compare `logprob` for whole options, `mean_logprob` for
     log-probabilities a token, `probability` for shares that add up to 1.
 
     Args:

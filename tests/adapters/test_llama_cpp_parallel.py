@@ -137,7 +137,7 @@ def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[st
     job: dict[str, Any] = {"format": format, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=2)}
     with Scheduler(llama, places=3) as scheduler:
         without = scheduler.submit("p", samples=12, **job)
-        request = scheduler.submit("p", samples=12, stop=stops, **job)
+        request = scheduler.submit("p", samples=12, stop_strings=stops, **job)
         told: dict[Any, str] = {}
         while not scheduler.is_idle:
             for update in scheduler.step():
@@ -165,7 +165,7 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
     builder.append("x", builder.regex("[a-d ]{4,16}", name="words"), "!")
     with Scheduler(llama, places=4) as scheduler:
         options = {"format": builder, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=4), "events": True}
-        request = scheduler.submit("p", samples=20, stop=["bc", "a d", "cad"], **options)
+        request = scheduler.submit("p", samples=20, stop_strings=["bc", "a d", "cad"], **options)
         told: dict[Any, list[Any]] = {}
         texts: dict[Any, str] = {}
         while not scheduler.is_idle:
@@ -205,8 +205,8 @@ def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
     with Scheduler(llama, places=1) as scheduler:
         for wrong in ("", ["a", ""], [b"a"]):
             with pytest.raises(InvalidArgument, match="strings that are not empty"):
-                scheduler.submit("p", stop=wrong)
-    ((one,), (other,)) = generate_parallel(llama, ["p", "q"], max_tokens=30, stop=iter(["e", "a"]))
+                scheduler.submit("p", stop_strings=wrong)
+    ((one,), (other,)) = generate_parallel(llama, ["p", "q"], max_tokens=30, stop_strings=iter(["e", "a"]))
     assert one.text == one.text.split("e")[0].split("a")[0]
     assert other.text == other.text.split("e")[0].split("a")[0]
 

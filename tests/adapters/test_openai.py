@@ -30,6 +30,7 @@ from formatter_core.generation import (  # noqa: E402
     best_of,
     completion,
     continuation,
+    mean_logprob,
     multinomial,
 )
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
@@ -459,7 +460,7 @@ def test_the_best_of_several_answers(script) -> None:
     request = TextRequest(samples=3, sampling=Sampling(temperature=1), scores=LOGPROBS)
     (samples,) = model_of(script, server="vllm").complete(["x"], request)
     assert [output.text for output in best_of(samples)] == [" ", "b", "aa"]
-    assert [output.text for output in best_of(samples, normalised=True)] == [" ", "aa", "b"]
+    assert [output.text for output in best_of(samples, key=mean_logprob)] == [" ", "aa", "b"]
 
 
 def test_log_probabilities_after_the_mask(script) -> None:

@@ -161,16 +161,22 @@ def test_before_and_after_the_mask() -> None:
         probabilities = torch.softmax(logits[row].double(), 0)
         kept = float(probabilities[::5].sum())
         assert one.token_id == row * 5
-        assert one.taken_away == pytest.approx(1 - kept, abs=1e-5)
+        assert one.masked_probability == pytest.approx(1 - kept, abs=1e-5)
         assert one.logprob == pytest.approx(math.log(probabilities[row * 5] / kept), abs=1e-4)
         assert one.rank < one.unmasked_rank
         assert all(score.token_id % 5 == 0 for score in one.top)
         assert one.unmasked_top[0].token_id == int(logits[row].argmax())
     (one, *_) = score_step(logits, masked, chosen, ScoreSettings(logprob=True, unmasked=False))
-    assert (one.unmasked_logprob, one.unmasked_top, one.taken_away, one.top, one.rank) == (None, (), None, (), None)
+    assert (one.unmasked_logprob, one.unmasked_top, one.masked_probability, one.top, one.rank) == (
+        None,
+        (),
+        None,
+        (),
+        None,
+    )
     (one, *_) = score_step(logits, logits, chosen, ScoreSettings(logprob=True))
     assert one.logprob == one.unmasked_logprob
-    assert one.taken_away == 0
+    assert one.masked_probability == 0
 
 
 def test_candidates_have_bytes_and_text() -> None:

@@ -155,7 +155,7 @@ def test_options_share_their_beginnings_and_get_the_totals_of_each_alone(options
 def test_a_score_for_each_token_does_not_punish_length() -> None:
     short, long = OptionScore("a", (1,), -1.0), OptionScore("b", (1, 2, 3), -1.5)
     assert short.logprob > long.logprob
-    assert short.normalised < long.normalised
+    assert short.mean_logprob < long.mean_logprob
 
 
 def test_options_need_tokens() -> None:

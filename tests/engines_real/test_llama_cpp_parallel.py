@@ -264,7 +264,7 @@ def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> No
         options = {"max_tokens": 40, "temperature": 0, "logits_processor": processor}
         upstream = llama.create_completion(prompt, stop=stop, repeat_penalty=1.0, **options)["choices"][0]
         with Scheduler(llama, places=2) as scheduler:
-            request = scheduler.submit(prompt, format=format, max_tokens=40, stop=stop)
+            request = scheduler.submit(prompt, format=format, max_tokens=40, stop_strings=stop)
             told = "".join(update.text for update in scheduler.run())
         (output,) = [sample.output for sample in request.samples]
         assert output.text == told
@@ -462,7 +462,7 @@ def test_options_are_scored_as_each_alone(llama: Any) -> None:
             solo_logprobs(llama, [*before, *score.tokens[:place]])[token] for place, token in enumerate(score.tokens)
         )
         assert math.isclose(score.logprob, total, abs_tol=1e-2)
-        assert math.isclose(score.normalised, total / len(score.tokens), abs_tol=1e-2)
+        assert math.isclose(score.mean_logprob, total / len(score.tokens), abs_tol=1e-2)
         last = solo_logprobs(llama, [*before, *score.tokens])[list(vocabulary.end_ids)]
         assert math.isclose(with_end.logprob, total + np.logaddexp.reduce(last), abs_tol=1e-2)
     assert [score.text for score in scores] == options

@@ -12,7 +12,7 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong  # noqa: E402
-from formatter_core.generation import Generated, ScoreSettings, best_of, completion, total_logprob  # noqa: E402
+from formatter_core.generation import Generated, ScoreSettings, best_of, completion, mean_logprob, total_logprob  # noqa: E402
 from formatter_transformers import (  # noqa: E402
     beam_search,
     branches,
@@ -60,10 +60,10 @@ def test_each_option_has_the_log_probability_that_it_has_alone(model) -> None:
     assert [spelt(model, score.tokens) for score in scores] == [score.text for score in scores] == OPTIONS
     for score in scores:
         assert score.logprob == pytest.approx(alone(model, ids, score.tokens), abs=2e-4)
-        assert score.normalised == score.logprob / len(score.tokens)
+        assert score.mean_logprob == score.logprob / len(score.tokens)
     assert sum(score.probability for score in scores) == pytest.approx(1)
     best = max(scores, key=lambda score: score.logprob)
-    assert best.among == max(score.among for score in scores)
+    assert best.conditional_logprob == max(score.conditional_logprob for score in scores)
 
 
 def test_one_pass_over_the_options_however_many(model) -> None:
@@ -227,7 +227,7 @@ def test_best_of_n_takes_the_most_probable() -> None:
     short, long, cut = output(-2.0), output(-3.0, 4), output(-0.1, stopped="length")
     broken = output(-0.1, stopped="error", error=DeadEnd(b"", ""))
     assert best_of([long, cut, broken, short]) == [short, long, cut]
-    assert best_of([short, cut, long], normalised=True) == [long, short, cut]
+    assert best_of([short, cut, long], key=mean_logprob) == [long, short, cut]
     with pytest.raises(InvalidArgument, match="log-probabilities"):
         best_of([Generated((1,), b"a", "end")])
 
