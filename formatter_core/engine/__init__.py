@@ -14,8 +14,8 @@ __all__ = ["choose_engine"]
 _log = logging.getLogger("formatter_core")
 
 _REMEDIES = {
-    "native": "install Rust's cargo and formatter-core again, so that the native engine is built",
-    "kbnf": "install the kbnf package (pip install kbnf==0.4.2)",
+    "native": "install a wheel with the native engine, or Rust's cargo and then formatter-core from source",
+    "kbnf": "install the slower kbnf engine: pip install 'formatter-core[kbnf]'",
 }
 
 

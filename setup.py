@@ -1,0 +1,52 @@
+"""Builds the wheel: the native grammar engine inside if cargo is on PATH, pure Python otherwise.
+
+The environment variable FORMATTER_NATIVE decides: "require" fails without cargo, "forbid" never builds the library, and
+"auto" (the default) builds it if cargo is on PATH. A crate that does not build always fails the build.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools_rust import Binding, RustExtension
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel with the library is for any Python of its platform, because ctypes loads the library."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """The tag of the wheel's file name."""
+        platform = super().get_tag()[2]
+        return "py3", "none", platform
+
+
+def native_extensions() -> list[RustExtension]:
+    """The crate, or nothing where it is not to be built."""
+    mode = os.environ.get("FORMATTER_NATIVE", "auto")
+    if mode not in ("auto", "require", "forbid"):
+        sys.exit(f"FORMATTER_NATIVE is {mode!r}; set it to auto, require or forbid")
+    if mode == "forbid":
+        return []
+    if shutil.which("cargo") is None:
+        if mode == "require":
+            sys.exit("FORMATTER_NATIVE is 'require', but cargo is not on PATH; install Rust (1.75 or newer)")
+        sys.stderr.write(
+            "cargo is not on PATH: formatter-core is built without its native grammar engine. Install Rust and build "
+            "again, or use the slower engine of formatter-core[kbnf].\n"
+        )
+        return []
+    return [
+        RustExtension(
+            "formatter_core.engine._native",
+            path="formatter_core/engine/native/Cargo.toml",
+            binding=Binding.NoBinding,
+            debug=False,
+        )
+    ]
+
+
+setup(rust_extensions=native_extensions(), cmdclass={"bdist_wheel": PlatformWheel})
