@@ -339,12 +339,12 @@ def step_batch(
     size = vocabulary.size
     tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
     handles, ids = array("Q", [state._handle.pointer for state in states]), array("I", tokens)
-    targets, told = array("I", places), array("i", bytes(4 * count))
+    targets, statuses = array("I", places), array("i", bytes(4 * count))
     vocabulary.library.fcn_step_many(
         *(handles.buffer_info()[0], ids.buffer_info()[0], rows.ctypes.data, rows.strides[0]),
-        *(targets.buffer_info()[0], told.buffer_info()[0], count),
+        *(targets.buffer_info()[0], statuses.buffer_info()[0], count),
     )
-    answers = told.tolist()
+    answers = statuses.tolist()
     if min(answers) >= 0:
         return answers
     return [one if one >= 0 else _fault(one, state._limits) for one, state in zip(answers, states, strict=True)]

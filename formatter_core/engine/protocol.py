@@ -7,7 +7,7 @@ those are the `Formatter`'s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +17,30 @@ from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
-    "MAY_END",
-    "MAY_GO_ON",
-    "TAKEN",
     "EngineGrammar",
     "EngineState",
     "GrammarEngine",
+    "MaskStatus",
     "OneByOne",
     "StepInTwoCalls",
-    "told_of",
+    "mask_status",
 ]
 
-#: What is told of a mask that was written, as bits: some token is allowed, and `can_stop()`. To find it out again would
-#: take longer than to make most masks.
-MAY_GO_ON = 1
-MAY_END = 2
-#: The bit that `step` adds where the token was allowed.
-TAKEN = 4
+
+class MaskStatus:
+    """The bits that an engine returns with a mask: to find them out again would take longer than most masks."""
+
+    #: A token is allowed.
+    HAS_TOKENS: Final = 1
+    #: `can_stop()`.
+    CAN_STOP: Final = 2
+    #: `step` adds this if it accepted the token.
+    ACCEPTED: Final = 4
 
 
-def told_of(row: NDArray[np.int32], can_stop: bool) -> int:
-    """`MAY_GO_ON` and `MAY_END` as they are for a mask, for an engine that finds them out at the end."""
-    return (MAY_GO_ON if row.any() else 0) | (MAY_END if can_stop else 0)
+def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
+    """`HAS_TOKENS` and `CAN_STOP` of a finished mask, for an engine that does not know them before."""
+    return (MaskStatus.HAS_TOKENS if row.any() else 0) | (MaskStatus.CAN_STOP if can_stop else 0)
 
 
 class EngineState(Protocol):
@@ -48,7 +50,7 @@ class EngineState(Protocol):
     """
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
-        """Write the mask of the tokens that may come next; end ids are left 0. Returns `MAY_GO_ON` and `MAY_END`.
+        """Write the mask of the tokens that may come next; end ids are left 0. Returns `HAS_TOKENS` and `CAN_STOP`.
 
         `row` has exactly `ceil(len(vocabulary) / 32)` words; bit `i % 32` of word `i // 32` is token `i`.
         """
@@ -59,7 +61,7 @@ class EngineState(Protocol):
         ...
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
-        """`accept_token`, then `fill_bitmask`: what that returns and `TAKEN`, or 0 where the token is not allowed.
+        """`accept_token`, then `fill_bitmask`: returns its status and `ACCEPTED`, or 0 if the token is not allowed.
 
         Nothing is changed where either of them fails, and nothing is written where the token is not allowed.
         """
@@ -134,7 +136,7 @@ class StepInTwoCalls:
         if not self.accept_token(token_id):
             return 0
         try:
-            return TAKEN | self.fill_bitmask(row)
+            return MaskStatus.ACCEPTED | self.fill_bitmask(row)
         except BaseException:
             self.rollback(1)
             raise

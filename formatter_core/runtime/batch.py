@@ -8,13 +8,15 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
+from formatter_core.engine.protocol import MaskStatus
 from formatter_core.engine.rows import check_rows
 from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
 from formatter_core.runtime.sequence_state import SequenceState
 from formatter_core.support.arguments import not_a_token_id, shown
 
 __all__ = ["ONE_THREAD", "step_batch"]
+
+_HAS_TOKENS, _CAN_STOP = MaskStatus.HAS_TOKENS, MaskStatus.CAN_STOP  # a name is read faster than an attribute
 
 ONE_THREAD = "a formatter is one thread's at a time; give each thread a fork of its own"
 
@@ -108,18 +110,18 @@ def _step_all(
         rows[targets, words:] = 0
         rows = rows[:, :words]
     answers = first.compiled.engine_grammar.step_batch(engines, tokens, rows, targets)
-    for number, token_id, row_index, told in zip(batch, tokens, targets, answers, strict=True):
+    for number, token_id, row_index, status in zip(batch, tokens, targets, answers, strict=True):
         state = states[number]
-        if isinstance(told, Exception):
-            faults[number] = told
+        if isinstance(status, Exception):
+            faults[number] = status
             continue
         if token_id is not None:
-            if not told:
+            if not status:
                 faults[number] = state.rejected(token_id)
                 continue
             state.transcript.steps.append(token_id)
-        if told & MAY_END or state.own_ends or not told & MAY_GO_ON:
+        if status & _CAN_STOP or state.own_ends or not status & _HAS_TOKENS:
             try:
-                state.add_ends(rows[row_index], told)
+                state.add_ends(rows[row_index], status)
             except FormatterError as error:
                 faults[number] = error

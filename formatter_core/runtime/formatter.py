@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import rows
-from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
+from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import (
     ConcurrentUse,
     InvalidArgument,
@@ -31,6 +31,8 @@ from formatter_core.support.arguments import (
 )
 
 __all__ = ["Formatter"]
+
+_HAS_TOKENS, _CAN_STOP = MaskStatus.HAS_TOKENS, MaskStatus.CAN_STOP  # a name is read faster than an attribute
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -116,12 +118,12 @@ class Formatter:
                 state.accept(token_id)
                 state.fill(row)
                 return
-            told = state.engine.step(token_id, row)
-            if not told:
+            status = state.engine.step(token_id, row)
+            if not status:
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
-            if told & MAY_END or state.own_ends or not told & MAY_GO_ON:
-                state.add_ends(row, told)
+            if status & _CAN_STOP or state.own_ends or not status & _HAS_TOKENS:
+                state.add_ends(row, status)
         finally:
             state.busy.release()
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import rows
-from formatter_core.engine.protocol import MAY_END, MAY_GO_ON
+from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import BitmaskTooNarrow, DeadEnd, LimitExceeded, TokenRejected
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
@@ -82,10 +82,10 @@ class SequenceState:
             text = row[: self.words]
         if self.transcript.ends:
             text[:] = 0
-            told = MAY_END
+            status = MaskStatus.CAN_STOP
         else:
-            told = self.engine.fill_bitmask(text)
-        self.add_ends(text, told)
+            status = self.engine.fill_bitmask(text)
+        self.add_ends(text, status)
 
     def _fill_narrow(self, row: NDArray[np.int32]) -> None:
         """Write as much of the mask as the row is wide: all that is set, or else it fails."""
@@ -96,18 +96,18 @@ class SequenceState:
             raise BitmaskTooNarrow(width=row.size, needed=needed)
         row[:] = full[: row.size]
 
-    def add_ends(self, text: NDArray[np.int32], told: int) -> None:
-        """Make the engine's mask of text tokens, of which it told this, the whole mask."""
-        may_go_on = self._without_own_ends(text, told) if self.own_ends else told & MAY_GO_ON
-        if told & MAY_END:
+    def add_ends(self, text: NDArray[np.int32], status: int) -> None:
+        """Complete the engine's mask of text tokens, which came with this `MaskStatus`."""
+        has_tokens = self._without_own_ends(text, status) if self.own_ends else status & MaskStatus.HAS_TOKENS
+        if status & MaskStatus.CAN_STOP:
             rows.set_ids(text, self.end_ids)
-        elif not may_go_on:
+        elif not has_tokens:
             raise DeadEnd(self.transcript.bytes, self.transcript.expected())
 
-    def _without_own_ends(self, text: NDArray[np.int32], told: int) -> bool:
+    def _without_own_ends(self, text: NDArray[np.int32], status: int) -> bool:
         """Take the end ids of this sequence out of a mask; whether it then allows any token."""
         rows.clear_ids(text, self.end_ids)
-        return bool(told & MAY_GO_ON and text.any())
+        return bool(status & MaskStatus.HAS_TOKENS and text.any())
 
     def accept(self, token_id: int) -> None:
         """See `Formatter.accept_token`."""
@@ -159,8 +159,8 @@ class SequenceState:
         if not self.engine.can_stop():
             return False
         row = np.zeros(self.words, dtype=np.int32)
-        told = self.engine.fill_bitmask(row)
-        return not (self._without_own_ends(row, told) if self.own_ends else told & MAY_GO_ON)
+        status = self.engine.fill_bitmask(row)
+        return not (self._without_own_ends(row, status) if self.own_ends else status & MaskStatus.HAS_TOKENS)
 
     def explain(self, token_id: int) -> str:
         """See `Formatter.explain`."""

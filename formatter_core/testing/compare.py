@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formatter_core.engine.protocol import TAKEN, EngineState, GrammarEngine, told_of
+from formatter_core.engine.protocol import EngineState, GrammarEngine, MaskStatus, mask_status
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
@@ -262,8 +262,10 @@ class _Walk:
         if len(self._history) % 2:
             self._expect(f"accept_token({token_id})", True, self._left.accept_token(token_id))
         else:
-            told = self._left.step(token_id, self._row)
-            self._expect(f"step({token_id})", TAKEN | told_of(self._row, self._right.can_stop()), told)
+            status = self._left.step(token_id, self._row)
+            self._expect(
+                f"step({token_id})", MaskStatus.ACCEPTED | mask_status(self._row, self._right.can_stop()), status
+            )
         self._done(now, f"{self._vocabulary.tokens[token_id]!r} ({token_id})", token_id)
         return self._look()
 
@@ -333,10 +335,10 @@ class _Walk:
     def _answers(self, state: EngineState) -> _Seen:
         # Old bits must not survive, so the row begins with all of them set.
         self._row.fill(-1)
-        told = state.fill_bitmask(self._row)
+        status = state.fill_bitmask(self._row)
         bits = np.unpackbits(self._row.view(np.uint8), bitorder="little")
         seen = _Seen(frozenset(np.flatnonzero(bits).tolist()), state.can_stop(), state.forced_bytes(_FORCED))
-        self._expect("what is told of the mask", told_of(self._row, seen.can_stop), told)
+        self._expect("the status of the mask", mask_status(self._row, seen.can_stop), status)
         return seen
 
     def _names(self, ids: frozenset[int]) -> str:

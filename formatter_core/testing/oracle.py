@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.protocol import OneByOne, StepInTwoCalls, told_of
+from formatter_core.engine.protocol import OneByOne, StepInTwoCalls, mask_status
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
@@ -87,7 +87,7 @@ class OracleState(StepInTwoCalls):
         bits = np.zeros(len(row) * 32, dtype=np.uint8)
         bits[list(self._allowed())] = 1
         row[:] = np.packbits(bits, bitorder="little").view(np.dtype("<i4"))
-        return told_of(row, self.can_stop())
+        return mask_status(row, self.can_stop())
 
     def accept_token(self, token_id: int) -> bool:
         """Append one token; False, with nothing changed, where it is not allowed."""

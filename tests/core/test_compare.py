@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formatter_core.engine.protocol import told_of
+from formatter_core.engine.protocol import mask_status
 from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import (
     Bytes,
@@ -114,9 +114,9 @@ class Faulty(OracleState):
 class KeepsOldBits(Faulty):
     def fill_bitmask(self, row: Any) -> int:
         right = np.zeros_like(row)
-        told = super().fill_bitmask(right)
+        status = super().fill_bitmask(right)
         row |= right
-        return told
+        return status
 
 
 class ForgetsTheLastToken(Faulty):
@@ -125,7 +125,7 @@ class ForgetsTheLastToken(Faulty):
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         if len(allowed):
             row[allowed[-1] // 32] &= ~np.int32(1 << int(allowed[-1] % 32) if allowed[-1] % 32 < 31 else -(2**31))
-        return told_of(row, self.can_stop())
+        return mask_status(row, self.can_stop())
 
 
 class CachesByTheLastByte(Faulty):
@@ -137,7 +137,7 @@ class CachesByTheLastByte(Faulty):
             super().fill_bitmask(row)
             self.cache[key] = (self._grammar, row.copy())
         row[:] = self.cache[key][1]
-        return told_of(row, self.can_stop())
+        return mask_status(row, self.can_stop())
 
 
 class NeverStops(Faulty):

@@ -11,7 +11,7 @@ import pytest
 
 from formatter_core import Compiler, formats
 from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, _fault, step_batch
-from formatter_core.engine.protocol import MAY_END, MAY_GO_ON, TAKEN
+from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import EngineFailed, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -240,7 +240,7 @@ def test_a_rejected_token_changes_nothing() -> None:
     for token_id in (ord("x"), -1, 2**40, 2**32 + ord("c")):
         assert state.step(token_id, row) == 0
     assert (row == 7).all()
-    assert state.step(ord("c"), row) == TAKEN | MAY_GO_ON | MAY_END
+    assert state.step(ord("c"), row) == MaskStatus.ACCEPTED | MaskStatus.HAS_TOKENS | MaskStatus.CAN_STOP
     assert row[ord("b") // 32] == 1 << ord("b") % 32
 
 
@@ -431,13 +431,13 @@ def test_masks_of_several_sequences_in_one_call() -> None:
     assert states[3].accept_bytes(b"b")
     others = [state.fork() for state in states]
     rows = np.full((6, BYTES.words + 2), -1, dtype=np.int32)
-    told = step_batch(states, tokens, rows[:, : BYTES.words], places)
-    for state, other, token, place, of_it in zip(states, others, tokens, places, told, strict=True):
+    status = step_batch(states, tokens, rows[:, : BYTES.words], places)
+    for state, other, token, place, of_it in zip(states, others, tokens, places, status, strict=True):
         expected = np.full(BYTES.words, -1, dtype=np.int32)
         assert (other.fill_bitmask(expected) if token is None else other.step(token, expected)) == of_it
         assert (rows[place, : BYTES.words] == expected).all()
         assert allowed(state) == allowed(other)
-    assert told[4] == 0
+    assert status[4] == 0
     assert (rows[4] == -1).all()
     assert (rows[:, BYTES.words :] == -1).all()
     assert step_batch([], [], rows, []) == ()
@@ -448,13 +448,13 @@ def test_a_limit_in_one_of_several_sequences_leaves_the_others_alone() -> None:
     grammar = compiled(Reference("x"), limits=Limits(work=20_000), **ambiguous)
     starved, steps = grammar.start(), 0
     rows = np.zeros((2, BYTES.words), dtype=np.int32)
-    told: object = TAKEN
-    while isinstance(told, int) and steps < 5000:
-        told, of_the_other = step_batch([starved, grammar.start()], [ord("a"), ord("a")], rows, [0, 1])
+    status: object = MaskStatus.ACCEPTED
+    while isinstance(status, int) and steps < 5000:
+        status, of_the_other = step_batch([starved, grammar.start()], [ord("a"), ord("a")], rows, [0, 1])
         assert isinstance(of_the_other, int)
-        assert of_the_other & TAKEN
+        assert of_the_other & MaskStatus.ACCEPTED
         steps += 1
-    assert isinstance(told, LimitExceeded)
+    assert isinstance(status, LimitExceeded)
     starved.rollback(steps - 1)
     assert allowed_bytes(starved) == b"a"
 
@@ -581,7 +581,7 @@ def test_in_a_batch_a_panic_ends_its_own_sequence_alone() -> None:
     rows = np.zeros((3, BYTES.words), dtype=np.int32)
     answers = step_batch(states, [97, 97, None], rows, range(3))
     assert isinstance(answers[1], EngineFailed)
-    assert (answers[0], answers[2]) == (TAKEN | MAY_GO_ON, MAY_GO_ON)
+    assert (answers[0], answers[2]) == (MaskStatus.ACCEPTED | MaskStatus.HAS_TOKENS, MaskStatus.HAS_TOKENS)
 
 
 def test_a_format_whose_grammar_has_failed_is_compiled_anew() -> None:
@@ -609,8 +609,8 @@ def test_a_row_that_was_given_other_memory_is_written_there() -> None:
         # `resize` refuses an array with weak references, even where it is asked not to look; this does not.
         row.__setstate__((1, (size,), row.dtype, False, b"\xff" * (4 * size)))
         others = [np.zeros(words, dtype=np.int32) for _ in range(8)]  # which may be where the row was
-        for told in (state.fill_bitmask(row), state.step(97, row)):
-            assert told | TAKEN == TAKEN | MAY_GO_ON | MAY_END
+        for status in (state.fill_bitmask(row), state.step(97, row)):
+            assert status | MaskStatus.ACCEPTED == MaskStatus.ACCEPTED | MaskStatus.HAS_TOKENS | MaskStatus.CAN_STOP
             assert np.flatnonzero(row[:words]).tolist() == [3]
             assert row[3] == 1 << 1
             assert (row[words:] == -1).all()

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from formatter_core.engine.protocol import (
-    MAY_GO_ON,
     EngineGrammar,
     EngineState,
     GrammarEngine,
+    MaskStatus,
     OneByOne,
     StepInTwoCalls,
-    told_of,
+    mask_status,
 )
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
@@ -82,7 +82,7 @@ class State(StepInTwoCalls):
     def fill_bitmask(self, row: np.ndarray) -> int:
         self.inner.fill_bitmask(row)
         self.spoil(row)
-        return told_of(row, self.can_stop())
+        return mask_status(row, self.can_stop())
 
     def spoil(self, row: np.ndarray) -> None:
         """Change a right mask."""
@@ -239,13 +239,13 @@ class MayEndWhereItCouldBefore(State):
         return super().accept_bytes(data)
 
 
-class TellsOfTheMaskBefore(State):
-    """What is told of a mask is what was told of the one before it."""
+class StaleMaskStatus(State):
+    """The status of a mask is that of the mask before it."""
 
-    told = MAY_GO_ON
+    status = MaskStatus.HAS_TOKENS
 
     def fill_bitmask(self, row: np.ndarray) -> int:
-        before, self.told = self.told, super().fill_bitmask(row)
+        before, self.status = self.status, super().fill_bitmask(row)
         return before
 
 
@@ -303,7 +303,7 @@ FAULTS: dict[str, tuple[type[State] | None, Callable[[Node], Node] | None]] = {
     "forks share their state": (ForksShareTheirState, None),
     "a rejected token leaves something behind": (KeepsWhatARejectedTokenBeganWith, None),
     "the end bit is stale": (MayEndWhereItCouldBefore, None),
-    "what is told of a mask is stale": (TellsOfTheMaskBefore, None),
+    "the status of a mask is stale": (StaleMaskStatus, None),
     "forced bytes go on past a choice": (ForcesTheBytesOfOneCompletionOnly, None),
     "completions of empty rules are skipped": (None, completions_of_empty_rules_are_skipped),
     "terminals that match the empty text do not": (None, terminals_match_no_empty_text),

@@ -70,11 +70,11 @@ def an_engine_loses_a_bit_of_each_mask(patch: Patch) -> None:
     from formatter_core.engine.native import NativeState
     from formatter_core.testing.oracle import OracleState
 
-    def lose(told: int, state: Any, row: np.ndarray) -> int:
+    def lose(status: int, state: Any, row: np.ndarray) -> int:
         places = np.flatnonzero(row)
         if len(places):
             row[places[-1]] &= row[places[-1]] - 1
-        return told
+        return status
 
     for kind in (KbnfState, NativeState, OracleState):
         after(patch, kind, "fill_bitmask", lose)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.kbnf import package as native
-from formatter_core.engine.protocol import told_of
+from formatter_core.engine.protocol import mask_status
 
 __all__ = ["MaskerPool"]
 
@@ -54,7 +54,7 @@ class _Masker:
             bits = (row[firsts >> 5] >> (firsts & 31).astype(np.int32)) & 1
             np.bitwise_or.at(row, others >> 5, bits << (others & 31).astype(np.int32))
         # The sentinel comes after the last token id, and may come where the text may end.
-        return told_of(row, bool(words[self._size // 32] >> self._size % 32 & 1))
+        return mask_status(row, bool(words[self._size // 32] >> self._size % 32 & 1))
 
     def _compute(self) -> None:
         """Compute the mask, and count what the package newly keeps.

@@ -19,11 +19,11 @@ const INTERFACE_VERSION: i32 = 5;
 const YES: i32 = 1;
 const NO: i32 = 0;
 const DONE: i32 = 0;
-/// What is told of a mask that was written, as bits: whether it allows any token, and whether the text may end.
-const MAY_GO_ON: i32 = 1;
-const MAY_END: i32 = 2;
-/// A step's token was taken.
-const TAKEN: i32 = 4;
+/// `MaskStatus`, the bits that are returned with a mask: it allows a token; the text may end here.
+const HAS_TOKENS: i32 = 1;
+const CAN_STOP: i32 = 2;
+/// A step's token was accepted.
+const ACCEPTED: i32 = 4;
 /// Stands for no token at all: no vocabulary has so many.
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
@@ -120,19 +120,19 @@ unsafe fn words<'a>(sequence: &Sequence, row: *mut u32) -> Outcome<&'a mut [u32]
     Ok(unsafe { slice::from_raw_parts_mut(row, sequence.words()) })
 }
 
-/// What is told of a mask that was written.
-fn told(sequence: &Sequence, any: bool) -> i32 {
-    (MAY_GO_ON * i32::from(any)) | (MAY_END * i32::from(sequence.can_stop()))
+/// The status of a mask that was written.
+fn status(sequence: &Sequence, any: bool) -> i32 {
+    (HAS_TOKENS * i32::from(any)) | (CAN_STOP * i32::from(sequence.can_stop()))
 }
 
-/// Write a mask, and tell of it.
+/// Write a mask; returns its status.
 ///
 /// # Safety
 /// As for `words`.
 unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
     // SAFETY: as the caller promises.
     let any = sequence.fill(unsafe { words(sequence, row) }?)?;
-    Ok(told(sequence, any))
+    Ok(status(sequence, any))
 }
 
 /// # Safety
@@ -140,7 +140,7 @@ unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
 unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
     // SAFETY: as the caller promises.
     let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
-    Ok(taken.map_or(NO, |any| TAKEN | told(sequence, any)))
+    Ok(taken.map_or(NO, |any| ACCEPTED | status(sequence, any)))
 }
 
 #[no_mangle]
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
     unsafe { free(sequence) };
 }
 
-/// Write the mask to `row`; the answer is what is told of it.
+/// Write the mask to `row`; the answer is its status.
 ///
 /// # Safety
 /// `sequence` is a live handle that no other call uses; `row` points to as many words as the vocabulary takes.
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
     unsafe { with_sequence(sequence, |sequence| sequence.accept_token(token).map(truth)) }
 }
 
-/// Append a token and write the next mask: `TAKEN` with what is told of the mask, or 0 with nothing changed and nothing
+/// Append a token and write the next mask: `ACCEPTED` and the mask's status, or 0 with nothing changed and nothing
 /// written.
 ///
 /// # Safety
@@ -373,7 +373,7 @@ pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, 
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
-/// `told`. The row of a sequence begins at `rows`, plus `stride` bytes times its place.
+/// `statuses`. The row of a sequence begins at `rows`, plus `stride` bytes times its place.
 ///
 /// # Safety
 /// As for `fcn_sequence_fill`, for each sequence and row; no two of them are the same; the other arrays hold `count`
@@ -385,18 +385,18 @@ pub unsafe extern "C" fn fcn_step_many(
     rows: *mut u32,
     stride: isize,
     places: *const u32,
-    told: *mut i32,
+    statuses: *mut i32,
     count: usize,
 ) -> i32 {
     let _call = Call::begin();
     // SAFETY: the arrays hold `count` values each, as the caller promises.
     let (sequences, tokens, places) = unsafe { (view(sequences, count), view(tokens, count), view(places, count)) };
     for (index, ((sequence, token), place)) in sequences.iter().zip(tokens).zip(places).enumerate() {
-        // SAFETY: the handles are live and different, each has its row, and `told` holds `count` values, as the caller
+        // SAFETY: the handles are live and different, each has its row, and `statuses` holds `count` values, as the caller
         // promises.
         unsafe {
             let row = rows.byte_offset(*place as isize * stride);
-            *told.add(index) = answer_of(*sequence, |sequence| match *token {
+            *statuses.add(index) = answer_of(*sequence, |sequence| match *token {
                 NO_TOKEN => fill(sequence, row),
                 token => step(sequence, token, row),
             });

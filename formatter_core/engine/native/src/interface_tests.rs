@@ -214,8 +214,8 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
             assert!(is_sound(filled));
             if filled >= 0 {
-                let told = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
-                assert_eq!(filled, told);
+                let status = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
+                assert_eq!(filled, status);
                 assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
             }
             let token = random.below(count + 2) as u32;
@@ -232,9 +232,9 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                 assert_eq!(fcn_sequence_fork(sequence, made), 0);
             }
             let mut rows = vec![0; 3 * words];
-            let mut told = [-99; 2];
+            let mut statuses = [-99; 2];
             let both = [u32::MAX, random.below(count + 2) as u32];
-            let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), told.as_mut_ptr());
+            let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), statuses.as_mut_ptr());
             let (rows_start, stride) = (rows.as_mut_ptr(), 4 * words as isize);
             let asked = random.below(3);
             assert_eq!(
@@ -242,11 +242,11 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                 0
             );
             let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
-            assert!(asked < 1 || told[0].min(filled) < 0 || told[0] == filled && row[..] == rows[2 * words..]);
+            assert!(asked < 1 || statuses[0].min(filled) < 0 || statuses[0] == filled && row[..] == rows[2 * words..]);
             let allowed = row
                 .get(both[1] as usize / 32)
                 .map_or(0, |word| word >> (both[1] % 32) & 1);
-            assert!(asked < 2 || filled < 0 || told[1] < 0 || (told[1] > 0) == (allowed == 1));
+            assert!(asked < 2 || filled < 0 || statuses[1] < 0 || (statuses[1] > 0) == (allowed == 1));
             forks.into_iter().for_each(|fork| fcn_sequence_free(fork));
             let data = match random.below(4) {
                 0 => arbitrary(random, 20),
