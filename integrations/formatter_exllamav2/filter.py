@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import FormatterError, InvalidFormat, NoTokenLeft
+from formatter_core.errors import FormatterError, InvalidArgument, NoTokenLeft
 from formatter_core.runtime.result import Event
 from formatter_exllamav2 import _compat
 from formatter_exllamav2.masks import AllowedIds, LogitsMask
@@ -66,7 +66,7 @@ def create_filter(
         background: whether masks are worked out by the generator's threads while the model runs.
 
     Raises:
-        InvalidFormat: a format with a fault.
+        InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
@@ -134,7 +134,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 
         Raises:
             UsedTwice: the job before still runs.
-            InvalidFormat: no such text, or one that cannot be healed.
+            InvalidArgument: no such text, or one that cannot be healed.
         """
         self.background_drop()
         self._join(_compat.calling_job())
@@ -315,7 +315,9 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 
 def _values(logits: torch.Tensor) -> NDArray[np.float32]:
     if logits.dtype != torch.float32:
-        raise InvalidFormat(f"the logits are {logits.dtype}, and the sampler of ExLlamaV2 takes float32; give it that")
+        raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
+            f"the logits are {logits.dtype}, and the sampler of ExLlamaV2 takes float32; give it that"
+        )
     values: NDArray[np.float32] = logits.numpy()
     return values
 
@@ -324,8 +326,8 @@ def _healed(prefix: Any) -> str:
     """The text that a generator passes to `begin`."""
     if isinstance(prefix, (list, tuple)):
         if len(prefix) > 1:
-            raise InvalidFormat(f"a filter follows one output, not {len(prefix)}; create one filter for each prompt")
+            raise InvalidArgument(f"a filter follows one output, not {len(prefix)}; create one filter for each prompt")
         prefix = prefix[0] if prefix else None
     if prefix is None or isinstance(prefix, str):
         return prefix or ""
-    raise InvalidFormat(f"begin takes the text of the prompt's last token or None, not a {type(prefix).__name__}")
+    raise InvalidArgument(f"begin takes the text of the prompt's last token or None, not a {type(prefix).__name__}")

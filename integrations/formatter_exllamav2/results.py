@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from formatter_core import Result
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.result import Ended
 from formatter_exllamav2.sequence import Sequence
 
@@ -28,13 +28,13 @@ def result_of(sequence: Sequence, output: Any) -> Result:
         output: the job's last result, or None.
 
     Raises:
-        InvalidFormat: `output` is something else.
+        InvalidArgument: `output` is something else.
     """
     if output is None:
         return sequence.result()
     reason = output.get("eos_reason") if isinstance(output, Mapping) else None
     if reason not in _ENDED:
-        raise InvalidFormat(
+        raise InvalidArgument(
             "this is not the last result of a job, which holds eos_reason; take it from generator.iterate() when "
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Formatter, Result, bitmask
-from formatter_core.errors import InvalidFormat, TokenRejected
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Ended, Event
 
@@ -77,10 +77,10 @@ class Sequence:
                 begin with this text, and only the rest of it is output.
 
         Raises:
-            InvalidFormat: `healed` is a part of a character, which no text can begin with.
+            InvalidArgument: `healed` is a part of a character, which no text can begin with.
         """
         if "\ufffd" in healed:
-            raise InvalidFormat(
+            raise InvalidArgument(
                 "the prompt ends inside a character, where a token cannot be healed; turn token_healing off"
             )
         with self._lock:

@@ -76,7 +76,7 @@ def create_filter(
         background: whether masks are worked out by the generator's threads while the model runs.
 
     Raises:
-        InvalidFormat: a format with a fault.
+        InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
@@ -140,7 +140,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
 
         Raises:
             NotUsed: no job has asked the filter.
-            InvalidFormat: `output` is something else.
+            InvalidArgument: `output` is something else.
             Exception: what ended the job early.
         """
         if self.error is not None:

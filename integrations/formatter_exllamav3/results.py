@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from formatter_core import Formatter, Result
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation.stopping import cut_back
 
 __all__ = ["result_of"]
@@ -21,7 +21,7 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
         output: the job's last result, or None.
 
     Raises:
-        InvalidFormat: `output` is something else.
+        InvalidArgument: `output` is something else.
     """
     if formatter.must_stop:
         return formatter.result("end")
@@ -29,7 +29,7 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
         return formatter.result()
     reason = output.get("eos_reason") if isinstance(output, Mapping) else None
     if not isinstance(reason, str):
-        raise InvalidFormat(
+        raise InvalidArgument(
             "this is not the last result of a job, which holds eos_reason; take it from generator.iterate() when "
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from formatter_core.errors import InvalidFormat, UnsupportedEngineVersion
+from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 
 __all__ = [
     "close_with",
@@ -136,17 +136,17 @@ def new_context(llama: Any, *, cells: int, batch: int, sequences: int) -> Any:
     """Another context on the model of `llama`, whose sequences share one pool of cells.
 
     Raises:
-        InvalidFormat: the model keeps a state that cannot be shared by sequences, or llama.cpp has no memory for it.
+        InvalidArgument: the model keeps a state that cannot be shared by sequences, or llama.cpp has no memory for it.
         UnsupportedEngineVersion: llama-cpp-python is too old.
     """
     for kind in ("recurrent", "hybrid"):
         function = getattr(library, f"llama_model_is_{kind}", None)
         if function is not None and function(llama.model):
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"the model is {kind}: its sequences cannot share the state of a prompt; use Llama itself"
             )
     if getattr(llama, "lora_path", None):
-        raise InvalidFormat(
+        raise InvalidArgument(
             "a LoRA adapter belongs to one context; merge it into the model, or load it without lora_path"
         )
     params = type(llama.context_params).from_buffer_copy(llama.context_params)
@@ -166,7 +166,7 @@ def new_context(llama: Any, *, cells: int, batch: int, sequences: int) -> Any:
     make = first_of("llama_init_from_model", "llama_new_context_with_model", needed=">= 0.2.64")
     context = make(llama.model, params)
     if not context:
-        raise InvalidFormat(f"llama.cpp could not make a context of {cells} cells; ask for fewer")
+        raise InvalidArgument(f"llama.cpp could not make a context of {cells} cells; ask for fewer")
     return context
 
 

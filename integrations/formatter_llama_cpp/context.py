@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_llama_cpp import _compat
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
@@ -48,14 +48,14 @@ class SharedContext:
         batch: how many tokens one decode takes, by default as many as `llama` takes.
 
     Raises:
-        InvalidFormat: the model cannot be used so, or a number is out of range.
+        InvalidArgument: the model cannot be used so, or a number is out of range.
         UnsupportedEngineVersion: llama-cpp-python is too old.
     """
 
     def __init__(self, llama: Any, *, sequences: int, cells: int | None = None, batch: int | None = None) -> None:
         most = _compat.greatest_number_of_sequences()
         if not 1 <= sequences <= most:
-            raise InvalidFormat(
+            raise InvalidArgument(
                 f"there can be 1 to {most} sequences at a time in a context of llama.cpp, not {sequences}"
             )
         self.width = _compat.size(llama)
@@ -87,10 +87,10 @@ class SharedContext:
 
         Raises:
             DecodeFailed: nothing of the batch is kept.
-            InvalidFormat: the context, or the model, was closed.
+            InvalidArgument: the context, or the model, was closed.
         """
         if self._context is None:
-            raise InvalidFormat("the context is closed, by itself or with its model; make another one")
+            raise InvalidArgument("the context is closed, by itself or with its model; make another one")
         fields, before = self._fields, [len(tokens) for tokens in self.tokens]
         for place, entry in enumerate(entries):
             fields["token"][place] = entry.token_id

@@ -51,7 +51,7 @@ def create_logits_processor(
             is not among its own, so name another one only where your own loop stops at it.
 
     Raises:
-        InvalidFormat: a format with a fault.
+        InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     return FormatterLogitsProcessor(llama, compiler_for(llama, end_ids=end_ids).compile(format))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation import (
     BeamSearch,
     Generated,
@@ -59,12 +59,12 @@ def generate_parallel(
 
     Raises:
         PromptTooLong: a prompt leaves no room for an output.
-        InvalidFormat: `formats` has another length than `prompts`; a format with a fault.
+        InvalidArgument: `formats` has another length than `prompts`.
         FormatterError: whatever else `Scheduler.submit` raises.
     """
     wanted = [format] * len(prompts) if formats is None else list(formats)
     if len(wanted) != len(prompts):
-        raise InvalidFormat(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
+        raise InvalidArgument(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
     stops = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
     with Scheduler(llama, places=places, cells=cells) as scheduler:
         requests = [
@@ -101,11 +101,11 @@ def choose(
             with it.
 
     Raises:
-        InvalidFormat: no options, an empty one, or the same one twice.
+        InvalidArgument: no options, an empty one, or the same one twice.
         PromptTooLong: prompt and options do not fit into the context.
     """
     if len(set(options)) < len(options) or not all(options):
-        raise InvalidFormat("the options must be texts that are all different and not empty")
+        raise InvalidArgument("the options must be texts that are all different and not empty")
     before = _tokenized(llama, prompt)
     continued = [_continuation(llama, prompt, before, option) for option in options]
     ends = create_vocabulary(llama).end_ids
@@ -233,4 +233,4 @@ def _continuation(llama: Any, prompt: str | bytes | Sequence[int], before: list[
     for start in range(1, len(behind)):
         if spells(behind[start:]):
             return behind[start:]
-    raise InvalidFormat(f"the tokenizer has no tokens that spell the option {option!r} and nothing else")
+    raise InvalidArgument(f"the tokenizer has no tokens that spell the option {option!r} and nothing else")

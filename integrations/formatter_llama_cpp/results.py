@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from formatter_core import Formatter, Result
-from formatter_core.errors import InvalidFormat, TokenRejected
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
 
 __all__ = ["result_of"]
@@ -20,7 +20,7 @@ def result_of(formatter: Formatter, output: Any) -> Result:
         output: a completion or a chat completion, a text that is taken to have ended by itself, or None.
 
     Raises:
-        InvalidFormat: `output` is something else.
+        InvalidArgument: `output` is something else.
     """
     if output is None:
         return formatter.result()
@@ -58,7 +58,7 @@ def _text_of(output: Any) -> tuple[str, str | None]:
         text = choice["message"].get("content") if "message" in choice else choice.get("text")
         if isinstance(text, str):
             return text, choice.get("finish_reason")
-    raise InvalidFormat(
+    raise InvalidArgument(
         "this is neither a completion of llama-cpp-python nor a text; give what create_completion or "
         "create_chat_completion returned, or the joined text of a stream"
     )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import InvalidFormat, NoTokenLeft
+from formatter_core.errors import InvalidArgument, NoTokenLeft
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
@@ -43,7 +43,7 @@ def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = N
 
     Raises:
         UnsupportedEngineVersion: this release has no samplers that others can write.
-        InvalidFormat: a format with a fault.
+        InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     return FormatterSampler(compiler_for(llama, end_ids=end_ids).compile(format))
@@ -58,13 +58,13 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
         index: the token of the batch whose logits are meant, as `llama_get_logits_ith` counts it.
 
     Raises:
-        InvalidFormat: there are no logits for this token.
+        InvalidArgument: there are no logits for this token.
         FormatterError: what `Formatter.fill_bitmask` raises; the row is unchanged.
     """
     context = getattr(llama, "ctx", llama)
     pointer = _compat.library.llama_get_logits_ith(context, index)
     if not pointer:
-        raise InvalidFormat(f"there are no logits for token {index} of the batch; set its `logits` before the decode")
+        raise InvalidArgument(f"there are no logits for token {index} of the batch; set its `logits` before the decode")
     width = len(formatter.compiled.vocabulary)
     row = np.zeros(bitmask.words(width), dtype=np.int32)
     formatter.fill_bitmask(row)
@@ -100,7 +100,7 @@ class FormatterSampler:
             chain: what `llama_sampler_chain_init` gave, or an object that has it as `sampler`.
 
         Raises:
-            InvalidFormat: the sampler is in a chain already.
+            InvalidArgument: the sampler is in a chain already.
         """
         _compat.library.llama_sampler_chain_add(getattr(chain, "sampler", chain), self.native())
 
@@ -108,10 +108,10 @@ class FormatterSampler:
         """A new `llama_sampler` (pointer); whoever asks for it owns it: a chain, or `llama_sampler_free`.
 
         Raises:
-            InvalidFormat: there is one already.
+            InvalidArgument: there is one already.
         """
         if self._is_native:
-            raise InvalidFormat("this sampler has its place already; make one for each sequence with create_sampler")
+            raise InvalidArgument("this sampler has its place already; make one for each sequence with create_sampler")
         self._is_native = True
         handle = next(_handles)
         _live[handle] = self

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Vocabulary
-from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
 from formatter_core.generation.stopping import TextStream, cut_back, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
@@ -99,14 +99,14 @@ class Scheduler:
 
         Raises:
             PromptTooLong: there is no room for a token of output.
-            InvalidFormat: a format with a fault, an empty prompt or stop string, an id that is no token, a number out
-                of range.
+            InvalidFormat: an invalid format.
+            InvalidArgument: an empty prompt or stop string, an id that the model lacks, a number out of range.
             LimitExceeded: `top_logprobs` is more than `Limits.max_top_n`.
             FormatterError: whatever else `Compiler.compile` raises.
         """
         ids = self._tokenized(prompt)
         if samples < 1 or max_tokens < 1:
-            raise InvalidFormat(f"samples is {samples} and max_tokens {max_tokens}; both are at least 1")
+            raise InvalidArgument(f"samples is {samples} and max_tokens {max_tokens}; both are at least 1")
         stops = stop_bytes(stop_strings)
         sampling = sampling if seed is None else replace(sampling, seed=seed)
         top_n(np.zeros(1), top_logprobs or 0, DEFAULT_LIMITS)  # refused now, not in the middle of an output
@@ -287,7 +287,7 @@ class Scheduler:
                 )
             token = sample.sampler(logits)
             if not 0 <= token < self.context.width:  # llama.cpp would read past its tables
-                raise InvalidFormat(f"the sampler took {token}, but the model has the tokens 0 to {len(logits) - 1}")
+                raise InvalidArgument(f"the sampler took {token}, but the model has the tokens 0 to {len(logits) - 1}")
             if unmasked is not None:
                 sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))
             if formatter is not None:
@@ -321,10 +321,10 @@ class Scheduler:
             prompt = self._llama.tokenize(data, add_bos=True, special=True)
         ids = tuple(int(token) for token in prompt)
         if not ids:
-            raise InvalidFormat("the prompt has no tokens; begin with the model's first token (token_bos) at least")
+            raise InvalidArgument("the prompt has no tokens; begin with the model's first token (token_bos) at least")
         for token in ids:
             if not 0 <= token < self.context.width:
-                raise InvalidFormat(
+                raise InvalidArgument(
                     f"the prompt holds {token}, but the model has the tokens 0 to {self.context.width - 1}"
                 )
         return ids

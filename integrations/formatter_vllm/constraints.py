@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, bitmask
-from formatter_core.errors import FormatterError, InvalidFormat, UnsupportedFormat
+from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedFormat
 from formatter_core.runtime.cursor import Cursor
 from formatter_vllm import _compat
 from formatter_vllm.requests import read_format
@@ -131,7 +131,7 @@ class Constraints:
             end_ids, competing = self._end_ids(parameters), _compat.competing_rules(parameters)
             reason = _compat.refused_parameters(parameters)
             if reason is not None:
-                raise InvalidFormat(reason)
+                raise InvalidArgument(reason)
             if self._compiler is None:
                 raise self._unusable or UnsupportedFormat("it was started without a tokenizer", server="vLLM")
             return Constraint(Cursor(self._compiler.compile(format).formatter(end_ids)), end_ids, competing)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from formatter_core import Compiler
-from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_vllm import _compat
 from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.constraints import Constraint, Constraints, logger
@@ -57,7 +57,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
                 return
             reason = _compat.refused_parameters(sampling_params)
             if reason is not None:
-                raise InvalidFormat(reason)
+                raise InvalidArgument(reason)
             (only_compiler() or text_compiler()).compile(format)
         except FormatterError as error:
             raise ValueError(str(error)) from error

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from formatter_core import CompiledFormat, Result, Vocabulary
-from formatter_core.errors import InvalidFormat, TokenRejected
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
 from formatter_vllm.requests import text_compiler
 from formatter_vllm.vocabulary import compiler_for_results
@@ -29,7 +29,7 @@ def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = Non
         rules; `Result.value` of any other raises `IncompleteResult`.
 
     Raises:
-        InvalidFormat: the output is none of these.
+        InvalidArgument: the output is none of these.
         FormatterError: whatever `Compiler.compile` raises.
     """
     token_ids = getattr(output, "token_ids", None)
@@ -48,7 +48,7 @@ def _text_of(output: Any) -> str:
         text = ""  # a chat answer that was cut before it began
     if isinstance(text, str):
         return text
-    raise InvalidFormat(
+    raise InvalidArgument(
         f"a {type(output).__name__} is not one output; give LLM.generate(...)[i].outputs[j], "
         "response.choices[i], or a text"
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from formatter_core import CompiledFormat, Compiler, Format, Formatter, bitmask, formats
-from formatter_core.errors import InvalidFormat, UnsupportedFormat
+from formatter_core.errors import InvalidArgument, UnsupportedFormat
 from formatter_vllm.requests import text_compiler
 from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
 
@@ -75,7 +75,7 @@ def check_request(kind: str, specification: str, has_minimum: bool) -> None:
         FormatterError: what is wrong.
     """
     if has_minimum:
-        raise InvalidFormat("min_tokens forbids the end where the format allows nothing else; leave it out")
+        raise InvalidArgument("min_tokens forbids the end where the format allows nothing else; leave it out")
     (only_compiler() or text_compiler()).compile(format_of(kind, specification))
 
 

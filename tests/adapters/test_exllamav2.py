@@ -19,6 +19,7 @@ from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     DeadEnd,
     IncompleteResult,
+    InvalidArgument,
     InvalidFormat,
     InvalidVocabulary,
     LimitExceeded,
@@ -339,7 +340,7 @@ def test_begin_takes_what_generators_pass(generation: str, prefix: Any) -> None:
 
 @pytest.mark.parametrize("prefix", [["a", "b"], 5, b"a", "\ufffd"])
 def test_begin_refuses_what_cannot_be_right(generation: str, prefix: Any) -> None:
-    with pytest.raises(InvalidFormat):
+    with pytest.raises(InvalidArgument):
         filter_of().begin(prefix)
 
 
@@ -405,7 +406,7 @@ def test_a_job_that_ended_otherwise(newest: str) -> None:
     assert each.result({"eos_reason": "stop_string", "full_completion": "abcb"}).text == "abcb"
     assert each.result({"eos_reason": "stop_token"}).ended == "stop_string"  # at an id that is no end of ours
     for output in ({}, {"eos_reason": None}, "abc", []):
-        with pytest.raises(InvalidFormat):
+        with pytest.raises(InvalidArgument):
             each.result(output)
 
 
@@ -496,7 +497,7 @@ def test_logits_of_another_kind_end_the_job(newest: str, kind: torch.dtype) -> N
     masked = each.mask_logits(torch.zeros(WIDTH, dtype=torch.float32).to(kind))
     assert masked.dtype == torch.float32
     assert set(masked.isfinite().nonzero().flatten().tolist()) == {END, OTHER_END}
-    assert isinstance(each.error, InvalidFormat)
+    assert isinstance(each.error, InvalidArgument)
 
 
 def test_logits_narrower_than_the_vocabulary(newest: str) -> None:

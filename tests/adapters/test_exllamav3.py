@@ -16,7 +16,7 @@ tokenizers = pytest.importorskip("tokenizers", reason="ExLlamaV3 has tokenizers 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     IncompleteResult,
-    InvalidFormat,
+    InvalidArgument,
     InvalidVocabulary,
     LimitExceeded,
     NoTokenLeft,
@@ -291,7 +291,7 @@ def test_a_cut_output_is_not_complete(generation: str) -> None:
     assert filter.result({"eos_reason": "max_new_tokens"}).ended == "length"
     assert filter.result({"eos_reason": "loop_detected"}).ended == "length"
     for wrong in ("text", {}, {"eos_reason": None}):
-        with pytest.raises(InvalidFormat, match="eos_reason"):
+        with pytest.raises(InvalidArgument, match="eos_reason"):
             filter.result(wrong)
     with pytest.raises(IncompleteResult):
         _ = filter.result().value

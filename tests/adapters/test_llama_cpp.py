@@ -13,7 +13,7 @@ import pytest
 
 from formatter_core import formats
 from formatter_core.errors import (
-    InvalidFormat,
+    InvalidArgument,
     InvalidVocabulary,
     NoTokenLeft,
     TokenRejected,
@@ -296,7 +296,7 @@ def test_chats_and_texts_are_outputs_too(newest: types.ModuleType) -> None:
     chat = {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
     assert processor.result(chat).value == processor.result(text).value == text
     for wrong in (3, {}, {"choices": []}, {"choices": [{"text": None}]}):
-        with pytest.raises(InvalidFormat, match="create_completion"):
+        with pytest.raises(InvalidArgument, match="create_completion"):
             processor.result(wrong)
 
 
@@ -320,7 +320,7 @@ def test_a_sampler_follows_what_its_chain_accepts(newest: types.ModuleType) -> N
         ids = sampled(chain, llama)
         assert sampler.result().tokens == tuple(ids)
         assert IS_WORD.fullmatch(sampler.result().value)
-        with pytest.raises(InvalidFormat, match="already"):
+        with pytest.raises(InvalidArgument, match="already"):
             sampler.native()
 
 
@@ -375,5 +375,5 @@ def test_logits_are_masked_in_place(newest: Any) -> None:
     mask_logits("a context", formatter, 1)
     assert set(np.flatnonzero(np.isfinite(logits[1])).tolist()) == set(formatter.allowed_tokens())
     assert not logits[0].any()
-    with pytest.raises(InvalidFormat, match="token 2"):
+    with pytest.raises(InvalidArgument, match="token 2"):
         mask_logits(types.SimpleNamespace(ctx="a context"), formatter, 2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from formatter_core import FormatterBuilder, formats
-from formatter_core.errors import InvalidArgument, InvalidFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation import Generated, Sampling, log_softmax
 from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
@@ -194,7 +194,7 @@ def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextL
         bad, good = (scheduler.submit("p", max_tokens=5) for _ in range(2))
         bad.samples[0].sampler = lambda logits: taken
         run(scheduler)
-    with pytest.raises(InvalidFormat, match=str(taken)):
+    with pytest.raises(InvalidArgument, match=str(taken)):
         bad.samples[0].output.raise_error()
     assert len(good.samples[0].output.tokens) == 5
 
@@ -293,13 +293,13 @@ def test_models_that_cannot_share_are_refused(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
     llama.lora_path = "some/adapter"
-    with pytest.raises(InvalidFormat, match="LoRA"):
+    with pytest.raises(InvalidArgument, match="LoRA"):
         Scheduler(llama)
     llama.lora_path = None
     import llama_cpp
 
     llama_cpp.llama_model_is_recurrent = lambda model: True
-    with pytest.raises(InvalidFormat, match="recurrent"):
+    with pytest.raises(InvalidArgument, match="recurrent"):
         Scheduler(llama)
 
 

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import IncompleteResult, InvalidFormat, UnsupportedEngineVersion  # noqa: E402
+from formatter_core.errors import IncompleteResult, InvalidArgument, UnsupportedEngineVersion  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
 
@@ -214,7 +214,7 @@ class TestResults:
     def test_what_is_no_output(self) -> None:
         from formatter_vllm import read_result
 
-        with pytest.raises(InvalidFormat, match="outputs"):
+        with pytest.raises(InvalidArgument, match="outputs"):
             read_result(formats.regex("a"), types.SimpleNamespace(outputs=[]))
 
 

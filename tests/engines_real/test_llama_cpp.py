@@ -18,7 +18,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import InvalidFormat, NoTokenLeft  # noqa: E402
+from formatter_core.errors import InvalidArgument, NoTokenLeft  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     NotCalled,
     create_logits_processor,
@@ -357,7 +357,7 @@ def test_a_special_token_that_the_format_names(llama: Any) -> None:
 def test_a_result_needs_an_output(llama: Any) -> None:
     with create_logits_processor(llama, LINE) as processor:
         llama.create_completion("the", max_tokens=20, logits_processor=processor)
-    with pytest.raises(InvalidFormat, match="create_chat_completion"):
+    with pytest.raises(InvalidArgument, match="create_chat_completion"):
         processor.result(3)
 
 
@@ -430,7 +430,7 @@ def test_samplers_are_given_back_to_no_one_twice(llama: Any) -> None:
         sampler = create_sampler(llama, LINE)
         chain = chain_of(llama, sampler.add_to)
         assert len(module._live) == before + 1
-        with pytest.raises(InvalidFormat, match="already"):
+        with pytest.raises(InvalidArgument, match="already"):
             sampler.add_to(chain)
         llama_cpp.llama_sampler_free(chain)
         assert len(module._live) == before

@@ -18,7 +18,7 @@ pytest.importorskip("gguf", reason="the models are written with the gguf package
 pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained with the tokenizers package")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import InvalidFormat, LimitExceeded  # noqa: E402
+from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
 from formatter_core.generation import Sampling, log_softmax  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
@@ -377,9 +377,9 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         assert (caught.value.tokens, caught.value.context_size) == (256, 256)
         cut = scheduler.submit([5] * 250, max_tokens=100)
         for wrong in ({"prompt": []}, {"prompt": [llama.n_vocab()]}, {"prompt": "a", "samples": 0}):
-            with pytest.raises(InvalidFormat):
+            with pytest.raises(InvalidArgument):
                 scheduler.submit(**wrong)
-        with pytest.raises(InvalidFormat):
+        with pytest.raises(InvalidArgument):
             scheduler.submit("a", max_tokens=0)
         with pytest.raises(InvalidFormat):
             scheduler.submit("a", format="not a schema")
@@ -388,9 +388,9 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         for _ in scheduler.run():
             pass
         assert len(cut.samples[0].output.tokens) <= 6
-    with pytest.raises(InvalidFormat, match="sequences at a time"):
+    with pytest.raises(InvalidArgument, match="sequences at a time"):
         Scheduler(llama, places=10_000)
-    with pytest.raises(InvalidFormat, match="one for each prompt"):
+    with pytest.raises(InvalidArgument, match="one for each prompt"):
         generate_parallel(llama, ["a"], formats=[None, None])
 
 
@@ -410,7 +410,7 @@ def test_a_model_may_be_closed_before_its_scheduler(model: Path) -> None:
     scheduler.submit("the", max_tokens=2)
     scheduler.step()
     llama.close()
-    with pytest.raises(InvalidFormat, match="closed"):
+    with pytest.raises(InvalidArgument, match="closed"):
         scheduler.step()
     scheduler.close()
 
@@ -467,7 +467,7 @@ def test_options_are_scored_as_each_alone(llama: Any) -> None:
         assert math.isclose(with_end.logprob, total + np.logaddexp.reduce(last), abs_tol=1e-2)
     assert [score.text for score in scores] == options
     for wrong in ([], ["a", "a"], ["a", ""]):
-        with pytest.raises(InvalidFormat):
+        with pytest.raises(InvalidArgument):
             choose(llama, prompt, wrong)
 
 
