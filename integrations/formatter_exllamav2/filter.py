@@ -316,8 +316,6 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not
 def _values(logits: torch.Tensor) -> NDArray[np.float32]:
     if logits.dtype != torch.float32:
         raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
-            f"the logits are {logits.dtype}, and the sampler of ExLlamaV2 takes float32; give it that"
-        )
     values: NDArray[np.float32] = logits.numpy()
     return values
 
