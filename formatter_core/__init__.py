@@ -9,6 +9,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Capture, Event, HoleOpened, Result, Retracted, TextAdded, ValueCompleted
+from formatter_core.runtime.without_vocabulary import check, parse
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "ValueCompleted",
     "Vocabulary",
     "bitmask",
+    "check",
     "errors",
     "formats",
+    "parse",
 ]

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from formatter_core.parsing import Recognizer, min_bytes, parse
-from formatter_core.runtime.explanation import describe
+from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
-from formatter_core.support.arguments import as_bytes, not_picklable
+from formatter_core.runtime.text_result import result_of_text
+from formatter_core.support.arguments import not_picklable
 from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import checked_end_ids
 
@@ -50,10 +50,7 @@ class CompiledFormat(PreparedFormat):
 
     def parse(self, text: str | bytes) -> Result:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
-        match = parse(self.lowered.grammar, data, self.limits)
-        missing = None if match is not None else self._what_is_missing(data)
-        return Result(data, (), "end" if match is not None else None, missing, self.lowered, match)
+        return result_of_text(self.lowered, text, self.limits)
 
     @cached_property
     def min_bytes(self) -> int:
@@ -65,10 +62,3 @@ class CompiledFormat(PreparedFormat):
         """A hash of grammar and vocabulary: equal for equal content, in every process."""
         content = self.lowered.grammar.fingerprint + self.vocabulary.fingerprint
         return hashlib.sha256(content.encode()).hexdigest()
-
-    def _what_is_missing(self, data: bytes) -> str:
-        recognizer = Recognizer(self.lowered.grammar, self.limits)
-        for place, byte in enumerate(data):
-            if not recognizer.push(byte):
-                return f"the text leaves the format at byte {place}; expected {describe(recognizer.expected())}"
-        return f"the text ends too early; expected {describe(recognizer.expected())}"

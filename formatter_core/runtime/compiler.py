@@ -17,10 +17,10 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.support.arguments import not_picklable, shown, whole_number
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Compiler"]
+__all__ = ["BYTES_PER_NODE", "Compiler"]
 
 #: What one grammar node costs in Python objects and engine tables; measured on schemas, rounded up.
-_BYTES_PER_NODE = 400
+BYTES_PER_NODE = 400
 
 
 class Compiler:
@@ -131,4 +131,4 @@ class Compiler:
 
 
 def _size_of(compiled: CompiledFormat) -> int:
-    return compiled.census.nodes * _BYTES_PER_NODE
+    return compiled.census.nodes * BYTES_PER_NODE

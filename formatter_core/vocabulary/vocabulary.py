@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -100,6 +101,12 @@ class Vocabulary:
     def __repr__(self) -> str:
         ends = ", ".join(map(str, self._end_ids[:4])) + (", ..." if len(self._end_ids) > 4 else "")
         return f"<Vocabulary of {len(self._tokens)} tokens, end ids {ends}>"
+
+    @classmethod
+    @cache
+    def of_bytes(cls) -> Vocabulary:
+        """One token for each byte, whose id is the byte, and the end id 256: for examples and tests."""
+        return cls([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
     @classmethod
     def from_table(cls, table: TokenTable, end_ids: Iterable[int] | None = None, size: int | None = None) -> Vocabulary:

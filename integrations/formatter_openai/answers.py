@@ -25,7 +25,7 @@ _BLANKS = " \t\n\r"
 @cache
 def text_compiler() -> Compiler:
     """A compiler where the server's tokens are not known: its tokens are the single bytes."""
-    return Compiler(Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[256]), cache_bytes=64 * 2**20)
+    return Compiler(Vocabulary.of_bytes(), cache_bytes=64 * 2**20)
 
 
 class Reading:

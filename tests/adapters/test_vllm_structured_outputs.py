@@ -22,7 +22,7 @@ from formatter_vllm.structured_outputs import VARIABLE, FormatterGrammar  # noqa
 from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
 
 END = 256
-VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[END])
+VOCABULARY = Vocabulary.of_bytes()
 
 
 def grammar_of(format: Any) -> FormatterGrammar:

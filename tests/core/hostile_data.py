@@ -115,7 +115,7 @@ def use(compiler: Compiler, data: Any) -> None:
 
 
 def main(count: int) -> None:
-    compiler = Compiler(Vocabulary([bytes([byte]) for byte in range(256)] + [None], [256]), engine="native")
+    compiler = Compiler(Vocabulary.of_bytes(), engine="native")
     data = hostile(NAMES)
     random.Random(0).shuffle(data)
     for one in [*GOOD, *hostile(["plain"])]:  # our own modules that are imported when they are first needed

@@ -11,7 +11,7 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import UnsatisfiableSchema
 from formatter_core.runtime.collection import paused_collection
 
-VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
+VOCABULARY = Vocabulary.of_bytes()
 
 
 @pytest.fixture(params=[True, False], ids=["on", "off"])

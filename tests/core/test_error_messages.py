@@ -27,7 +27,7 @@ from formatter_core.errors import (
 from formatter_core.runtime.cursor import Cursor
 
 END = 256
-VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
+VOCABULARY = Vocabulary.of_bytes()
 COMPILER = Compiler(VOCABULARY)
 TIME = {"type": "string", "format": "time", "maxLength": 3}
 

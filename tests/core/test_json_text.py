@@ -16,7 +16,7 @@ from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Seq
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import spelled, without_json_texts
 
-BYTES = Vocabulary([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
+BYTES = Vocabulary.of_bytes()
 EDGES = '\x00\x08\x1f "/\\\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff\n\r\t\f'
 TEXTS = st.text(st.one_of(st.sampled_from(EDGES + "aZ0"), st.characters(exclude_categories=["Cs"])), max_size=4)
 ENGINES = [

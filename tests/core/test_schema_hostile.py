@@ -152,7 +152,7 @@ from formatter_core import Compiler, Limits, Vocabulary
 from formatter_core.errors import FormatterError
 resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
 resource.setrlimit(resource.RLIMIT_AS, (%d, %d))
-vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
+vocabulary = Vocabulary.of_bytes()
 compiler = Compiler(vocabulary, limits=Limits(work=1_000_000))
 for name, text in json.load(sys.stdin):
     ended = ""

@@ -23,7 +23,7 @@ from formatter_core.errors import FormatterError, InvalidValue, LimitExceeded
 from formatter_core.runtime.compiled import CompiledFormat
 
 END = 256
-VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [None], [END])
+VOCABULARY = Vocabulary.of_bytes()
 
 #: Why a complete document of a type may have no value; the docs list these cases in the same words.
 FILES = "files and directories that have to exist"

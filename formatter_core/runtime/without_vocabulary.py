@@ -1,0 +1,101 @@
+"""Formats without a vocabulary: parsing a text, and checking a format."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.formats import as_format
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Grammar, Node, Token, map_children
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.runtime.cache import ByteBoundedCache
+from formatter_core.runtime.compiler import BYTES_PER_NODE, Compiler
+from formatter_core.runtime.result import Ended, Result
+from formatter_core.runtime.text_result import result_of_text
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["check", "parse"]
+
+_CACHE_BYTES = 32 * 2**20
+#: The one special token of the vocabulary that formats are checked with.
+_SPECIAL = 257
+
+
+def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result:
+    """What a format makes of a text, without a model, its tokens or a grammar engine.
+
+    A text that does not match gives a result that is not complete; nothing is raised until its value is read.
+
+    Args:
+        format: whatever `Compiler.compile` takes.
+        text: the whole text.
+        ended: how the text ended. One that did not end by itself (`"length"`, `"stop_string"`, `"error"`) is complete
+            only if nothing could follow it.
+
+    Raises:
+        FormatterError: the format is not valid, as `check` says.
+        LimitExceeded: reading the text needs more work than `Limits` allow.
+    """
+    try:
+        made = as_format(format)
+        _, lowered, _ = _lowered.get(made.key(), lambda: _lower(made))
+    except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
+        raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats") from error
+    try:
+        return result_of_text(lowered, text, DEFAULT_LIMITS, ended)
+    except InvalidGrammar as error:  # the grammar derives no text
+        raise lowered.why_empty() or error from None
+
+
+def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Raise what `Compiler.compile` would, less what depends on a vocabulary, such as whether it has a token.
+
+    Args:
+        format: whatever `Compiler.compile` takes.
+        limits: what the format may cost.
+    """
+    _compiler(limits).compile(_WithoutTokens(as_format(format)))
+
+
+def _lower(format: Format) -> tuple[Format, Lowered, int]:
+    """The format, which must live as long as its key is in use, its grammar, and the grammar's size."""
+    lowered = format.to_grammar(DEFAULT_LIMITS)
+    return format, lowered, lowered.grammar.check(DEFAULT_LIMITS).nodes
+
+
+_lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(
+    _CACHE_BYTES, lambda entry: entry[2] * BYTES_PER_NODE
+)
+
+
+@lru_cache(maxsize=4)
+def _compiler(limits: Limits) -> Compiler:
+    tokens = [*Vocabulary.of_bytes().tokens, None]
+    return Compiler(Vocabulary(tokens, Vocabulary.of_bytes().end_ids), limits=limits, cache_bytes=_CACHE_BYTES)
+
+
+@dataclass(frozen=True)
+class _WithoutTokens:
+    """A format in which one special token stands for all that are named by an id."""
+
+    format: Format
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        def rename(node: Node) -> Node:
+            return Token(_SPECIAL) if isinstance(node, Token) else map_children(node, rename)
+
+        lowered = self.format.to_grammar(limits)
+        if not lowered.grammar.check(limits).tokens:
+            return lowered
+        rules = {name: rename(rule) for name, rule in lowered.grammar.rules.items()}
+        return replace(lowered, grammar=Grammar(rules, lowered.grammar.start))
+
+    def to_json(self) -> dict[str, Any]:
+        return self.format.to_json()
+
+    def key(self) -> Hashable:
+        return self.format.key()
