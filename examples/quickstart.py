@@ -130,6 +130,8 @@ def main() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     writer = Writer(options.model, options.temperature)
+    slower = "; install Rust's cargo for the native one, which is faster" if writer.compiler.engine == "kbnf" else ""
+    print(f"grammar engine: {writer.compiler.engine}{slower}")
     for title, cue, wanted in TASKS:
         show(writer, title, f"{options.sentence}\n{cue}", wanted, options.seed)
     if options.seeds and not table(writer, options.sentence, options.seeds):
