@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.result import Result
 
-__all__ = ["TextStream", "cut_back", "stop_bytes"]
+__all__ = ["TextStream", "cut_back", "stop_bytes", "stopped_result"]
 
 _decoder = getincrementaldecoder("utf-8")
 
@@ -32,6 +33,14 @@ def cut_back(formatter: Formatter, text: bytes) -> None:
     rest = text[len(formatter.bytes) :]
     if rest:
         formatter.accept_bytes(rest)
+
+
+def stopped_result(formatter: Formatter, text: bytes) -> Result:
+    """The result of a sequence that a stop string ended after `text`; its tokens also spell the stop string."""
+    if formatter.bytes.startswith(text):
+        formatter = formatter.fork()
+        cut_back(formatter, text)
+    return formatter.result("stop_string")
 
 
 class TextStream:

@@ -127,7 +127,7 @@ class Cursor:
         self._go_back(0)
         self._live = None
         if self._formatter is not None:
-            self._error, self.has_failed = None, False
+            self._error, self.has_failed, self.is_reported = None, False, False
 
     def fail(self, error: Exception) -> None:
         """Offer nothing but the end ids from here on; the first cause is kept."""

@@ -3,99 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import FormatterError, InvalidVocabulary, NoTokenLeft, TokenRejected
+from formatter_core.errors import HookReused, InvalidVocabulary, NoTokenLeft, TokenRejected
+from formatter_core.runtime.cursor import Cursor, FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.masks import MaskBuffer
 from formatter_exllamav3.results import result_of
-from formatter_exllamav3.vocabulary import compiler_for
 
-__all__ = ["FormatterFilter", "NotUsed", "UsedTwice", "create_filter"]
+__all__ = ["FormatterFilter"]
 
-logger = logging.getLogger(__name__)
-
+_failures = FailureLog(logging.getLogger(__name__))
 _NO_MASK_ASKED = (
-    "; ExLlamaV3 asked for no mask before it sampled this token (releases before 0.0.32 ask for none behind a draft)"
+    "ExLlamaV3 asked for no mask before it sampled this token (releases before 0.0.32 ask for none behind a draft)"
 )
 
 
-class NotUsed(FormatterError):
-    """No job has asked the filter, so nothing was constrained."""
-
-    def __init__(self, trigger_token: int | None) -> None:
-        reason = (
-            "pass it in a list, Job(..., filters=[filter])"
-            if trigger_token is None
-            else f"its trigger token {trigger_token} may never have come"
-        )
-        super().__init__(f"no job has asked the filter, so nothing was constrained; {reason}")
-
-
-class UsedTwice(FormatterError):
-    """A second job has begun with a filter whose first job still runs; both are ended."""
-
-    def __init__(self) -> None:
-        super().__init__("two jobs at a time have the same filter, which holds one state; create one filter a job")
-
-
-def create_filter(
-    tokenizer: Any,
-    format: Any,
-    *,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    trigger_token: int | None = None,
-    prefix_str: str | None = None,
-    eos_after_completed: bool = True,
-    background: bool = True,
-) -> FormatterFilter:
-    """A filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
-
-    ::
-
-        filter = create_filter(tokenizer, format)
-        job = Job(input_ids=ids, max_new_tokens=200, stop_conditions=filter.end_ids, filters=[filter])
-        ...  # once the job is done
-        value = filter.result().value
-
-    Args:
-        tokenizer: the `exllamav3.Tokenizer` of the generator.
-        format: whatever `Compiler.compile` takes.
-        model: gives the width of the logits where the tokenizer was made with another model's configuration.
-        end_ids: the ids that end an output, in place of those that the model's files name.
-        trigger_token: the output is free up to this id, and again the next time that it comes.
-        prefix_str: the text, at the end of the prompt, that the format begins with; the output goes on from there.
-        eos_after_completed: whether the job ends where nothing more may follow. Otherwise the rest of its output is
-            free; an id that ends an output ends it all the same.
-        background: whether masks are worked out by the generator's threads while the model runs.
-
-    Raises:
-        InvalidFormat: an invalid format.
-        TokenRejected: the format cannot begin with `prefix_str`.
-        FormatterError: whatever else `Compiler.compile` raises.
-    """
-    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format)
-    return FormatterFilter(
-        tokenizer,
-        compiled,
-        trigger_token=trigger_token,
-        prefix_str=prefix_str,
-        eos_after_completed=eos_after_completed,
-        background=background,
-    )
-
-
 class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
-    """Leaves a job only the tokens that its format allows next.
+    """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
-    ExLlamaV3 calls it inside the loop that drives all jobs, where an exception would take the others down. So whatever
-    goes wrong is kept as `error`, the job is offered nothing but its end, and `result` raises.
+    ExLlamaV3 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is
+    kept as `error`, the job may only end, and `result` raises.
     """
 
     def __init__(
@@ -109,51 +41,58 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         background: bool = True,
     ) -> None:
         self.compiled = compiled
-        self.error: Exception | None = None
-        """Why the job was ended; None while all is well."""
         self._start = compiled.formatter()
         if prefix_str:
             self._start.accept_bytes(prefix_str.encode("utf-8"))
-        self.formatter: Formatter = self._start.fork()
+        self._cursor = Cursor(self._start.fork())
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         self._background = background
         self._buffer: MaskBuffer | None = None
         self._misuse: Exception | None = None
-        self._is_used = False
         self._is_masked = False  # whether a mask was asked for since the last token
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the job was aborted; None if it was not."""
+        return self._cursor.error
+
+    @property
+    def formatter(self) -> Formatter:
+        """The state after the tokens so far."""
+        return self._cursor.formatter
 
     @property
     def end_ids(self) -> list[int]:
         """The ids that end an output, for the `stop_conditions` of its job."""
-        return list(self.formatter.end_ids)
+        return list(self._cursor.end_ids)
 
     def events(self) -> list[Event]:
         """What is new of the captures since the last call, see `Formatter.events`; call it between two iterations."""
         return self.formatter.events()
 
     def result(self, output: Any = None) -> Result:
-        """What the output turned out to be, once its job is done.
+        """The result, once its job is done.
 
         Args:
-            output: the job's last result, which holds `eos_reason`; it tells an output that was cut off from one that
-                goes on.
+            output: the job's last result, which holds `eos_reason`: it tells whether the output was cut off.
 
         Raises:
-            NotUsed: no job has asked the filter.
+            HookNotCalled: no job has asked the filter.
             InvalidArgument: `output` is something else.
-            Exception: what ended the job early.
+            Exception: what aborted the job.
         """
         if self.error is not None:
             raise self.error
-        if not self._is_used:
-            raise NotUsed(self.trigger_token)
+        trigger = self.trigger_token
+        never = "" if trigger is None else f"; or its trigger token {trigger} never came"
+        self._cursor.check_used(f"pass the filter in a list, Job(..., filters=[filter]){never}")
         return result_of(self.formatter, (self.prefix_str or "").encode("utf-8"), output)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
 
     @property
     def eos_after_completed(self) -> bool:
-        """Whether the job ends where the filter is completed: always so by an end id, or by an error."""
+        """Whether the job ends when the filter is completed: always after an end id or an error."""
         return self._ends_job or self.error is not None or self.formatter.is_finished
 
     @eos_after_completed.setter
@@ -162,8 +101,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
 
     @property
     def is_active(self) -> bool:
-        """Whether the job asks for masks: always so after an error, or the rest of its output would be free."""
-        return self._is_active or self.error is not None
+        """Whether the job asks for masks: always after an error, or the rest of its output would be free."""
+        return self._is_active or self._cursor.has_failed
 
     @is_active.setter
     def is_active(self, value: bool) -> None:
@@ -174,72 +113,60 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         before = self.job
         super().attach(job)
         self._misuse = None
-        self._is_used = False
-        vocabulary = self.compiled.vocabulary
+        self._cursor.is_used = False
+        size = len(self.compiled.vocabulary)
         if before is not None and before is not job and _compat.runs(before):
-            self._misuse = UsedTwice()
-        elif len(vocabulary) > self.vocab_size:
+            self._misuse = HookReused("FormatterFilter", "create one filter for each job")
+        elif size > self.vocab_size:
             self._misuse = InvalidVocabulary(
-                f"the filter has {len(vocabulary)} token ids, but the model {self.vocab_size} logits; create it with "
+                f"the filter has {size} token ids, but the model has {self.vocab_size} logits; create the filter with "
                 "the tokenizer of this generator"
             )
 
     def reset(self) -> None:
-        """Begin the format anew."""
-        self.formatter = self._start.fork()
-        self.error = None
-        self._is_masked = False
+        """Begin the format again."""
+        is_used, self._is_masked = self._cursor.is_used, False
+        self._cursor = Cursor(self._start.fork())
+        self._cursor.is_used = is_used
         if self._misuse is not None:
-            self._fail(self._misuse)
+            self._cursor.fail(self._misuse)
 
     def use_background_worker(self) -> bool:
-        """Whether masks are worked out by the generator's threads."""
+        """Whether the generator's threads make masks."""
         return self._background
 
     def get_next_logit_mask(self) -> torch.Tensor:
         """The mask for the next token: int32 (1, words), before 1.4.1 half (1, width)."""
-        buffer = self._mask_buffer()
-        self._is_used = self._is_masked = True
-        try:
-            if self.error is None:
-                self.formatter.fill_bitmask(buffer.row)
+        cursor, buffer = self._cursor, self._mask_buffer()
+        self._is_masked = True
+        if not cursor.has_failed:
+            cursor.fill_bitmask(buffer.row)
+            try:
                 self._leave_room(buffer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
-            self._fail(error)
-        return buffer.tensor() if self.error is None else self._only_the_end(buffer.width)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
+                cursor.fail(error)
+        return self._only_the_end(buffer.width) if cursor.has_failed else buffer.tensor()
 
     def accept_token(self, token: int) -> None:
         """Take a token that was sampled."""
-        self._is_used = True
-        if self.error is not None:
-            return
-        try:
-            self.formatter.accept_token(token)
-        except TokenRejected as error:
-            reason = error.reason if self._is_masked else error.reason + _NO_MASK_ASKED
-            self._fail(TokenRejected(token, position=error.position, reason=reason))
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
+        cursor = self._cursor
+        if not self._is_masked and not cursor.has_failed and not cursor.count_valid([token]):
+            cursor.fail(TokenRejected(token, position=cursor.length, reason=_NO_MASK_ASKED))
+        cursor.append(token)
         self._is_masked = False
 
     def is_completed(self) -> bool:
         """Whether nothing may follow: the text is complete and cannot go on, it has ended, or it has failed."""
-        if self.error is None:
-            try:
-                return self.formatter.must_stop
-            except Exception as error:  # noqa: BLE001 - as above
-                self._fail(error)
-        return True
+        must_stop = self._cursor.must_stop
+        _failures.report(self._cursor, "job")
+        return must_stop
 
     def rollback_tokens(self, num_tokens: int) -> bool:
-        """Take back the last tokens; False where the sequence has failed, and is to be made anew from its tokens."""
-        if self.error is not None:
-            return False
-        try:
-            self.formatter.rollback(num_tokens)
-        except Exception:  # noqa: BLE001 - as above; what is wrong shows when its tokens come again
-            return False
-        return True
+        """Take back the last tokens; False after a failure: ExLlamaV3 then resets the filter and feeds the tokens."""
+        if self.error is None:
+            self._cursor.rollback(num_tokens)
+            return not self._cursor.has_failed
+        return False
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -250,10 +177,10 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         return self._buffer
 
     def _leave_room(self, buffer: MaskBuffer) -> None:
-        """See to it that something is left once the job has taken out what it refuses.
+        """Make sure that a token is left once the job has removed those that it refuses.
 
         Raises:
-            NoTokenLeft: the format only allows what leads to a banned string.
+            NoTokenLeft: the format allows only tokens that lead to a banned string.
         """
         if self.job is None:
             return
@@ -269,15 +196,12 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
             _compat.lift_minimum(self.job)
 
     def _only_the_end(self, width: int) -> torch.Tensor:
-        # Memory of its own, for two jobs may ask at a time where they have the same filter.
+        _failures.report(self._cursor, "job")
+        # Memory of its own: two jobs with the same filter may ask at the same time.
         buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
-        inside = [end for end in self.formatter.end_ids if end < width]
+        inside = [end for end in self._cursor.end_ids if end < width]
         # With the tokens of another model there may be none. The job ends after any other token as well.
         bitmask.set_ids(buffer.row, inside or [0])
         if self.job is not None:
             _compat.lift_minimum(self.job)
         return buffer.tensor()
-
-    def _fail(self, error: Exception) -> None:
-        self.error = error
-        logger.warning("a job is ended after %d tokens: %s", len(self.formatter.tokens), error)

@@ -1,4 +1,4 @@
-"""From what a generator returned to a result."""
+"""Results from what a generator returned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation.stopping import cut_back
+from formatter_core.generation.stopping import stopped_result
 
 __all__ = ["result_of"]
 
@@ -34,10 +34,8 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )
     if reason == "stop_string":
-        # The tokens spell the stop string too, and perhaps more.
-        text = before + str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
-        if formatter.bytes.startswith(text):
-            formatter = formatter.fork()
-            cut_back(formatter, text)
-    # A stop token that is no end id is one of the caller's own.
-    return formatter.result("stop_string" if reason in ("stop_string", "stop_token") else "length")
+        return stopped_result(
+            formatter, before + str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
+        )
+    # A stop token that is not an end id is one of the caller's own.
+    return formatter.result("stop_string" if reason == "stop_token" else "length")

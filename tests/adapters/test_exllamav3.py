@@ -15,6 +15,8 @@ tokenizers = pytest.importorskip("tokenizers", reason="ExLlamaV3 has tokenizers 
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
+    HookNotCalled,
+    HookReused,
     IncompleteResult,
     InvalidArgument,
     InvalidVocabulary,
@@ -236,10 +238,8 @@ def test_two_filters_allow_what_both_allow(generation: str) -> None:
 
 
 def test_a_filter_that_no_job_asked_says_so(generation: str) -> None:
-    from formatter_exllamav3 import NotUsed
-
     filter = filter_of()
-    with pytest.raises(NotUsed, match="in a list"):
+    with pytest.raises(HookNotCalled, match="in a list"):
         filter.result()
     run(generation, Job([filter]))
     filter.result()
@@ -387,11 +387,9 @@ def test_a_trigger_that_comes_again_begins_the_format_anew(newest: str) -> None:
 
 
 def test_a_trigger_that_never_came_is_told(generation: str) -> None:
-    from formatter_exllamav3 import NotUsed
-
     filter = filter_of(THREE, trigger_token=SPECIAL)
     run(generation, Job([filter], max_new_tokens=3))
-    with pytest.raises(NotUsed, match="trigger token"):
+    with pytest.raises(HookNotCalled, match="trigger token"):
         filter.result()
 
 
@@ -525,13 +523,11 @@ def test_drafts_are_followed_with_masks_or_the_job_ends(generation: str) -> None
 
 
 def test_one_filter_for_two_jobs_at_a_time_ends_both(generation: str) -> None:
-    from formatter_exllamav3 import UsedTwice
-
     filter, other = filter_of(formats.regex("[abc]{20}")), filter_of(THREE)
     generator = Generator(generation)
     jobs = [Job([filter]), Job([filter], seed=1), Job([other])]
     generator.run(*jobs)
-    with pytest.raises(UsedTwice, match="one filter a job"):
+    with pytest.raises(HookReused, match="one filter for each job"):
         filter.result()
     assert [len(job.text) for job in jobs] == [0, 0, 3]
     assert other.result().is_complete

@@ -35,6 +35,8 @@ exllamav3 = import_exllamav3()
 
 from formatter_core import Compiler, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
+    HookNotCalled,
+    HookReused,
     IncompleteResult,
     InvalidVocabulary,
     LimitExceeded,
@@ -42,7 +44,7 @@ from formatter_core.errors import (  # noqa: E402
     TokenRejected,
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
-from formatter_exllamav3 import FormatterFilter, NotUsed, UsedTwice, create_filter, create_vocabulary  # noqa: E402
+from formatter_exllamav3 import FormatterFilter, create_filter, create_vocabulary  # noqa: E402
 from tests.adapters.contract import FailingEngine  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -260,7 +262,7 @@ def test_a_trigger_token_begins_the_format_each_time(loop: Loop, tokenizer: Any)
     filter = create_filter(tokenizer, formats.choice(["aa", "bb"]), trigger_token=hash_, eos_after_completed=False)
     job = job_of(tokenizer, filter, max_new_tokens=24, stop_conditions=None)
     loop.start(job)
-    with pytest.raises(NotUsed, match="trigger"):
+    with pytest.raises(HookNotCalled, match="trigger"):
         filter.result()
     loop.wishes = [comma, hash_, hash_, comma, comma, hash_]
     loop.run()
@@ -373,7 +375,7 @@ def test_one_filter_for_two_jobs_ends_both(loop: Loop, tokenizer: Any, stops: An
     jobs = [job_of(tokenizer, filter, stop_conditions=stops) for _ in range(2)]
     loop.run(*jobs)
     assert [len(tokens_of(job)) for job in jobs] == [1, 1]
-    with pytest.raises(UsedTwice):
+    with pytest.raises(HookReused):
         filter.result()
     loop.run(job_of(tokenizer, filter))
     assert filter.result().is_complete

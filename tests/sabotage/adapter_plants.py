@@ -272,7 +272,7 @@ def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
         def raising(self: Any, error: BaseException) -> None:
             raise error
 
-        patch.setattr(module.FormatterFilter, "_fail", raising)
+        patch.setattr(module.Cursor, "fail", raising)
 
     exllamav3(patch, "filter", change)
 
