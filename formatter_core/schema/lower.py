@@ -18,7 +18,7 @@ from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.strings import ANY_STRING, StringSet, is_empty, string_node
+from formatter_core.schema.strings import ANY_STRING, StringSet, is_empty, string_nodes
 from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
@@ -148,7 +148,7 @@ def _node_of_scalars(
     null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
 ) -> Terminal | None:
     """One terminal for all scalars of a shape."""
-    found = [string_node(each) for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each)]
+    found = string_nodes(each for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each))
     found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
     found += [Bytes(b"null")] if null else []

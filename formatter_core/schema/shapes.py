@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar, Union
 
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
-from formatter_core.schema.strings import ANY_STRING, StringSet, meet_strings
+from formatter_core.schema.strings import ANY_STRING, StringSet, largest_strings, meet_strings
 
 __all__ = [
     "ANY",
@@ -186,7 +186,7 @@ def meet(a: Shape, b: Shape) -> Shape:
         a.null and b.null,
         a.booleans & b.booleans,
         _product(a.numbers, b.numbers, meet_numbers, ANY_NUMBER),
-        _product(a.strings, b.strings, meet_strings, ANY_STRING),
+        largest_strings(_product(a.strings, b.strings, meet_strings, ANY_STRING)),
         _product(a.arrays, b.arrays, meet_arrays, ANY_ARRAY),
         _product(a.objects, b.objects, meet_objects, ANY_OBJECT),
     )
@@ -204,7 +204,7 @@ def unite(shapes: Iterable[Shape], *, absorb: bool = True) -> Shape:
         null,
         booleans,
         _united((item for shape in shapes for item in shape.numbers), ANY_NUMBER, True),
-        _united((item for shape in shapes for item in shape.strings), ANY_STRING, True),
+        largest_strings(_united((item for shape in shapes for item in shape.strings), ANY_STRING, True)),
         _united((item for shape in shapes for item in shape.arrays), ANY_ARRAY, absorb),
         _united((item for shape in shapes for item in shape.objects), ANY_OBJECT, absorb),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,15 +30,19 @@ __all__ = [
     "Test",
     "decide_no_string",
     "is_empty",
+    "largest_strings",
     "matches",
     "meet_strings",
     "other_strings",
     "string_body",
     "string_node",
+    "string_nodes",
 ]
 
 #: Automata made to decide a question about a schema stay small: past this the answer is "not known to be empty".
 _DECIDING = Limits(states=500, work=20_000)
+#: An alternative is compared with so many others that hold more.
+_MOST_COMPARED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,34 @@ def other_strings(a: StringSet) -> list[StringSet]:
     return found
 
 
+def largest_strings(union: tuple[StringSet, ...]) -> tuple[StringSet, ...]:
+    """A union without alternatives that plainly lie within others: a product of unions is full of them."""
+    if len(union) < 2:
+        return union
+    demands = [each.values is None and len(each.passed) + len(each.failed) + len(each.excluded) for each in union]
+    wide: list[StringSet] = []
+    kept: set[int] = set()
+    for index in sorted(range(len(union)), key=demands.__getitem__):
+        each = union[index]
+        if each.values is not None:
+            kept.add(index)
+        elif not any(_lies_within(each, other) for other in wide[:_MOST_COMPARED]):
+            wide.append(each)
+            kept.add(index)
+    return tuple(union[index] for index in sorted(kept))
+
+
+def _lies_within(narrow: StringSet, wide: StringSet) -> bool:
+    """Whether one set demands everything that another one demands; neither is a list of values."""
+    return (
+        narrow.minimum >= wide.minimum
+        and (wide.maximum is None or (narrow.maximum is not None and narrow.maximum <= wide.maximum))
+        and wide.excluded <= narrow.excluded
+        and all(test in narrow.passed for test in wide.passed)
+        and all(test in narrow.failed for test in wide.failed)
+    )
+
+
 def is_empty(strings: StringSet) -> bool:
     """Whether a set is known to be empty."""
     return decide_no_string(strings)[0]
@@ -161,10 +194,29 @@ def _is_plain(node: Node) -> bool:
     return isinstance(node, Bytes)
 
 
+def string_nodes(union: Iterable[StringSet]) -> list[Node]:
+    """Every spelling of the texts of a union, in quotes, as alternatives. What all demand is written once."""
+    found: list[Node] = []
+    demands: list[dict[Hashable, Node]] = []
+    for strings in union:
+        if strings == ANY_STRING or strings.values is not None:
+            found.append(string_node(strings))
+        else:
+            demands.append(_demands(strings))
+    if not demands:
+        return found
+    shared = [key for key in demands[0] if all(key in each for each in demands)] if len(demands) > 1 else []
+    if not shared:
+        return found + [Sequence((QUOTE, _all_of(list(each.values())), QUOTE)) for each in demands]
+    items = [demands[0][key] for key in shared]
+    rest = [[node for key, node in each.items() if key not in shared] for each in demands]
+    if all(rest):
+        items.append(Choice(tuple(_all_of(nodes) for nodes in rest)))
+    return [*found, Sequence((QUOTE, _all_of(items), QUOTE))]
+
+
 def string_node(strings: StringSet) -> Node:
     """Every spelling of the texts of a set, in quotes."""
-    if strings.values is not None:
-        return Sequence((QUOTE, words(strings.values), QUOTE))
     return Sequence((QUOTE, string_body(strings), QUOTE))
 
 
@@ -174,17 +226,27 @@ def string_body(strings: StringSet) -> Node:
         return FREE_BODY
     if strings.values is not None:
         return words(strings.values)
-    items = [
-        spelled_format(test.argument) if test.kind == "format" else _spelled_test(test.kind, test.argument)
-        for test in strings.passed
-    ]
+    return _all_of(list(_demands(strings).values()))
+
+
+def _demands(strings: StringSet) -> dict[Hashable, Node]:
+    """What a set demands that is no list of values, each as what fulfils it."""
+    found: dict[Hashable, Node] = {}
+    for test in strings.passed:
+        is_format = test.kind == "format"
+        found[test, True] = spelled_format(test.argument) if is_format else _spelled_test(test.kind, test.argument)
     if strings.minimum or strings.maximum is not None:
-        items.append(Repeat(FREE_CHAR, strings.minimum, strings.maximum))
+        found[strings.minimum, strings.maximum] = Repeat(FREE_CHAR, strings.minimum, strings.maximum)
     if strings.excluded:
-        items.append(not_in(sorted(strings.excluded)))
-    if not items:
-        items.append(FREE_BODY)
-    items += [Complement(_spelled_test(test.kind, test.argument)) for test in strings.failed]
+        found[strings.excluded] = not_in(sorted(strings.excluded))
+    if not found:
+        found["any"] = FREE_BODY
+    for test in strings.failed:
+        found[test, False] = Complement(_spelled_test(test.kind, test.argument))
+    return found
+
+
+def _all_of(items: list[Node]) -> Node:
     return items[0] if len(items) == 1 else Intersection(tuple(items))
 
 

@@ -72,6 +72,30 @@ def test_three_thousand_optional_properties() -> None:
         assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
 
 
+def test_a_counted_pattern_anywhere_with_a_length_stays_cheap() -> None:
+    """How far a match is away was worked out exactly for every state: three million steps for one mask."""
+    pattern = r"\d+-[A-Fa-f0-9]*-[A-Fa-f0-9]{24}"
+    text = "1-60f6f7e7-0123456789abcdef01234567"
+    for bounds in ({"minLength": 35}, {"minLength": 20, "maxLength": 40}):
+        compiled = compiled_for_bytes({"type": "string", "pattern": pattern, **bounds})
+        assert max(work_of_masks(compiled, json.dumps(text).encode())) < MOST_WORK
+
+
+def nested_negations(count: int) -> dict[str, Any]:
+    """Texts for which of each pair of unions, written with `not`, some pattern is found."""
+    some = [{"not": {"anyOf": [{"pattern": one}, {"pattern": f"{one}.*{one}"}]}} for one in "abcdefgh"[:count]]
+    nested = [{"not": {"anyOf": some[:index] + some[index + 1 :]}} for index in range(count)]
+    return {"type": "string", "allOf": [*nested, {"pattern": "[xX][12].*[zZ]"}, {"minLength": 10}, {"maxLength": 20}]}
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_alternatives_within_others_do_not_multiply(count: int) -> None:
+    """Each choice of patterns was an intersection of its own, and their states multiplied."""
+    compiled = compiled_for_bytes(nested_negations(count))
+    text = "x1" + "abcdefgh"[:count] * 2 + "y" * (16 - 2 * count) + "z"
+    assert max(work_of_masks(compiled, json.dumps(text).encode())) < MOST_WORK
+
+
 #: What automata have many states for: counts from the end, intersections, complements, calls around them, many words.
 LARGE_AUTOMATA: dict[str, Any] = {
     "counted from the end": {"type": "string", "pattern": "^[ab]*a[ab]{20}$"},

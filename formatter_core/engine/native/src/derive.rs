@@ -26,6 +26,7 @@ pub struct Derivatives {
     moves: Vec<Option<Moves>>,
     life: Vec<Life>,
     shortest: FastMap<Term, u32>,
+    ways: FastMap<Term, u32>,
     bytes: usize,
 }
 
@@ -36,6 +37,7 @@ impl Derivatives {
             moves: Vec::new(),
             life: Vec::new(),
             shortest: FastMap::default(),
+            ways: FastMap::default(),
             bytes: 0,
         }
     }

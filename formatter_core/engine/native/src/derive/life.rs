@@ -17,6 +17,8 @@ const DISTANCE_DEPTH: u32 = 4;
 /// How deep and how wide counts are looked for.
 const UNCOUNTED_DEPTH: u32 = 8;
 const UNCOUNTED_WIDTH: usize = 8;
+/// Into how many intersections one is split at most.
+const MOST_ALTERNATIVES: usize = 8;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
 const UNREACHED: u32 = 1 << 30;
 
@@ -102,30 +104,70 @@ impl Derivatives {
     fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
-        if uncounted != term && self.live(uncounted, meter)? && self.shortest_match(uncounted, meter)? < bytes {
-            self.set_life(term, Life::Live);
-            return Ok(true);
-        }
-        let mut came_from: FastMap<Term, Term> = FastMap::from_iter([(term, term)]);
-        // What seems nearest to a match comes first, and of that what was found first.
-        let mut queue = BinaryHeap::from([(Reverse((0, 0)), term)]);
-        while let Some((_, current)) = queue.pop() {
-            let moves = self.moves(current, meter)?;
-            meter.work(moves.len() + 1)?;
-            let is_live = |target: Term| self.terms.nullable(target) || self.known_life(target) == Some(true);
-            if moves.iter().any(|step| is_live(step.target)) {
-                let mut step = current;
-                while self.known_life(step).is_none() {
-                    self.set_life(step, Life::Live);
-                    step = came_from[&step];
-                }
+        if uncounted != term && self.live(uncounted, meter)? {
+            let way = self.way_to_match(uncounted, meter)?;
+            if way < bytes {
+                self.set_life(term, Life::Live);
+                self.ways.insert(term, way);
                 return Ok(true);
             }
+        }
+        self.search(term, false, meter)
+    }
+
+    /// How many bytes lead from a live term to some match of it, which need not be the nearest.
+    pub fn way_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        if self.known_way(term, meter)?.is_none() {
+            self.search(term, true, meter)?;
+        }
+        Ok(self.known_way(term, meter)?.unwrap_or(u32::MAX))
+    }
+
+    fn known_way(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
+        if self.terms.nullable(term) {
+            return Ok(Some(0));
+        }
+        if !self.terms.uncertain(term) {
+            return self.shortest_match(term, meter).map(Some);
+        }
+        Ok(self.ways.get(&term).copied())
+    }
+
+    /// Whether there is a match. Its way is kept if it is asked for, and otherwise where it is known.
+    fn search(&mut self, term: Term, with_way: bool, meter: &mut Meter) -> Outcome<bool> {
+        // Each term that was met, with the one that it was met from, and how many bytes lie between.
+        let mut came_from: FastMap<Term, (Term, u32)> = FastMap::from_iter([(term, (term, 0))]);
+        // What seems nearest to a match comes first, and of that what was found first.
+        let mut queue = BinaryHeap::new();
+        let mut met = vec![term];
+        loop {
+            while let Some(next) = met.pop() {
+                let way = self.known_way(next, meter)?;
+                if way.is_some() || !with_way && self.known_life(next) == Some(true) {
+                    self.keep_way(next, &came_from, way);
+                    return Ok(true);
+                }
+                let parts = self.alternatives(next, meter)?;
+                if parts.is_empty() {
+                    let distance = self.distance(next, DISTANCE_DEPTH, meter)?;
+                    queue.push((Reverse((distance, came_from.len())), next));
+                }
+                for part in parts {
+                    if self.known_life(part) != Some(false) && !came_from.contains_key(&part) {
+                        came_from.insert(part, (next, 0));
+                        met.push(part);
+                    }
+                }
+            }
+            let Some((_, current)) = queue.pop() else {
+                break;
+            };
+            let moves = self.moves(current, meter)?;
+            meter.work(moves.len() + 1)?;
             for step in moves.iter() {
-                if self.known_life(step.target).is_none() && !came_from.contains_key(&step.target) {
-                    let distance = self.distance(step.target, DISTANCE_DEPTH, meter)?;
-                    queue.push((Reverse((distance, came_from.len())), step.target));
-                    came_from.insert(step.target, current);
+                if self.known_life(step.target) != Some(false) && !came_from.contains_key(&step.target) {
+                    came_from.insert(step.target, (current, 1));
+                    met.push(step.target);
                 }
             }
         }
@@ -133,6 +175,46 @@ impl Derivatives {
             self.set_life(dead, Life::Dead);
         }
         Ok(false)
+    }
+
+    /// The union that an alternation is, or the intersection of one with one other term; empty for others.
+    ///
+    /// The ways through an automaton are far fewer than the sets of ways that can be under way at once.
+    fn alternatives(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<Term>> {
+        let [first, second] = match self.terms.kind(term) {
+            Kind::Alternation(items) => return Ok(items.to_vec()),
+            Kind::Intersection(items) if items.len() == 2 => [items[0], items[1]],
+            _ => return Ok(Vec::new()),
+        };
+        for (item, other) in [(first, second), (second, first)] {
+            let ways = match self.terms.kind(item) {
+                Kind::Alternation(ways) if ways.len() <= MOST_ALTERNATIVES => ways.clone(),
+                _ => continue,
+            };
+            meter.work(ways.len())?;
+            let both = ways.iter().map(|way| self.terms.intersection(vec![*way, other]));
+            return Ok(both.collect());
+        }
+        Ok(Vec::new())
+    }
+
+    /// All terms on the way to `last` are live, and `way` bytes lead on from there.
+    fn keep_way(&mut self, last: Term, came_from: &FastMap<Term, (Term, u32)>, mut way: Option<u32>) {
+        let mut step = last;
+        loop {
+            self.set_life(step, Life::Live);
+            if let Some(way) = way {
+                self.ways.insert(step, way);
+                self.bytes += 16;
+            }
+            match came_from.get(&step) {
+                Some(&(before, bytes)) if before != step => {
+                    way = way.map(|way| way.saturating_add(bytes));
+                    step = before;
+                }
+                _ => return,
+            }
+        }
     }
 
     /// About how many bytes are missing to a match: what complements and the inside of sequences ask for is left out.
