@@ -12,8 +12,8 @@ from pathlib import Path
 
 from llama_cpp_chat import Person, load
 
-from formatter_core.generation import Sampling
-from formatter_llama_cpp import Scheduler, choose, create_vocabulary
+from formatter_core.generation import Sampling, choose
+from formatter_llama_cpp import Scheduler, create_vocabulary, llama_model
 
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
 
@@ -43,7 +43,7 @@ def main() -> None:
             if b"".join(vocabulary.tokens[token] or b"" for token in begun).endswith(b'"job": "'):
                 break
         print("\nHow probable each job is in the first draft:")
-        for score in choose(llama, begun, ["pilot", "doctor", "teacher"]):
+        for score in choose(llama_model(llama), begun, ["pilot", "doctor", "teacher"]):
             print(f"  {score.text:8} {score.logprob:7.2f}  ({score.mean_logprob:.2f} a token)")
         llama.close()
 

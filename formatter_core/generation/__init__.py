@@ -1,6 +1,6 @@
 """What generation loops share, whatever engine runs the model: samplers, top-n, results, option tries and beams."""
 
-from formatter_core.generation.beams import Beam, BeamSearch
+from formatter_core.generation.beams import Beam, BeamSearch, beam_search
 from formatter_core.generation.candidates import (
     Candidate,
     ScoreSettings,
@@ -10,6 +10,7 @@ from formatter_core.generation.candidates import (
     chosen_token,
     top_tokens,
 )
+from formatter_core.generation.choosing import branches, choose
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
@@ -24,6 +25,7 @@ from formatter_core.generation.models import (
     TextDelta,
     TextRequest,
 )
+from formatter_core.generation.numpy_logits import NumpyLogits
 from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
@@ -48,6 +50,7 @@ __all__ = [
     "LogitsModel",
     "LogitsWriter",
     "MixedSampling",
+    "NumpyLogits",
     "OptionScore",
     "OptionTrie",
     "Picked",
@@ -64,8 +67,11 @@ __all__ = [
     "TokenScores",
     "TopTokens",
     "as_candidates",
+    "beam_search",
     "best_of",
+    "branches",
     "checked_counts",
+    "choose",
     "chosen_token",
     "completion",
     "continuation",

@@ -1,20 +1,60 @@
-"""Beam search under a format, without an engine."""
+"""Beam search under a format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
-from formatter_core.errors import DeadEnd, InvalidArgument
+from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
+from formatter_core.generation.models import LogitsModel
+from formatter_core.generation.numpy_logits import best_allowed
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import ChosenToken, Generated
-from formatter_core.generation.top_n import log_softmax
 from formatter_core.runtime.formatter import Formatter
 
-__all__ = ["Beam", "BeamSearch"]
+__all__ = ["Beam", "BeamSearch", "beam_search"]
+
+
+def beam_search(
+    model: LogitsModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int = 128
+) -> list[Generated]:
+    """The most probable outputs in a format that `width` beams find, the best first, all of them complete.
+
+    The raw sum of log-probabilities among all tokens decides, and `Generated.chosen` has them. The prompt is computed
+    once, and each step makes one small copy to the host. There are fewer outputs than beams, or none, where
+    `max_tokens` is too few for them to end.
+
+    Args:
+        model: whose logits are at hand.
+        prompt: text, token ids, an earlier output, or an output with more text.
+        format: whatever `Compiler.compile` takes.
+        width: how many beams.
+        max_tokens: tokens of each output at most, the end id included.
+
+    Raises:
+        InvalidArgument: an empty prompt, numbers below 1.
+        PromptTooLong: the prompt with an output is longer than the model takes.
+        DeadEnd: the vocabulary cannot spell any output.
+        FormatterError: whatever compiling the format raises.
+    """
+    before = beginning(model, prompt, None).tokens
+    if max_tokens < 1:
+        raise InvalidArgument(f"max_tokens is {max_tokens}; give a number from 1", argument="max_tokens")
+    if len(before) + max_tokens > model.max_length:
+        raise PromptTooLong(len(before) + max_tokens, model.max_length)
+    search = BeamSearch(model.compiler.compile(format).formatter(), width)
+    batch = model.start([before])
+    for step in range(max_tokens):
+        search.take(model.best(batch.logits, search.masks, search.candidates))
+        if search.is_over or step == max_tokens - 1:
+            break
+        batch.select([beam.parent for beam in search.beams])
+        batch.forward([beam.tokens[-1:] for beam in search.beams])
+    return search.outputs(before)
 
 
 @dataclass(frozen=True)
@@ -78,14 +118,8 @@ class BeamSearch:
         Raises:
             DeadEnd: no beam is left, and none has finished.
         """
-        candidates: list[list[tuple[int, float]]] = []
-        for row, mask in zip(logits, self._rows, strict=True):
-            scores = log_softmax(row)
-            bitmask.apply_inplace(scores, mask)
-            count = min(self.candidates, len(scores))
-            best = np.argpartition(-scores, count - 1)[:count]
-            candidates.append([(int(token), float(scores[token])) for token in best])
-        self.take(candidates)
+        pairs = zip(logits, self._rows, strict=True)
+        self.take([best_allowed(row, mask, self.candidates) for row, mask in pairs])
 
     def take(self, candidates: Sequence[Iterable[tuple[int, float]]]) -> None:
         """`advance`, given for each beam its best allowed tokens with their log-probabilities among all tokens.

@@ -168,8 +168,9 @@ class LogitsModel(Protocol):
     """A model whose logits are at hand.
 
     It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
-    `ChosenToken` each and None for the first; `branches(output)`, the `Branches` of an output; `sampling`, how tokens
-    are chosen where a call does not say; and `span(name)`, a context that names for a profiler what a loop does.
+    `ChosenToken` each and None for the first; `sampling`, how tokens are chosen where a call does not say; and
+    `span(name)`, a context that names for a profiler what a loop does. Where logits are numpy arrays, `NumpyLogits` has
+    the methods that deal with them.
     """
 
     @property
@@ -223,6 +224,26 @@ class LogitsModel(Protocol):
             rows: whose logits these are.
             scores: what is wanted to know about the chosen tokens.
             scored: float32 (rows, k) to bring along, so that it costs no copy of its own.
+        """
+        ...
+
+    def best(self, logits: Array, allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
+        """The best allowed tokens of each row, in any order, with their log-probabilities among all tokens.
+
+        Args:
+            logits: floats (rows, width), left as they are.
+            allowed: bitmask rows, int32 (rows, words).
+            count: how many tokens of each row; those of -inf may be among them.
+        """
+        ...
+
+    def logprobs(self, logits: Array, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """The log-probability of a token in a row, for each pair.
+
+        Args:
+            logits: floats (any, width), left as they are.
+            rows: indices into them.
+            tokens: an id for each.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +11,17 @@ from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Beginning", "Dialogue", "OnePrompt", "Turn", "as_list", "as_text", "as_turns", "beginning"]
+__all__ = [
+    "Beginning",
+    "Dialogue",
+    "OnePrompt",
+    "Turn",
+    "as_list",
+    "as_text",
+    "as_turns",
+    "beginning",
+    "continuation_tokens",
+]
 
 #: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), an earlier output, or an output
 #: and text (`output + "more"`).
@@ -190,6 +200,23 @@ def _spelling(tokens: Sequence[int], text: bytes, vocabulary: Vocabulary) -> tup
         kept.append(token)
         at += len(piece)
     return kept, at
+
+
+def continuation_tokens(
+    vocabulary: Vocabulary, tokenize: Callable[[bytes], Sequence[int]], text: bytes
+) -> list[int] | None:
+    """Ids that spell exactly a text; None where the tokenizer has none.
+
+    A tokenizer may put a space before a text, so where the text alone is spelt differently, it is read behind a line
+    break.
+    """
+    for before in (b"", b"\n"):
+        ids = [int(token) for token in tokenize(before + text)]
+        spelt = [vocabulary.text_token(token) or b"" for token in ids]
+        for start in range(len(ids) + 1 if before else 1):
+            if b"".join(spelt[start:]) == text:
+                return ids[start:]
+    return None
 
 
 def _continued(model: LogitsModel, text: bytes) -> list[int]:

@@ -12,12 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
+from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.loop import LoopSettings, Row, run_together
@@ -33,7 +34,6 @@ from formatter_core.generation.prompts import OnePrompt, as_list, as_text, begin
 from formatter_core.generation.results import Generated
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
-from formatter_core.generation.tries import Branches
 from formatter_core.runtime.compiled import CompiledFormat
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
@@ -165,11 +165,8 @@ class LogitsWriter:
             raise InvalidArgument(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
             )
-        if scores.branches and (compiled is None or not hasattr(model, "branches")):
-            raise InvalidArgument(
-                "ScoreSettings.branches needs a format, and a model that weighs options; "
-                f"{type(model).__name__} {'has no format here' if compiled is None else 'does not'}, so leave it out"
-            )
+        if scores.branches and compiled is None:
+            raise InvalidArgument("ScoreSettings.branches needs a format; give one, or leave it out")
         self.model = model
         self.compiled = compiled
         self.max_tokens = max_tokens
@@ -261,9 +258,8 @@ class LogitsWriter:
         return self.scores.branches and output.error is None and output.formatter is not None
 
     def _with_branches(self, output: Generated) -> Generated:
-        branches: Callable[[Generated], Sequence[Branches]] = getattr(self.model, "branches")  # noqa: B009
         try:
-            return replace(output, branches=tuple(branches(output)))
+            return replace(output, branches=tuple(branches(self.model, output)))
         except FormatterError as error:  # the others are there all the same
             return replace(output, error=error)
 

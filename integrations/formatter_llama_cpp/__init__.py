@@ -2,7 +2,8 @@
 
 from formatter_llama_cpp.context import DecodeFailed
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor, NotCalled, create_logits_processor
-from formatter_llama_cpp.parallel import beam_search, choose, generate_parallel
+from formatter_llama_cpp.model import LlamaModel, llama_model
+from formatter_llama_cpp.parallel import generate_parallel
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
 from formatter_llama_cpp.sampler import FormatterSampler, create_sampler, mask_logits
 from formatter_llama_cpp.scheduler import Scheduler
@@ -12,17 +13,17 @@ __all__ = [
     "DecodeFailed",
     "FormatterLogitsProcessor",
     "FormatterSampler",
+    "LlamaModel",
     "NotCalled",
     "PromptTooLong",
     "Request",
     "Sample",
     "Scheduler",
     "Update",
-    "beam_search",
-    "choose",
     "create_logits_processor",
     "create_sampler",
     "create_vocabulary",
     "generate_parallel",
+    "llama_model",
     "mask_logits",
 ]

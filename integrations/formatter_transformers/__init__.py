@@ -1,13 +1,11 @@
 """Constrained decoding for transformers.
 
 `model.generate(..., logits_processor=[create_logits_processor(...)])` keeps transformers' own loop.
-`transformers_model` gives a model to `formatter_core.generation` (`completion`, `continuation`), where samples share a
-prefill.
+`transformers_model` gives a model to `formatter_core.generation` (`completion`, `continuation`, `choose` …), where
+samples share a prefill.
 """
 
 from formatter_transformers.batch import TransformersBatch
-from formatter_transformers.beams import beam_search
-from formatter_transformers.choosing import branches, choose
 from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
 from formatter_transformers.model import TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
@@ -20,9 +18,6 @@ __all__ = [
     "PrefixCache",
     "TransformersBatch",
     "TransformersModel",
-    "beam_search",
-    "branches",
-    "choose",
     "create_logits_processor",
     "create_vocabulary",
     "score_prompt",

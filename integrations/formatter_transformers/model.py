@@ -32,21 +32,19 @@ from formatter_core.errors import InvalidArgument
 from formatter_core.generation import (
     NO_SCORES,
     BatchSampler,
-    Branches,
     ChosenToken,
-    Generated,
     MixedSampling,
     Picked,
     Sampling,
     SamplingRows,
     ScoreSettings,
 )
+from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers._compat_sampling import configured_sampling, unused_settings
 from formatter_transformers.batch import TransformersBatch, logprobs_of
-from formatter_transformers.choosing import branches
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step
@@ -153,22 +151,15 @@ class TransformersModel:
         return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes; None where the tokenizer has none, or the bytes are no whole characters.
+        """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
 
-        A tokenizer may put a space before a text, so where the bytes alone are spelt differently, they are read
-        behind a line break.
-        """
+        def tokenize(data: bytes) -> list[int]:
+            return list(self.tokenizer(data.decode("utf-8"), add_special_tokens=False)["input_ids"])
+
         try:
-            characters = text.decode("utf-8")
+            return continuation_tokens(self.vocabulary, tokenize, text)
         except UnicodeDecodeError:
             return None
-        for before in ("", "\n"):
-            ids = list(self.tokenizer(before + characters, add_special_tokens=False)["input_ids"])
-            spelt = [self.vocabulary.text_token(token) or b"" for token in ids]
-            for start in range(len(ids) + 1 if before else 1):
-                if b"".join(spelt[start:]) == text:
-                    return ids[start:]
-        return None
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
         """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there.
@@ -196,10 +187,6 @@ class TransformersModel:
     def score_prompt(self, tokens: Sequence[int], settings: ScoreSettings) -> list[ChosenToken | None]:
         """What `settings` ask about each token of a prompt; see `formatter_transformers.score_prompt`."""
         return score_prompt(self, tokens, settings)
-
-    def branches(self, output: Generated) -> list[Branches]:
-        """Each named `choice` hole of an output as it was met; see `formatter_transformers.branches`."""
-        return branches(self, output)
 
     @staticmethod
     def span(name: str) -> AbstractContextManager[Any]:
@@ -250,6 +237,27 @@ class TransformersModel:
                     chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
         known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
         return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
+
+    @staticmethod
+    def best(logits: torch.Tensor, allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
+        """See `LogitsModel.best`; one copy to the host."""
+        with torch.inference_mode():
+            exact = logits.float()
+            best, ids = torch_bitmask.apply(exact, allowed).topk(min(count, exact.shape[1]), dim=1)
+            logprobs = best - torch.logsumexp(exact, dim=1, keepdim=True)
+            host = torch.cat([ids.to(torch.int32), logprobs.view(torch.int32)], dim=1).cpu()
+            tokens, bits = host.chunk(2, dim=1)
+            values = bits.contiguous().view(torch.float32)
+        return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), values.tolist(), strict=True)]
+
+    @staticmethod
+    def logprobs(logits: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """See `LogitsModel.logprobs`; one copy to the host."""
+        with torch.inference_mode():
+            exact = logits.float()
+            at, ids = (torch.tensor(list(given), device=exact.device) for given in (rows, tokens))
+            found: list[float] = (exact[at, ids] - exact.logsumexp(1)[at]).tolist()
+        return found
 
 
 def _drawn(sampler: BatchSampler, masked: torch.Tensor, rows: SamplingRows) -> torch.Tensor:

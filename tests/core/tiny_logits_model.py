@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from formatter_core import Compiler, Vocabulary, bitmask
-from formatter_core.generation import BatchSampler, ChosenToken, Picked, SamplingRows, ScoreSettings, log_softmax
+from formatter_core import Compiler, Vocabulary
+from formatter_core.generation import NumpyLogits, log_softmax
 
-NO_SCORES = ScoreSettings()
 WORDS = [b"ab", b"cat", b"the ", b"na", b"name", b'": ', b'", "', b"\xc3", b"\xa9"]
 END, STOP = 256 + len(WORDS), 257 + len(WORDS)
 WIDTH = 258 + len(WORDS)
@@ -40,7 +38,7 @@ def writes(text: bytes, prompt: int, end: int = END) -> Logits:
     return logits
 
 
-class TinyModel:
+class TinyModel(NumpyLogits):
     """A `LogitsModel` of a function, with every byte and a few words as tokens; it counts what it is asked to do."""
 
     def __init__(self, logits: Logits, max_length: int = 10_000, holes: Sequence[int] = ()) -> None:
@@ -69,29 +67,6 @@ class TinyModel:
         batch = TinyBatch(self, [[] for _ in prompts])
         batch.forward(prompts)
         return batch
-
-    def pick(
-        self,
-        logits: Any,
-        allowed: Any,
-        sampler: BatchSampler,
-        rows: SamplingRows,
-        *,
-        scores: ScoreSettings = NO_SCORES,
-        scored: Any = None,
-    ) -> Picked:
-        masked = logits.copy()
-        if allowed is not None:
-            bitmask.apply_inplace(masked, allowed)
-        tokens = np.asarray(sampler(masked.copy(), rows))
-        is_sound = np.isfinite(masked[np.arange(len(tokens)), tokens])
-        chosen = []
-        for row, token in enumerate(tokens.tolist() if scores.logprob else []):
-            among_all = float(log_softmax(logits[row])[token]) if scores.unmasked and is_sound[row] else None
-            chosen.append(
-                ChosenToken(token, float(log_softmax(masked[row])[token]) if is_sound[row] else None, among_all)
-            )
-        return Picked(tokens, is_sound, chosen, scored)
 
 
 class TinyBatch:
@@ -136,7 +111,10 @@ class TinyBatch:
         self._model.remembered.append(tuple(self.tokens[row]))
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> np.ndarray:
-        raise NotImplementedError
+        paths: dict[int, tuple[int, ...]] = {-1: tuple(self.tokens[0])}
+        for node, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+            paths[node] = (*paths[parent], token)
+        return np.stack([self._model.function(paths[node]) for node in range(len(tokens))])
 
     def _logits(self, row: int) -> np.ndarray:
         whole = tuple(self.tokens[row])

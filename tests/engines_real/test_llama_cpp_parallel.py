@@ -19,17 +19,16 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
-from formatter_core.generation import Sampling, log_softmax  # noqa: E402
+from formatter_core.generation import Sampling, beam_search, choose, log_softmax  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     DecodeFailed,
     PromptTooLong,
     Scheduler,
-    beam_search,
-    choose,
     create_logits_processor,
     create_vocabulary,
     generate_parallel,
+    llama_model,
 )
 from tests.engines_real.llama_cpp_models import write_bpe, write_spm  # noqa: E402
 
@@ -452,8 +451,8 @@ def test_log_probabilities_with_and_without_the_format(llama: Any) -> None:
 def test_options_are_scored_as_each_alone(llama: Any) -> None:
     options = ["Delhi", "Delhi or Oslo", "Oslo", "Lima", "Lim", "Quito!", " forty", "naïve", "日本"]
     prompt = "two people live in "
-    scores = choose(llama, prompt, options)
-    ends = choose(llama, prompt, options, with_end=True)
+    scores = choose(llama_model(llama), prompt, options)
+    ends = choose(llama_model(llama), prompt, options, with_end=True)
     vocabulary = create_vocabulary(llama)
     before = llama.tokenize(prompt.encode(), special=True)
     for option, score, with_end in zip(options, scores, ends, strict=True):
@@ -468,11 +467,11 @@ def test_options_are_scored_as_each_alone(llama: Any) -> None:
     assert [score.text for score in scores] == options
     for wrong in ([], ["a", "a"], ["a", ""]):
         with pytest.raises(InvalidArgument):
-            choose(llama, prompt, wrong)
+            choose(llama_model(llama), prompt, wrong)
 
 
 def test_one_option_of_one_token_needs_the_prompt_alone(llama: Any) -> None:
-    (score,) = choose(llama, llama.tokenize(b"the name"), ["!"])
+    (score,) = choose(llama_model(llama), llama.tokenize(b"the name"), ["!"])
     assert len(score.tokens) == 1
     assert score.logprob < 0
 
@@ -494,15 +493,15 @@ def test_beams_are_the_best_of_all_texts_where_they_are_wide_enough(llama: Any) 
                 yield from spelt([*ids, token], total + row[token], following)
 
     every = sorted(spelt([], 0.0, compiled.formatter()), reverse=True)
-    found = beam_search(llama, "people", format, width=len(every), max_tokens=10)
+    found = beam_search(llama_model(llama, max_sequences=len(every)), "people", format, width=len(every), max_tokens=10)
     assert found[0].tokens == every[0][1]
     assert all(output.result.is_complete for output in found)
-    narrow = beam_search(llama, "people", format, width=2, max_tokens=10)
+    narrow = beam_search(llama_model(llama), "people", format, width=2, max_tokens=10)
     assert {output.text for output in narrow} <= {"no", "nil", "yes"}
 
 
 def test_beams_in_a_schema(llama: Any) -> None:
-    outputs = beam_search(llama, "the", SCHEMA, width=3, max_tokens=120)
+    outputs = beam_search(llama_model(llama), "the", SCHEMA, width=3, max_tokens=120)
     for output in outputs:
         value = json.loads(output.text)
         assert output.result.value == value

@@ -12,14 +12,18 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong  # noqa: E402
-from formatter_core.generation import Generated, ScoreSettings, best_of, completion, mean_logprob, total_logprob  # noqa: E402
-from formatter_transformers import (  # noqa: E402
+from formatter_core.generation import (  # noqa: E402
+    Generated,
+    ScoreSettings,
     beam_search,
+    best_of,
     branches,
     choose,
-    score_prompt,
-    transformers_model,
+    completion,
+    mean_logprob,
+    total_logprob,
 )
+from formatter_transformers import score_prompt, transformers_model  # noqa: E402
 from tests.engines_real.transformers_models import metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 
 PROMPT = "the cab is bad "
@@ -86,7 +90,7 @@ def test_the_end_tells_an_option_from_a_longer_one(model) -> None:
 
 def test_more_options_than_fit_into_one_pass(model, monkeypatch) -> None:
     whole = choose(model, PROMPT, OPTIONS)
-    monkeypatch.setattr("formatter_transformers.choosing._MOST_LOGITS", 4 * len(model.vocabulary) * 7)
+    monkeypatch.setattr("formatter_core.generation.choosing._MOST_LOGITS", 4 * len(model.vocabulary) * 7)
     parts = choose(model, PROMPT, OPTIONS)
     assert [score.logprob for score in parts] == pytest.approx([score.logprob for score in whole], abs=2e-4)
 

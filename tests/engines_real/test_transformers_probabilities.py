@@ -12,8 +12,13 @@ pytest.importorskip("transformers", reason="needs transformers")
 
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion  # noqa: E402
-from formatter_core.generation import ScoreSettings, completion, continuation  # noqa: E402
-from formatter_transformers import choose, transformers_model  # noqa: E402
+from formatter_core.generation import (  # noqa: E402
+    ScoreSettings,
+    choose,
+    completion,
+    continuation,
+)
+from formatter_transformers import transformers_model  # noqa: E402
 from tests.engines_real.transformers_batches import (  # noqa: E402
     FAMILIES,
     WRAPPERS,

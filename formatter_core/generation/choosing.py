@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-import torch
+import numpy as np
 
-from formatter_core import Format
 from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.formats.choice import ChoiceFormat
+from formatter_core.formats.protocol import Format
 from formatter_core.formats.sequence import SequenceFormat
 from formatter_core.formats.text import TextFormat
-from formatter_core.generation import Branches, Generated, OptionScore, OptionTrie, option_scores
+from formatter_core.generation.models import LogitsModel, SequenceBatch
 from formatter_core.generation.prompts import OnePrompt, beginning
-
-if TYPE_CHECKING:
-    from formatter_transformers.batch import TransformersBatch
-    from formatter_transformers.model import TransformersModel
+from formatter_core.generation.results import Generated
+from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 
 __all__ = ["branches", "choose"]
 
@@ -27,7 +25,7 @@ _MOST_LOGITS = 256 * 2**20
 
 
 def choose(
-    model: TransformersModel, prompt: OnePrompt, options: Sequence[str], *, with_end: bool = False
+    model: LogitsModel, prompt: OnePrompt, options: Sequence[str], *, with_end: bool = False
 ) -> list[OptionScore]:
     """How probable each option is as the continuation of a prompt, in the order of the options.
 
@@ -37,7 +35,7 @@ def choose(
     log-probabilities a token, `probability` for shares that add up to 1.
 
     Args:
-        model: made by `transformers_model`.
+        model: whose logits are at hand.
         prompt: text, token ids, an earlier output, or an output with more text (`output + "text"`).
         options: texts, all different and none empty.
         with_end: count the end of the output as well, which is what tells an option from a longer one that begins
@@ -54,7 +52,7 @@ def choose(
     return _scores(model, before, list(options), tokens, with_end)
 
 
-def branches(model: TransformersModel, output: Generated) -> list[Branches]:
+def branches(model: LogitsModel, output: Generated) -> list[Branches]:
     """Each `choice` hole of an output, in order, with the probability that each of its options had when it was met.
 
     What stands before the hole is the prompt and the output up to there, so an output that was made with the prefix
@@ -93,7 +91,7 @@ def branches(model: TransformersModel, output: Generated) -> list[Branches]:
 
 
 def _from_a_token_on(
-    model: TransformersModel, output: Generated, ends: Sequence[int], start: int, texts: Sequence[bytes]
+    model: LogitsModel, output: Generated, ends: Sequence[int], start: int, texts: Sequence[bytes]
 ) -> tuple[int, list[list[int]]]:
     """The texts as tokens, from the last place between two tokens at which the hole has not begun.
 
@@ -145,7 +143,7 @@ def _holes(format: Format) -> Iterator[_Hole]:
 
 
 def _scores(
-    model: TransformersModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
+    model: LogitsModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
 ) -> list[OptionScore]:
     """The scores of options that are given as tokens behind others."""
     longest = len(before) + max(map(len, tokens), default=0) + with_end
@@ -159,27 +157,29 @@ def _scores(
     totals = [0.0] * len(whole)
     for group in _groups(whole, max(1, _MOST_LOGITS // (4 * len(model.vocabulary)))):
         trie = OptionTrie([whole[index] for index in group])
-        for index, total in zip(group, _totals(batch, trie, ends if with_end else ()), strict=True):
+        for index, total in zip(group, _totals(model, batch, trie, ends if with_end else ()), strict=True):
             totals[index] = total
     return option_scores(texts, whole, totals)
 
 
-def _totals(batch: TransformersBatch, trie: OptionTrie, ends: Sequence[int]) -> list[float]:
+def _totals(model: LogitsModel, batch: SequenceBatch, trie: OptionTrie, ends: Sequence[int]) -> list[float]:
     inner = trie.inner()
-    row_of = {-1: 0, **{node: row for row, node in enumerate(inner, 1)}}
-    rows = batch.logits.float()
-    with torch.inference_mode():
-        if inner:
-            parents = [row_of[trie.nodes[node].parent] - 1 for node in inner]
-            tree = batch.forward_tree([trie.nodes[node].token_id for node in inner], parents)
-            rows = torch.cat([rows, tree.float()])
-        at = torch.tensor([row_of[node.parent] for node in trie.nodes], device=rows.device)
-        ids = torch.tensor([node.token_id for node in trie.nodes], device=rows.device)
-        logits = rows[at, ids]
-        if ends:  # whichever of the ends it is
-            any_end = rows[:, list(ends)].logsumexp(1)
-            logits = torch.where(ids == ends[0], any_end[at], logits)
-        logprobs = (logits - rows.logsumexp(1)[at]).tolist()  # the one copy to the host
+    row_of = {-1: 0, **{node: row for row, node in enumerate(inner)}}
+    logprobs = [0.0] * len(trie.nodes)
+
+    def look_up(logits: Any, nodes: list[int]) -> None:
+        # The end of an option is whichever of the end ids comes.
+        ids = [ends if ends and trie.nodes[node].token_id == ends[0] else [trie.nodes[node].token_id] for node in nodes]
+        rows = [row_of[trie.nodes[node].parent] for node, some in zip(nodes, ids, strict=True) for _ in some]
+        found = iter(model.logprobs(logits, rows, [token for some in ids for token in some]))
+        for node, some in zip(nodes, ids, strict=True):
+            logprobs[node] = float(np.logaddexp.reduce([next(found) for _ in some]))
+
+    look_up(batch.logits, [index for index, node in enumerate(trie.nodes) if node.parent < 0])
+    if inner:
+        parents = [-1 if (parent := trie.nodes[node].parent) < 0 else row_of[parent] for node in inner]
+        tree = batch.forward_tree([trie.nodes[node].token_id for node in inner], parents)
+        look_up(tree, [index for index, node in enumerate(trie.nodes) if node.parent >= 0])
     return trie.sums(logprobs)
 
 
@@ -199,7 +199,7 @@ def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]
     yield group
 
 
-def _continuation(model: TransformersModel, prompt: OnePrompt, before: list[int], option: str) -> list[int]:
+def _continuation(model: LogitsModel, prompt: OnePrompt, before: list[int], option: str) -> list[int]:
     """The tokens that spell exactly an option: a tokenizer may put a space before it, or merge it with the prompt."""
     data = option.encode()
     if isinstance(prompt, str):

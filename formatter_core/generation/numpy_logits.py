@@ -1,0 +1,82 @@
+"""What a `LogitsModel` does with its logits, for those whose logits are numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.engine import rows as bitmask
+from formatter_core.generation.candidates import ScoreSettings, chosen_token, top_tokens
+from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked
+from formatter_core.generation.results import ChosenToken
+from formatter_core.generation.sampling import SamplingRows
+from formatter_core.generation.top_n import log_softmax
+
+__all__ = ["NumpyLogits", "best_allowed"]
+
+_NOT_CHOSEN = ChosenToken(-1, None, None)
+
+
+def best_allowed(logits: NDArray[Any], allowed: NDArray[np.int32], count: int) -> list[tuple[int, float]]:
+    """The best allowed tokens of one row, in any order, with their log-probabilities among all tokens."""
+    scores = log_softmax(logits)
+    bitmask.apply_inplace(scores, allowed)
+    count = min(count, len(scores))
+    return [(int(token), float(scores[token])) for token in np.argpartition(-scores, count - 1)[:count]]
+
+
+class NumpyLogits:
+    """Inherited by a `LogitsModel` whose batches have float32 numpy arrays as logits."""
+
+    @staticmethod
+    def pick(
+        logits: NDArray[Any],
+        allowed: NDArray[np.int32] | None,
+        sampler: BatchSampler,
+        rows: SamplingRows,
+        *,
+        scores: ScoreSettings = NO_SCORES,
+        scored: NDArray[np.float32] | None = None,
+    ) -> Picked:
+        """See `LogitsModel.pick`."""
+        masked = logits.astype(np.single)
+        if allowed is not None:
+            bitmask.apply_inplace(masked, allowed)
+        is_sound = np.isfinite(masked.max(axis=1))
+        # A row without numbers ends its own sequence; another's sampler must not trip over it.
+        tokens = np.asarray(sampler(np.where(is_sound[:, None], masked, np.single(0)), rows), dtype=np.int64)
+        is_sound &= np.isfinite(masked[np.arange(len(tokens)), tokens])
+        chosen: list[ChosenToken] = []
+        if scores:
+            sound = np.flatnonzero(is_sound)
+
+            def measured(values: NDArray[Any]) -> list[Any]:
+                return top_tokens(
+                    values[sound],
+                    scores.top,
+                    chosen=tokens[sound],
+                    ties=scores.ties,
+                    logprob=scores.logprob,
+                    rank=scores.rank,
+                    limits=scores.limits,
+                )
+
+            chosen = [_NOT_CHOSEN] * len(tokens)
+            before = measured(logits) if scores.unmasked else [None] * len(sound)
+            for row, *pair in zip(sound.tolist(), measured(masked), before, strict=True):
+                chosen[row] = chosen_token(*pair)
+        return Picked(tokens, is_sound, chosen, scored)
+
+    @staticmethod
+    def best(logits: NDArray[Any], allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
+        """See `LogitsModel.best`."""
+        return [best_allowed(row, mask, count) for row, mask in zip(logits, allowed, strict=True)]
+
+    @staticmethod
+    def logprobs(logits: NDArray[Any], rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """See `LogitsModel.logprobs`."""
+        scores = {row: log_softmax(logits[row]) for row in dict.fromkeys(rows)}
+        return [float(scores[row][token]) for row, token in zip(rows, tokens, strict=True)]

@@ -1,0 +1,202 @@
+"""A loaded model as a `LogitsModel`: what `completion`, `choose`, `beam_search` and loops of your own take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import Compiler, Vocabulary
+from formatter_core.errors import InvalidArgument
+from formatter_core.generation import NumpyLogits, log_softmax
+from formatter_core.generation.prompts import continuation_tokens
+from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
+from formatter_llama_cpp.vocabulary import compiler_for
+
+__all__ = ["LlamaBatch", "LlamaModel", "llama_model"]
+
+
+def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None = None) -> LlamaModel:
+    """A model for `formatter_core.generation`; the context of `llama` is neither used nor changed.
+
+    Args:
+        llama: a `llama_cpp.Llama`.
+        max_sequences: how many sequences a batch has at most.
+        context_size: how many tokens a batch holds, all sequences together and shared ones once; by default as many as
+            the context of `llama`.
+    """
+    return LlamaModel(llama, max_sequences, int(llama.n_ctx()) if context_size is None else context_size)
+
+
+class LlamaModel(NumpyLogits):
+    """Made by `llama_model`; one thread's at a time. Each `start` makes a context, which is freed with its batch.
+
+    Attributes:
+        compiler: what formats are compiled with, each once.
+        max_length: how many tokens a sequence has at most, prompt included.
+    """
+
+    def __init__(self, llama: Any, max_sequences: int, context_size: int) -> None:
+        self.compiler: Compiler = compiler_for(llama)
+        self.max_length = context_size
+        self._llama = llama
+        self._max_sequences = max_sequences
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens; as many as there are logits."""
+        return self.compiler.vocabulary
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a prompt, as `Llama.create_completion` reads it."""
+        return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
+
+    def encode_continuation(self, text: bytes) -> list[int] | None:
+        """Ids that spell exactly these bytes; None where the tokenizer has none."""
+        return continuation_tokens(
+            self.vocabulary, lambda data: self._llama.tokenize(data, add_bos=False, special=False), text
+        )
+
+    def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> LlamaBatch:
+        """Compute prompts, each once, one a row; what they begin with alike is computed once.
+
+        Args:
+            prompts: ids, at least one each, and at most `max_sequences` of them.
+            room: not needed; the context has its size from the beginning.
+        """
+        context = SharedContext(self._llama, sequences=self._max_sequences, cells=self.max_length)
+        return LlamaBatch(context, prompts)
+
+
+class LlamaBatch:
+    """Sequences of one context that are computed together; made by `LlamaModel.start`."""
+
+    def __init__(self, context: SharedContext, prompts: Sequence[Sequence[int]]) -> None:
+        if not prompts or not all(len(prompt) for prompt in prompts):
+            raise InvalidArgument("a sequence begins with at least one token; give the model's first token at least")
+        self._context = context
+        self._sequences: list[int] = []
+        self._logits = np.zeros((0, context.width), dtype=np.single)
+        for prompt in prompts:
+            shared = [common_prefix(context.tokens[sequence], prompt[:-1]) for sequence in self._sequences]
+            (target,) = self._free(1)
+            if shared:
+                context.share(self._sequences[int(np.argmax(shared))], target, max(shared))
+            self._sequences.append(target)
+            self._logits = np.concatenate([self._logits, np.zeros_like(self._logits, shape=(1, context.width))])
+            have = len(context.tokens[target])
+            self.forward([*([] for _ in self._sequences[:-1]), prompt[have:]])
+
+    @property
+    def logits(self) -> NDArray[np.single]:
+        """Float32 (rows, width): the logits after the last token of each row."""
+        return self._logits
+
+    @property
+    def tokens(self) -> list[list[int]]:
+        """All tokens of each row that were computed, prompt included."""
+        return [self._context.tokens[sequence] for sequence in self._sequences]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._sequences)
+
+    def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> NDArray[np.single]:
+        """See `SequenceBatch.forward`."""
+        kept = np.full((len(tokens), keep, self._context.width), np.nan, dtype=np.single)
+        places = [
+            (row, at - len(new), Entry(int(token), (self._sequences[row],), len(new) - at <= keep))
+            for row, new in enumerate(tokens)
+            for at, token in enumerate(new)
+        ]
+        for (row, at, entry), logits in zip(places, self._decode([entry for _, _, entry in places]), strict=True):
+            if entry.wants_logits and logits is not None:
+                kept[row, at] = logits
+                if at == -1:
+                    self._logits[row] = logits
+        return kept
+
+    def forward_scored(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """See `SequenceBatch.forward_scored`."""
+        longest = max(map(len, tokens))
+        before = self._logits.copy()
+        after = self.forward(tokens, keep=longest)
+        scores = np.full((len(tokens), longest), np.nan, dtype=np.float32)
+        for row, new in enumerate(tokens):
+            for at, token in zip(range(-len(new), 0), new, strict=True):
+                logits = before[row] if at == -len(new) else after[row, at - 1]
+                scores[row, at] = log_softmax(logits)[token]
+        return scores
+
+    def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
+        """See `SequenceBatch.forward_tree`: each leaf has a sequence, and what leaves share is computed once."""
+        if len(self) != 1:
+            raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
+        context, (row,) = self._context, self._sequences
+        length, inner = len(context.tokens[row]), set(parents)
+        found = np.zeros((len(tokens), context.width), dtype=np.single)
+        leaves = iter([node for node in range(len(tokens)) if node not in inner])
+        while part := list(islice(leaves, context.sequences)):
+            owners: dict[int, list[int]] = {}
+            for sequence, leaf in zip([row, *self._free(len(part) - 1)], part, strict=True):
+                if sequence != row:
+                    context.share(row, sequence, length)
+                node = leaf
+                while node >= 0:
+                    owners.setdefault(node, []).append(sequence)
+                    node = parents[node]
+            nodes = sorted(owners)
+            entries = [Entry(int(tokens[node]), tuple(owners[node]), True) for node in nodes]
+            for node, logits in zip(nodes, self._decode(entries), strict=True):
+                found[node] = logits
+            for sequence in range(context.sequences):
+                context.truncate(sequence, length if sequence == row else 0)
+        return found
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `SequenceBatch.select`: the first of equal rows keeps its cells, the others share them."""
+        old = self._sequences
+        self._sequences = [old[row] for row in dict.fromkeys(rows)]
+        free = iter(self._free(len(rows) - len(self._sequences)))
+        kept, chosen = set(self._sequences), list[int]()
+        for row in rows:
+            if old[row] in kept:
+                kept.remove(old[row])
+                chosen.append(old[row])
+            else:
+                chosen.append(next(free))
+                self._context.share(old[row], chosen[-1], len(self._context.tokens[old[row]]))
+        self._sequences = chosen
+        self._logits = self._logits[list(rows)]
+
+    def crop(self, lengths: Sequence[int]) -> None:
+        """See `SequenceBatch.crop`."""
+        for sequence, length in zip(self._sequences, lengths, strict=True):
+            self._context.truncate(sequence, length)
+
+    def remember(self, row: int) -> None:
+        """There is no prefix cache: a context goes with its batch."""
+
+    def _free(self, count: int) -> list[int]:
+        """Sequences that no row has, emptied, so that their cells are there for others."""
+        context = self._context
+        free = [sequence for sequence in range(context.sequences) if sequence not in self._sequences]
+        if len(free) < count:
+            raise InvalidArgument(
+                f"the batch needs {len(self) + count} sequences, but max_sequences is {context.sequences}",
+                argument="max_sequences",
+            )
+        for sequence in free:
+            context.truncate(sequence, 0)
+        return free[:count]
+
+    def _decode(self, entries: list[Entry]) -> Iterator[NDArray[np.single] | None]:
+        """Compute tokens in as many decodes as they need; the logits after each that wants them."""
+        for start in range(0, len(entries), self._context.batch):
+            part = entries[start : start + self._context.batch]
+            self._context.decode(part)
+            for place, entry in enumerate(part):
+                yield self._context.logits(place) if entry.wants_logits else None
