@@ -28,8 +28,8 @@ from formatter_core.generation.models import (
 )
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.generation.sampling import SamplingRows
-from formatter_core.generation.stopping import TextStream
-from formatter_core.runtime.formatter import Formatter
+from formatter_core.generation.stopping import TextStream, cut_back
+from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Event
 
 __all__ = ["LoopSettings", "Row", "run_together"]
@@ -73,7 +73,7 @@ class Row:
         room: how many new tokens there may be.
         sampler: chooses its tokens.
         scores: what is wanted to know about each token.
-        formatter: its state; None without a format.
+        cursor: its state; None without a format.
         resumed: the output that it goes on with.
         new: the new tokens.
         chosen: what was asked about them.
@@ -91,7 +91,7 @@ class Row:
     room: int
     sampler: BatchSampler
     scores: ScoreSettings
-    formatter: Formatter | None
+    cursor: Cursor | None
     text: TextStream
     resumed: Generated | None = None
     new: list[int] = field(default_factory=list)
@@ -110,13 +110,19 @@ class Row:
         self.stopped, self.error = "error", error
         logger.warning("a sequence is ended after %d tokens: %s", len(self.new), error)
 
+    def check(self) -> None:
+        """End this sequence if its cursor has failed, for example at its last token."""
+        if self.error is None and self.cursor is not None and self.cursor.error is not None:
+            self.fail(self.cursor.error)
+
     def output(self) -> Generated:
         """What came out."""
         earlier = self.resumed or Generated((), b"", "length", prompt=self.before)
-        formatter = self.formatter
+        formatter = None if self.cursor is None else self.cursor.formatter
         self.told_text += self.text.finish()
         if formatter is not None and self.text.is_stopped:
-            formatter = _cut(formatter, self.text.bytes)
+            formatter = formatter.fork()
+            cut_back(formatter, self.text.bytes)
         return Generated(
             (*earlier.tokens, *self.new),
             self.text.bytes,
@@ -150,7 +156,7 @@ class _Together:
         self._model = model
         self._settings = settings
         self._ends = frozenset(model.vocabulary.end_ids)
-        self._has_formats = any(row.formatter is not None for row in rows)
+        self._has_formats = any(row.cursor is not None for row in rows)
         asked = [row.scores for row in rows]
         most = max(asked, key=lambda scores: scores.top)
         #: What some row wants to know; a row that wants less is given less.
@@ -212,13 +218,13 @@ class _Together:
     def _forces(self, row: Row) -> bool:
         """Whether text without a choice is taken; for lists of best tokens every place has to be scored."""
         is_scored = row.scores.top or row.scores.rank
-        return self._settings.forced_text != "off" and row.formatter is not None and not is_scored
+        return self._settings.forced_text != "off" and row.cursor is not None and not is_scored
 
     def _take_canonical(self, row: Row) -> None:
-        if row.formatter is None:
+        if row.cursor is None:
             return
         try:
-            tokens = canonical_tokens(row.formatter, self._model.encode_continuation, row.room - len(row.new))
+            tokens = canonical_tokens(row.cursor.formatter, self._model.encode_continuation, row.room - len(row.new))
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
             row.fail(error)
             return
@@ -228,14 +234,13 @@ class _Together:
 
     def _fill(self, rows: Sequence[tuple[int, Row]]) -> None:
         """Write the masks of these sequences."""
-        pairs = [(index, row, row.formatter) for index, row in rows if row.formatter is not None]
-        if pairs:
-            formatters = [formatter for _, _, formatter in pairs]
-            places = [index for index, _, _ in pairs]
+        cursors = [(index, row, row.cursor) for index, row in rows if row.cursor is not None]
+        if cursors:
             with self._span("formatter: masks"):
-                faults = Formatter.step_batch(formatters, [None] * len(pairs), self._bits, places)
-            for number, error in faults.items():
-                pairs[number][1].fail(error)
+                Cursor.step_batch([cursor for *_, cursor in cursors], self._bits, [index for index, *_ in cursors])
+            for _, row, cursor in cursors:
+                if cursor.has_failed:
+                    row.check()
 
     def _drop(self) -> None:
         left = [index for index, row in enumerate(self._rows) if row is not None]
@@ -287,12 +292,8 @@ class _Together:
                     )
 
     def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
-        try:
-            if row.formatter is not None:
-                row.formatter.accept_token(token)
-        except Exception as error:  # noqa: BLE001 - as above
-            row.fail(error)
-            return
+        if row.cursor is not None:
+            row.cursor.append(token)
         row.new.append(token)
         row.pending.append(token)
         row.forced += forced
@@ -329,9 +330,11 @@ class _Together:
 def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
     events: list[Event] = []
-    if settings.streams and row.formatter is not None and row.error is None:
+    if is_over or settings.streams:
+        row.check()
+    if settings.streams and row.cursor is not None and row.error is None:
         try:
-            events = row.formatter.events()
+            events = row.cursor.formatter.events()
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
             row.fail(error)
     output = row.output() if is_over else None
@@ -370,19 +373,3 @@ def _score_forced(row: Row, scored: NDArray[np.float32]) -> None:
     for place, logprob in zip(range(-count, 0), scored[len(scored) - count :].tolist(), strict=True):
         if row.chosen[place].unmasked_logprob is None:
             row.chosen[place] = replace(row.chosen[place], unmasked_logprob=logprob)
-
-
-def _cut(formatter: Formatter, text: bytes) -> Formatter:
-    """The state after no more than this text, which what was accepted begins with."""
-    cut = formatter.fork()
-    cut.reset()
-    vocabulary, at = formatter.compiled.vocabulary, 0
-    for token in formatter.tokens:
-        piece = vocabulary.text_token(token) or b""
-        if at + len(piece) > len(text):
-            break
-        cut.accept_token(token)
-        at += len(piece)
-    if text[at:]:
-        cut.accept_bytes(text[at:])
-    return cut

@@ -35,6 +35,7 @@ from formatter_core.generation.results import Generated
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.runtime.compiled import CompiledFormat
+from formatter_core.runtime.cursor import Cursor
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
 
@@ -290,7 +291,7 @@ class LogitsWriter:
                         room,
                         own.sampling,
                         own.scores,
-                        formatter,
+                        None if formatter is None else Cursor(formatter),
                         text,
                         begins.resumed,
                     )
