@@ -7,13 +7,15 @@ made anew in the child. (The native library waits by itself until no thread is i
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
 from threading import Lock, RLock
+from typing import Any
+from weakref import WeakKeyDictionary
 
 __all__ = ["TABLES", "hold_during_fork", "renew_in_child"]
 
-_renewals: dict[int, weakref.WeakMethod[Callable[[], None]]] = {}
+#: The functions that make an object's locks anew, by the object, for as long as it lives.
+_renewals: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def hold_during_fork(lock: Lock | RLock) -> None:
@@ -24,15 +26,12 @@ def hold_during_fork(lock: Lock | RLock) -> None:
 
 def renew_in_child(method: Callable[[], None]) -> None:
     """Call a method of an object, which makes its locks anew, in every forked child, as long as the object lives."""
-    number = id(method.__self__)  # type: ignore[attr-defined]  # a bound method
-    _renewals[number] = weakref.WeakMethod(method, lambda _: _renewals.pop(number, None))
+    _renewals[method.__self__] = method.__func__  # type: ignore[attr-defined]  # a bound method
 
 
 def _renew() -> None:
-    for reference in list(_renewals.values()):
-        method = reference()
-        if method is not None:
-            method()
+    for owner, renew in list(_renewals.items()):
+        renew(owner)
 
 
 if hasattr(os, "register_at_fork"):
