@@ -36,7 +36,7 @@ Each message is a sentence that ends with what to do, and each fact in it is a f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = [
@@ -77,6 +77,26 @@ class FormatterError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Inference engines send errors from process to process; made anew from the message alone, facts would be lost.
         return _restored, (type(self), self.args, self.__dict__)
+
+
+class _WordedLater(FormatterError):
+    """An error with one fact in words that take a parse to find: it is worked out when it is first read."""
+
+    def __init__(self, words: str | Callable[[], str]) -> None:
+        super().__init__()
+        self._words = words
+
+    def _read(self) -> str:
+        if not isinstance(self._words, str):
+            self._words = self._words()
+        return self._words
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._read()  # what it would be worked out from stays here
+        return super().__reduce__()
 
 
 class InvalidFormat(FormatterError):
@@ -230,18 +250,26 @@ class UnsupportedEngineVersion(FormatterError):
         super().__init__(f"{engine} {found} has no {missing}; install {engine} {needed}")
 
 
-class TokenRejected(FormatterError):
+class TokenRejected(_WordedLater):
     """A token that the format does not allow here; nothing was changed.
 
     `token_id` is None where it was text without tokens. `position` counts what was accepted: tokens, or bytes of text.
+    `reason` is worked out when it is read.
     """
 
-    def __init__(self, token_id: int | None, *, position: int, reason: str) -> None:
+    def __init__(self, token_id: int | None, *, position: int, reason: str | Callable[[], str]) -> None:
+        super().__init__(reason)
         self.token_id = token_id
         self.position = position
-        self.reason = reason
-        what, unit = ("the text", "bytes") if token_id is None else (f"token {token_id}", "tokens")
-        super().__init__(f"{what} is not allowed after {position} {unit}: {reason}")
+
+    @property
+    def reason(self) -> str:
+        """Why it is not allowed."""
+        return self._read()
+
+    def __str__(self) -> str:
+        what, unit = ("the text", "byte") if self.token_id is None else (f"token {self.token_id}", "token")
+        return f"{what} is not allowed after {self.position} {unit}{'s' * (self.position != 1)}: {self.reason}"
 
 
 class MalformedAnswer(FormatterError):
@@ -257,15 +285,25 @@ class MalformedAnswer(FormatterError):
         )
 
 
-class DeadEnd(FormatterError):
-    """No token continues the text and the format may not end: the vocabulary lacks the bytes."""
+class DeadEnd(_WordedLater):
+    """No token continues the text and the format may not end: the vocabulary lacks the bytes.
 
-    def __init__(self, text: bytes, expected: str) -> None:
+    `expected` is worked out when it is read.
+    """
+
+    def __init__(self, text: bytes, expected: str | Callable[[], str]) -> None:
+        super().__init__(expected)
         self.text = text
-        self.expected = expected
-        tail = text[-40:].decode("utf-8", "replace")
-        super().__init__(
-            f"no token of the vocabulary continues {tail!r} (expected: {expected}); "
+
+    @property
+    def expected(self) -> str:
+        """What the format expects next."""
+        return self._read()
+
+    def __str__(self) -> str:
+        tail = self.text[-40:].decode("utf-8", "replace")
+        return (
+            f"no token of the vocabulary continues {tail!r} (expected: {self.expected}); "
             "use a format that the vocabulary can spell"
         )
 

@@ -40,22 +40,22 @@ def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limit
     """What may come next, in words. It only adds to what is said, so it never fails."""
     try:
         return describe(recognizer_after(grammar, parts, limits).expected())
-    except LimitExceeded as error:
-        return f"what takes too long to say ({error})"
+    except LimitExceeded:
+        return "(explanation exceeded Limits.work)"
 
 
-def explain_token(recognizer: Recognizer, token_id: int, text: bytes | None, so_far: str) -> str:
-    """Why a token with this text is allowed or not; the recognizer stands before it and is used up.
+def explain_token(recognizer: Recognizer, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
+    """Whether a token with this text is allowed, and why; the recognizer stands before it and is used up.
 
     Raises:
         LimitExceeded: reading the token takes more steps than the limits allow.
     """
     expected = describe(recognizer.expected()) or "the end"
     if token_id in recognizer.next_tokens():
-        return f"allowed: {so_far} the format asks for this token by its id"
+        return True, f"{so_far} the format asks for this token by its id"
     if not text:
-        return f"not allowed: the token has no text (a special token, or a hole); {so_far} expected {expected}"
+        return False, f"the token has no text (a special token, or an unused id); {so_far} expected {expected}"
     for place, byte in enumerate(text):
         if not recognizer.push(byte):
-            return f"not allowed: {so_far} expected {expected}, but {text!r} leaves the format at its byte {place}"
-    return f"allowed: {so_far} expected {expected}, and {text!r} continues it"
+            return False, f"{so_far} expected {expected}, but {text!r} does not match at its byte {place}"
+    return True, f"{so_far} expected {expected}, and {text!r} matches"

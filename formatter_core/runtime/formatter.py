@@ -193,7 +193,7 @@ class Formatter:
         part = as_bytes(data, "data")
         transcript = self._state.transcript
         if transcript.ends or not self._state.engine.accept_bytes(part):
-            reason = "the sequence has ended" if transcript.ends else f"the bytes {part!r} do not continue it"
+            reason = "the sequence has ended" if transcript.ends else f"{part!r} does not match"
             raise TokenRejected(None, position=len(transcript.bytes), reason=reason)
         transcript.append_bytes(part)
 
@@ -298,9 +298,10 @@ class Formatter:
         return self._state.transcript.text
 
     @property
+    @_exclusive
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
         """The values captured so far, by name; of an unfinished text those that no continuation can change."""
-        return self.result().captures
+        return self._state.result(None, now=True).captures
 
     @_exclusive
     def events(self) -> list[Event]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias
 
-from formatter_core.errors import IncompleteResult, InvalidValue, LimitExceeded
+from formatter_core.errors import IncompleteResult, InvalidValue
 from formatter_core.formats.protocol import Converter, Lowered, text_of
 from formatter_core.parsing.match import Match
 from formatter_core.support.arguments import not_picklable
 from formatter_core.support.lazy import cached_property
 
-__all__ = ["Capture", "Ended", "Event", "HoleOpened", "Result", "Retracted", "TextAdded", "ValueCompleted"]
+__all__ = ["Capture", "Ended", "Event", "HoleOpened", "Reading", "Result", "Retracted", "TextAdded", "ValueCompleted"]
 
 Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
@@ -64,6 +64,27 @@ class Retracted:
 Event: TypeAlias = HoleOpened | TextAdded | ValueCompleted | Retracted
 
 
+class Reading(Protocol):
+    """What the parser makes of a text: each answer is worked out when it is asked for."""
+
+    @property
+    def lowered(self) -> Lowered:
+        """How a parse becomes values."""
+        ...
+
+    def whole(self) -> Match | None:
+        """The parse of a text that is complete; None of any other."""
+        ...
+
+    def certain(self) -> Sequence[Match]:
+        """The captures of an unfinished text that no continuation can change."""
+        ...
+
+    def missing(self, ended: Ended | None) -> str:
+        """Why a text that ended so is not complete."""
+        ...
+
+
 @dataclass(frozen=True)
 class Result:
     """The outcome of one sequence.
@@ -72,17 +93,20 @@ class Result:
         bytes: what was generated, end ids left out.
         tokens: the token ids that spelt it, end ids included; empty for a text that was parsed without tokens.
         ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it goes on.
-        missing: what was still expected, as a sentence; None when the text is complete.
+        is_complete: whether the text is in the format and ended by the format's own rules.
+        cause: the error that ended the sequence, if one did; such a result is never complete.
     """
 
     bytes: bytes
     tokens: tuple[int, ...]
     ended: Ended | None
-    missing: str | None
-    _lowered: Lowered = field(repr=False, compare=False)
-    _match: Match | None = field(repr=False)
-    _certain: tuple[Match, ...] = field(default=(), repr=False)
-    _fault: LimitExceeded | None = field(default=None, repr=False, compare=False)
+    is_complete: bool
+    _reading: Reading = field(repr=False, compare=False)
+    cause: BaseException | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.cause is not None:  # whatever text was there before: what failed is not complete
+            object.__setattr__(self, "is_complete", False)
 
     def __copy__(self) -> Result:
         return self
@@ -98,10 +122,12 @@ class Result:
         """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.bytes.decode("utf-8", "replace")
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the text is in the format and ended by the format's own rules."""
-        return self.missing is None
+    @cached_property
+    def missing(self) -> str | None:
+        """What was still expected, as a sentence; None when the text is complete."""
+        if self.is_complete:
+            return None
+        return str(self.cause) if self.cause is not None else self._reading.missing(self.ended)
 
     @cached_property
     def spans(self) -> tuple[Capture, ...]:
@@ -132,22 +158,22 @@ class Result:
             InvalidValue: the text is complete, but a Python type refuses the value (docs/json_schema.md lists when).
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
-        if self._fault is not None and self.missing is None:
-            raise self._fault
-        if self.missing is not None or self._match is None:
+        if self._whole is None:
             missing = self.missing or "the text is not in the format"
             raise IncompleteResult(ended=self.ended, missing=missing, text=self.text)
-        return converted(self._lowered.value, self._match)
+        return converted(self._reading.lowered.value, self._whole)
+
+    @cached_property
+    def _whole(self) -> Match | None:
+        return self._reading.whole() if self.is_complete else None
 
     def _spans(self) -> Iterator[Capture]:
-        if self._fault is not None:
-            raise self._fault
-        stack = list(reversed(self._certain if self._match is None else self._match.children))
+        stack = list(reversed(self._reading.certain() if self._whole is None else self._whole.children))
         while stack:
             match = stack.pop()
             stack.extend(reversed(match.children))
             if not match.name.startswith("."):
-                convert: Converter = self._lowered.converters.get(match.name, text_of)
+                convert: Converter = self._reading.lowered.converters.get(match.name, text_of)
                 yield Capture(match.name, converted(convert, match), match.text, match.start, match.end)
 
 

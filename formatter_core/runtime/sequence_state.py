@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core.engine import rows
 from formatter_core.engine.protocol import MaskStatus
-from formatter_core.errors import BitmaskTooNarrow, DeadEnd, LimitExceeded, TokenRejected
+from formatter_core.errors import BitmaskTooNarrow, DeadEnd, TokenRejected
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.transcript import Transcript
@@ -62,13 +62,13 @@ class SequenceState:
         self.engine = self.compiled.engine_grammar.start()
         self.transcript.clear()
 
-    def result(self, ended: Ended | None) -> Result:
-        """See `Formatter.result`."""
+    def result(self, ended: Ended | None, *, now: bool = False) -> Result:
+        """See `Formatter.result`; `now` says that the result is read before the sequence goes on."""
         is_finished = self.transcript.ends > 0
         how: Ended | None = "end" if ended is None and is_finished else ended
         may_end = self.engine.can_stop()
         complete = may_end and (is_finished or how == "end" or self.must_stop())
-        return self.transcript.result(how, complete=complete, may_end=may_end)
+        return self.transcript.result(how, complete=complete, may_end=may_end, now=now)
 
     def fill(self, row: NDArray[np.int32]) -> None:
         """See `Formatter.fill_bitmask`."""
@@ -102,7 +102,7 @@ class SequenceState:
         if status & MaskStatus.CAN_STOP:
             rows.set_ids(text, self.end_ids)
         elif not has_tokens:
-            raise DeadEnd(self.transcript.bytes, self.transcript.expected())
+            raise DeadEnd(self.transcript.bytes, self.transcript.copy().expected)
 
     def _without_own_ends(self, text: NDArray[np.int32], status: int) -> bool:
         """Take the end ids of this sequence out of a mask; whether it then allows any token."""
@@ -128,7 +128,12 @@ class SequenceState:
 
     def rejected(self, token_id: int) -> TokenRejected:
         """The error for a token that is not allowed."""
-        return TokenRejected(token_id, position=len(self.transcript.steps), reason=self.explain(token_id))
+        explain, end_ids = self.transcript.copy().explain, self.end_ids
+        return TokenRejected(
+            token_id,
+            position=len(self.transcript.steps),
+            reason=lambda: explain(token_id, end_ids, can_stop=_no, allows=_no)[1],
+        )
 
     def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
         """See `Formatter.accept_tokens`."""
@@ -164,22 +169,16 @@ class SequenceState:
 
     def explain(self, token_id: int) -> str:
         """See `Formatter.explain`."""
-        transcript = self.transcript
-        if transcript.ends:
-            verdict = "allowed" if token_id in self.end_ids else "not allowed"
-            return f"{verdict}: the sequence has ended, so only end ids may follow"
-        if token_id in self.end_ids:
-            if self.engine.can_stop():
-                return f"allowed: {transcript.so_far()} the format may end"
-            return f"not allowed: {transcript.so_far()} the format may not end; expected {transcript.expected()}"
-        if token_id < 0:
-            return "not allowed: its id is not known yet"
-        if token_id >= self.size:
-            return f"not allowed: the vocabulary has no token {token_id}, only 0 to {self.size - 1}"
-        try:
-            return transcript.explain(token_id)
-        except LimitExceeded as error:  # the engine knows, where the parser that would say why runs out of steps
-            verdict = "allowed" if self.try_token(token_id) else "not allowed"
-            self.rollback(verdict == "allowed")
-            so_far = transcript.so_far()
-            return f"{verdict}: {so_far} this is what the mask says; there are no words for it, because {error}"
+        is_allowed, reason = self.transcript.explain(
+            token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
+        )
+        return f"{'allowed' if is_allowed else 'not allowed'}: {reason}"
+
+    def _allows(self, token_id: int) -> bool:
+        is_allowed = self.try_token(token_id)
+        self.rollback(int(is_allowed))
+        return is_allowed
+
+
+def _no() -> bool:
+    return False

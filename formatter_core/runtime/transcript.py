@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import builtins
 from array import array
+from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
-from formatter_core.parsing import parse
-from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
 from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.reading import TextReading, whole_match
 from formatter_core.runtime.result import Ended, Event, Result
 
 __all__ = ["Part", "Transcript"]
@@ -86,52 +87,50 @@ class Transcript:
         """What is new since the last call; `complete` says that the text is, by the format's own rules."""
         if not self._compiled.has_captures:
             return []
-        return self._stream().advance(self._parts(), self._parse() if complete else None)
+        return self._stream().advance(self._parts(), whole_match(self._compiled, self._parts()) if complete else None)
 
-    def result(self, ended: Ended | None, *, complete: bool, may_end: bool) -> Result:
+    def result(self, ended: Ended | None, *, complete: bool, may_end: bool, now: bool = False) -> Result:
         """The outcome so far.
 
         Args:
             ended: how the sequence ended, if it has.
             complete: whether the text was ended by the format's own rules.
             may_end: whether the text is in the format.
+            now: the caller reads it before the sequence goes on, so captures are followed from the last time on.
         """
-        match: Match | None = None
-        certain: tuple[Match, ...] = ()
-        fault: LimitExceeded | None = None  # told to those who read captures or the value: the text is there anyway
-        try:
-            match = self._parse() if complete else None
-            # Of an unfinished text, the captures that no continuation can change are certain all the same.
-            if match is None and self._compiled.has_captures:
-                certain = tuple(self._stream().matches(self._parts()))
-        except LimitExceeded as error:
-            fault = error
-        missing = None
-        if not complete or not (match or fault):
-            missing = (
-                "the format could end here, but also go on, and no end id was accepted"
-                if may_end
-                else f"the text is cut; expected {self.expected()}"
-            )
-        return Result(self.bytes, self.tokens, ended, missing, self._compiled.lowered, match, certain, fault)
+        compiled, parts = self._compiled, self._parts()
+        stream = None
+        if compiled.has_captures:
+            stream = self._stream if now else partial(EventStream, compiled.lowered, compiled.limits)
+        parsed = partial(whole_match, compiled, parts)
+        reading = TextReading(compiled.lowered, compiled.limits, parts, may_end, parsed, stream)
+        return Result(self.bytes, self.tokens, ended, complete, reading)
 
     def expected(self) -> str:
         """What may come next, in words."""
         return expected_after(self._compiled.lowered.grammar, self._parts(), self._compiled.limits)
 
-    def explain(self, token_id: int) -> str:
-        """Why a token of the vocabulary, which is no end id, may or may not come next.
-
-        Raises:
-            LimitExceeded: reading the text and the token takes more steps than the limits allow.
-        """
-        compiled = self._compiled
-        recognizer = recognizer_after(compiled.lowered.grammar, self._parts(), compiled.limits)
-        return explain_token(recognizer, token_id, compiled.vocabulary.text_token(token_id), self.so_far())
-
-    def so_far(self) -> str:
-        """The end of the text, to begin an explanation with."""
-        return f"after {self.text[-40:]!r}"
+    def explain(
+        self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
+    ) -> tuple[bool, str]:
+        """Whether a token may come next, and why; the engine's word counts where the parser takes too long."""
+        compiled, so_far = self._compiled, f"after {self.text[-40:]!r}"
+        if self.ends:
+            return token_id in end_ids, "the sequence has ended, so only end ids may follow"
+        if token_id in end_ids:
+            if can_stop():
+                return True, f"{so_far} the format may end"
+            return False, f"{so_far} the format may not end; expected {self.expected()}"
+        if token_id < 0:
+            return False, "its id is not known yet"
+        size = len(compiled.vocabulary)
+        if token_id >= size:
+            return False, f"the vocabulary has no token {token_id}, only 0 to {size - 1}"
+        try:
+            recognizer = recognizer_after(compiled.lowered.grammar, self._parts(), compiled.limits)
+            return explain_token(recognizer, token_id, compiled.vocabulary.text_token(token_id), so_far)
+        except LimitExceeded:
+            return allows(), f"{so_far} the mask says so (explanation exceeded Limits.work)"
 
     def _parts(self) -> list[Part]:
         """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
@@ -144,14 +143,6 @@ class Transcript:
             else:
                 parts.append(self._byte_strings[-1 - step])
         return parts
-
-    def _parse(self) -> Match | None:
-        """The parse of a text that is in the format."""
-        if not self._compiled.has_captures:
-            # The engine has seen that the text is in the format, and there is nothing else to find out.
-            data = self.bytes
-            return Match("", 0, len(data), data)
-        return parse(self._compiled.lowered.grammar, self._parts(), self._compiled.limits)
 
     def _stream(self) -> EventStream:
         if self._events is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result
-from formatter_core.errors import FormatterError, TokenRejected
+from formatter_core.errors import FormatterError
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of
@@ -181,8 +181,7 @@ class FormatterLogitsProcessor(list[Any]):
         self._calls += 1
         taken = 0 if self.error is not None else self.formatter.accept_tokens(new)
         if self.error is None and taken < len(new):
-            position = len(self.formatter.tokens)
-            raise TokenRejected(new[taken], position=position, reason=self.formatter.explain(new[taken]))
+            self.formatter.accept_token(new[taken])  # which raises why not
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:
         """Whether these ids go on from those that are followed; otherwise they are the prompt of a new request."""

@@ -133,7 +133,7 @@ class Reading:
             empty.reset()
             found = replace(empty.result("error"), bytes=self.formatter.bytes)
         # Never complete where something is wrong, even where a complete text stands before it.
-        return found if self.error is None else replace(found, missing=str(self.error))
+        return found if self.error is None else replace(found, cause=self.error)
 
     def _without_blanks(self, text: str) -> str:
         """The text of a JSON value without the blanks around it; those at its end wait for what follows."""

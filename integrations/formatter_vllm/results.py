@@ -82,4 +82,4 @@ def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
     if taken == len(token_ids):
         return formatter.result(_ended(output))
     rejected = TokenRejected(token_ids[taken], position=taken, reason=formatter.explain(token_ids[taken]))
-    return replace(formatter.result("error"), missing=str(rejected))
+    return replace(formatter.result("error"), cause=rejected)

@@ -1,0 +1,77 @@
+"""What the parser makes of an accepted text, worked out when somebody reads it: never within a step of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.formats.protocol import Lowered
+from formatter_core.limits import Limits
+from formatter_core.parsing import Recognizer, parse
+from formatter_core.parsing.match import Match
+from formatter_core.runtime.events import EventStream
+from formatter_core.runtime.explanation import describe
+from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.result import Ended
+
+__all__ = ["TextReading", "whole_match"]
+
+#: How a text that is not complete came to its end.
+_ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
+
+
+def whole_match(compiled: PreparedFormat, parts: Sequence[bytes | int]) -> Match | None:
+    """The parse of a text that the engine has found to be in the format."""
+    if compiled.has_captures:
+        return parse(compiled.lowered.grammar, parts, compiled.limits)
+    data = b"".join(part for part in parts if isinstance(part, bytes))
+    return Match("", 0, len(data), data)  # there is nothing else to find out
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """The `Reading` of a text.
+
+    Attributes:
+        lowered: the format.
+        limits: what each parse may cost.
+        parts: the text's bytes, and the ids of tokens that the grammar names.
+        may_end: whether the text is in the format.
+        parsed: the parse of a complete text, or what makes it.
+        stream: follows the captures of an unfinished text; None where there are none to follow.
+    """
+
+    lowered: Lowered
+    limits: Limits
+    parts: Sequence[bytes | int]
+    may_end: bool
+    parsed: Match | Callable[[], Match | None] | None = None
+    stream: Callable[[], EventStream] | None = None
+
+    def whole(self) -> Match | None:
+        """See `Reading`."""
+        return self.parsed() if callable(self.parsed) else self.parsed
+
+    def certain(self) -> Sequence[Match]:
+        """See `Reading`."""
+        return () if self.stream is None else self.stream().matches(self.parts)
+
+    def missing(self, ended: Ended | None) -> str:
+        """See `Reading`; it only adds to what is known, so it never fails."""
+        if self.may_end:
+            return "the text is in the format, but it could go on, and it did not end by itself"
+        how, offset = _ENDS.get(ended, ""), 0
+        try:
+            recognizer = Recognizer(self.lowered.grammar, self.limits)
+            for part in self.parts:
+                if isinstance(part, int):
+                    recognizer.push_token(part)
+                    continue
+                for byte in part:
+                    if not recognizer.push(byte):
+                        return f"the text does not match at byte {offset}; expected {describe(recognizer.expected())}"
+                    offset += 1
+        except LimitExceeded:
+            return f"the output ended too early{how} (explanation exceeded Limits.work)"
+        return f"the output ended too early{how}; expected {describe(recognizer.expected())}"

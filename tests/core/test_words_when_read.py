@@ -1,0 +1,89 @@
+"""What takes a parse to say is worked out when somebody reads it, never within a step or a result."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats
+from formatter_core.errors import DeadEnd, TokenRejected
+from formatter_core.parsing import Recognizer
+from formatter_core.parsing.agreement import Agreement
+
+END = 256
+VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
+
+
+@pytest.fixture
+def parsers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every parser that is made from here on."""
+    made: list[object] = []
+
+    def counted(kind: type) -> Any:
+        begin = kind.__init__
+
+        def begin_counted(self: object, *arguments: Any) -> None:
+            made.append(self)
+            begin(self, *arguments)
+
+        return begin_counted
+
+    for kind in (Recognizer, Agreement):
+        monkeypatch.setattr(kind, "__init__", counted(kind))
+    return made
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledFormat:
+    return Compiler(VOCABULARY).compile(formats.regex("n=(?P<n>[0-9]+);"))
+
+
+def after(compiled: CompiledFormat, text: bytes) -> Formatter:
+    formatter = compiled.formatter()
+    formatter.accept_tokens(text)
+    return formatter
+
+
+def test_a_result_is_parsed_when_it_is_read(compiled: CompiledFormat, parsers: list[object]) -> None:
+    going = after(compiled, b"n=12")
+    cut, whole = going.result("length"), after(compiled, b"n=12;").result("end")
+    assert (cut.is_complete, whole.is_complete, whole.missing, parsers) == (False, True, None, [])
+    going.accept_token(ord("3"))  # what the sequence does afterwards changes nothing
+    assert (cut.text, cut.captures) == ("n=12", {})
+    assert "expected" in str(cut.missing)
+    assert whole.captures == {"n": ("12",)}
+    assert parsers
+
+
+def test_a_rejection_in_a_batch_is_explained_when_it_is_read(compiled: CompiledFormat, parsers: list[object]) -> None:
+    both = [after(compiled, b"n="), after(compiled, b"n=")]
+    rows = np.zeros((2, VOCABULARY.words), dtype=np.int32)
+    faults = Formatter.step_batch(both, [ord("x"), ord("7")], rows)
+    with pytest.raises(TokenRejected) as alone:
+        both[1].accept_token(ord("x"))
+    assert parsers == []
+    for fault, position in ((faults[0], 2), (alone.value, 3)):
+        assert isinstance(fault, TokenRejected)
+        assert (fault.token_id, fault.position) == (ord("x"), position)
+    both[0].reset()
+    assert "'n='" in faults[0].reason
+    assert len(parsers) == 1
+    again = pickle.loads(pickle.dumps(alone.value))
+    assert (str(again), repr(again)) == (str(alone.value), repr(alone.value))
+    assert "'n=7'" in str(again)
+
+
+def test_a_dead_end_is_explained_when_it_is_read(parsers: list[object]) -> None:
+    holes = Vocabulary([b"a", None], [1])
+    formatter = Compiler(holes).compile(formats.regex("ab")).formatter()
+    formatter.accept_token(0)
+    del parsers[:]
+    with pytest.raises(DeadEnd) as caught:
+        formatter.allowed_tokens()
+    assert (caught.value.text, parsers) == (b"a", [])
+    assert "b" in caught.value.expected
+    assert caught.value.expected in str(caught.value)
+    assert len(parsers) == 1
