@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import openai
 
-from formatter_vllm import create_vllm_xargs, read_result
+from formatter_vllm import create_extra_args, result
 
 
 @dataclass
@@ -31,10 +31,10 @@ def main() -> None:
         model=options.model,
         messages=[{"role": "user", "content": "Who was Grace Hopper? Answer in JSON."}],
         max_tokens=200,
-        extra_body={"vllm_xargs": create_vllm_xargs(Person)},
+        extra_body={"vllm_xargs": create_extra_args(Person)},
     )
-    result = read_result(Person, answer.choices[0])
-    print(result.value if result.is_complete else f"cut: {result.missing}")
+    person = result(answer.choices[0], Person)
+    print(person.value if person.is_complete else f"cut: {person.missing}")
 
 
 if __name__ == "__main__":

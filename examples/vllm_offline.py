@@ -13,7 +13,7 @@ from pathlib import Path
 from vllm import LLM, SamplingParams
 
 from formatter_core import FormatterBuilder, formats
-from formatter_vllm import FormatterLogitsProcessor, create_extra_args, read_result
+from formatter_vllm import FormatterLogitsProcessor, create_extra_args, result
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
 SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
@@ -46,8 +46,8 @@ def main() -> None:
     ]
     outputs = llm.generate([f"{cue}{SENTENCE}\n" for cue in wanted], parameters)
     for format, output in zip(wanted.values(), outputs, strict=True):
-        result = read_result(format, output.outputs[0])
-        print(f"{result.text!r}\n  is {result.value!r}" if result.is_complete else f"{result.text!r}: {result.missing}")
+        found = result(output.outputs[0], format)
+        print(f"{found.text!r}\n  is {found.value!r}" if found.is_complete else f"{found.text!r}: {found.missing}")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def _vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, A
 
 
 def _formatter_vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any]:
-    # What `formatter_vllm.create_vllm_xargs` gives; texts are all that these arguments hold.
+    # What `formatter_vllm.create_extra_args` gives; texts are all that these arguments hold.
     return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": data})}}}
 
 

@@ -1,13 +1,13 @@
 """Constrained decoding for vLLM: `--logits-processors formatter_vllm:FormatterLogitsProcessor`, a format per request.
 
-Importing this package imports no vLLM: `create_extra_args`, `create_vllm_xargs` and `read_result` serve clients, which
-need none. Only `FormatterLogitsProcessor` does, and `create_logits_processor` imports torch.
+Importing this package imports no vLLM: `create_extra_args`, `result` and `results` serve clients, which need none. Only
+`FormatterLogitsProcessor` does, and `create_logits_processor` imports torch.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from formatter_vllm.requests import create_extra_args, create_vllm_xargs
-from formatter_vllm.results import read_result
+from formatter_vllm.requests import create_extra_args
+from formatter_vllm.results import result, results
 from formatter_vllm.vocabulary import create_vocabulary
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ __all__ = [
     "FormatterLogitsProcessor",
     "create_extra_args",
     "create_logits_processor",
-    "create_vllm_xargs",
     "create_vocabulary",
-    "read_result",
+    "result",
+    "results",
 ]
 
 

@@ -16,7 +16,7 @@ class BatchRows:
 
     Args:
         constraints: makes the constraint of a new request.
-        unknown_tokens_reason: what to tell where the id of an output token is not known.
+        unknown_tokens_reason: what to say if the id of an output token is not known.
     """
 
     def __init__(self, constraints: Constraints, unknown_tokens_reason: str) -> None:
@@ -58,7 +58,7 @@ class BatchRows:
             if row >= count:
                 continue
             if output_ids and output_ids[-1] < 0:
-                constraint.fail(UnsupportedFormat(self._unknown_tokens_reason, server="vLLM"))
-            constraint.follow(output_ids)
+                constraint.cursor.fail(UnsupportedFormat(self._unknown_tokens_reason, server="vLLM"))
+            constraint.cursor.follow(output_ids)
             rows.append((row, constraint))
         return rows

@@ -8,13 +8,14 @@ import torch
 
 from formatter_core import Compiler
 from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.runtime.cursor import FailureLog
 from formatter_vllm import _compat
 from formatter_vllm.batch_rows import BatchRows
-from formatter_vllm.constraints import Constraint, Constraints, logger
-from formatter_vllm.masks import StepMasks, end_rows
+from formatter_vllm.constraints import Constraints
+from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
-from formatter_vllm.requests import read_format, text_compiler
-from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
+from formatter_vllm.requests import read_format
+from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
 
 __all__ = ["FormatterLogitsProcessor"]
 
@@ -33,16 +34,16 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
         """Called by vLLM, with the device and a flag (V1), or with the states of its request slots (V2)."""
         self._compiler, unusable = _compiler(vllm_config)
-        ends = self._compiler.vocabulary.end_ids if self._compiler is not None else ()
-        self._constraints = Constraints(self._compiler, unusable, ends)
+        self._constraints = Constraints(self._compiler, unusable)
         self._rows = BatchRows(self._constraints, _compat.unknown_tokens_reason(vllm_config))
         self._slots = RequestSlots(self._constraints, device_or_states)
         self._masks = StepMasks(0 if self._compiler is None else len(self._compiler.vocabulary))
+        self._failures = FailureLog(logger)
 
     @property
     def failures(self) -> int:
-        """How many requests were ended because their format could not be kept."""
-        return self._constraints.failures
+        """How many requests were aborted because their format failed."""
+        return self._failures.count
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -58,7 +59,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             reason = _compat.refused_parameters(sampling_params)
             if reason is not None:
                 raise InvalidArgument(reason)
-            (only_compiler() or text_compiler()).compile(format)
+            check_format(format)
         except FormatterError as error:
             raise ValueError(str(error)) from error
         except Exception as error:
@@ -80,25 +81,15 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
 
     def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
         """Mask the logits in place: float (rows, width); `ctx` is given by V2 alone."""
-        drafts: dict[int, list[int]] = {}
-        if ctx is None:
-            rows = self._rows.follow(len(logits))
-        else:
-            rows, drafts = self._slots.follow(ctx, len(logits))
+        rows, drafts = (
+            (self._rows.follow(logits.shape[0]), NO_DRAFTS) if ctx is None else self._slots.follow(ctx, logits.shape[0])
+        )
         if rows:
-            self._mask(logits, rows, drafts)
-        return logits
-
-    def _mask(self, logits: torch.Tensor, rows: list[tuple[int, Constraint]], drafts: dict[int, list[int]]) -> None:
-        try:
             self._masks.apply(logits, rows, drafts)
-        except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and no exception may leave
-            for _, constraint in rows:
-                constraint.fail(error)
-            end_rows(logits, rows, drafts)
-        for _, constraint in rows:
-            if constraint.error is not None:
-                self._constraints.report(constraint)
+            for row, constraint in rows:
+                if constraint.cursor.has_failed:
+                    self._failures.report(constraint.cursor, f"request in row {row}")
+        return logits
 
 
 def _compiler(vllm_config: Any) -> tuple[Compiler | None, Exception | None]:

@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.errors import NoTokenLeft
 from formatter_core.runtime import torch_bitmask
+from formatter_core.runtime.cursor import Cursor
 from formatter_vllm.constraints import Constraint
 
-__all__ = ["StepMasks", "end_rows"]
+__all__ = ["NO_DRAFTS", "Drafts", "Rows", "StepMasks", "end_rows"]
 
-#: The logit of an end that another rule forbids but that has to come; the only finite one of its row.
+#: The logit of an end id that another rule forbids although nothing else is left; the only finite one of its row.
 _FORCED_END = 0.0
 
-#: The row of each constrained request; where it has drafts, theirs follow it.
+#: The row of each constrained request; if it has drafts, theirs follow it.
 Rows = Sequence[tuple[int, Constraint]]
 #: The draft ids of a request by its row.
 Drafts = Mapping[int, Sequence[int]]
+NO_DRAFTS: Drafts = {}
 
 
 class StepMasks:
@@ -33,51 +35,59 @@ class StepMasks:
 
     def __init__(self, vocabulary_size: int) -> None:
         self._vocabulary_size = vocabulary_size
+        self._width = vocabulary_size
         self._bits = bitmask.allocate(0, vocabulary_size)
 
-    def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
+    def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts = NO_DRAFTS) -> None:
         """Set the logits of all tokens that may not come next to -inf, in place; rows without a format are not touched.
+
+        Nothing raises: whatever goes wrong, its sequences are left their end ids, and keep the cause.
 
         Args:
             logits: float (rows, width), any device; wider than the vocabulary is fine.
         """
+        try:
+            self._apply(logits, rows, drafts)
+        except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and the others go on
+            for _, constraint in rows:
+                constraint.cursor.fail(error)
+            end_rows(logits, rows, drafts)
+
+    def _apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
         ordered, places = rows, [row for row, _ in rows]
         if drafts:  # those with drafts come last, so that the masks of the others lie together
             ordered = sorted(rows, key=lambda one: one[0] in drafts)
             places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
-        bits = self._rows(len(places), max(logits.shape[1], self._vocabulary_size))
+        count, width = logits.shape
+        if len(self._bits) < len(places) or self._width != width:
+            self._bits = bitmask.allocate(len(places), max(width, self._vocabulary_size))
+            self._width = width
+        bits = self._bits[: len(places)]
         fill_rows(bits, ordered, drafts)
-        apply_rows(logits, bits, places)
+        apply_rows(logits, bits, None if places == list(range(count)) else places)
         _end_where_nothing_is_left(logits, ordered, drafts, bits)
-
-    def _rows(self, count: int, size: int) -> NDArray[np.int32]:
-        if len(self._bits) < count or self._bits.shape[1] != bitmask.words(size):
-            self._bits = bitmask.allocate(count, size)
-        return self._bits[:count]
 
 
 def fill_rows(bits: NDArray[np.int32], rows: Rows, drafts: Drafts) -> None:
     """Write the masks of all rows, those of drafts included, one after the other; those with drafts come last."""
-    alone = [constraint for row, constraint in rows if row not in drafts]
+    alone = [constraint.cursor for row, constraint in rows if row not in drafts]
     done = len(alone)
-    if alone:
-        Constraint.fill_together(alone, bits[:done])
+    Cursor.step_batch(alone, bits)
     for row, constraint in rows[done:]:
         count = len(drafts[row]) + 1
-        constraint.fill_drafts(drafts[row], bits[done : done + count])
+        constraint.cursor.fill_drafts(drafts[row], bits[done : done + count])
         done += count
 
 
-def apply_rows(logits: torch.Tensor, bits: NDArray[np.int32], places: list[int]) -> None:
-    """Mask the rows of the logits at these places."""
-    torch_bitmask.apply_inplace(logits, bits, None if places == list(range(len(logits))) else places)
+#: Mask the rows of the logits at these places; None for all rows.
+apply_rows = torch_bitmask.apply_inplace
 
 
 def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
-    """Leave nothing but their ends to all constrained rows, in place."""
+    """Leave nothing but their end ids to all constrained rows, in place."""
     for row, constraint in rows:
         for offset in range(len(drafts.get(row, ())) + 1):
-            _force_end(logits[row + offset], constraint)
+            _force_end(logits[row + offset], constraint.cursor)
 
 
 def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts, bits: NDArray[np.int32]) -> None:
@@ -85,12 +95,13 @@ def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts,
     place = 0
     for row, constraint in rows:
         if constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
-            if not any(bitmask.get(bits[place], token_id) for token_id in constraint.end_ids):
-                constraint.fail(NoTokenLeft(constraint.text))
-            _force_end(logits[row], constraint)
+            cursor = constraint.cursor
+            if not any(bitmask.get(bits[place], token_id) for token_id in cursor.end_ids):
+                cursor.fail(NoTokenLeft(cursor.bytes))
+            _force_end(logits[row], cursor)
         place += len(drafts[row]) + 1 if row in drafts else 1
 
 
-def _force_end(row: torch.Tensor, constraint: Constraint) -> None:
+def _force_end(row: torch.Tensor, cursor: Cursor) -> None:
     row.fill_(-torch.inf)
-    row[[token_id for token_id in constraint.end_ids if token_id < len(row)]] = _FORCED_END
+    row[[token_id for token_id in cursor.end_ids if token_id < len(row)]] = _FORCED_END

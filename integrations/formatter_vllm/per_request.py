@@ -7,36 +7,33 @@ of the request and each step, with one row of logits. Neither the sequence nor t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from formatter_core import CompiledFormat, bitmask
-from formatter_core.runtime import torch_bitmask
-from formatter_core.runtime.cursor import Cursor
-from formatter_vllm.vocabulary import compiler_for_results, create_vocabulary
+from formatter_core import CompiledFormat
+from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_vllm.constraints import Constraint
+from formatter_vllm.masks import StepMasks
+from formatter_vllm.vocabulary import compiler_for_results, create_vocabulary, logger
 
 __all__ = ["RequestLogitsProcessor", "create_logits_processor"]
 
-logger = logging.getLogger("formatter_vllm")
-
-#: How many sequences of a request keep a state of their own; more than that work too, but are followed anew.
+#: How many sequences of a request keep a state of their own; the others are followed from their beginning.
 _SEQUENCES = 16
 
 
 def create_logits_processor(
-    format: Any, tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None
+    tokenizer: Any, format: Any, *, model: Any = None, end_ids: Iterable[int] | None = None
 ) -> RequestLogitsProcessor:
     """A logits processor for one request of the V0 engine: `SamplingParams(logits_processors=[processor])`.
 
     For vLLM before 0.11 only; later ones refuse it, and have `FormatterLogitsProcessor` instead.
 
     Args:
-        format: whatever `Compiler.compile` takes.
         tokenizer: what `LLM.get_tokenizer()` gives.
+        format: whatever `Compiler.compile` takes.
         model: the `LLM`; it says which ids end its outputs and how wide its logits are.
         end_ids: the ids that end the output, in place of the model's: those and the request's `stop_token_ids`.
 
@@ -51,13 +48,14 @@ def create_logits_processor(
 class RequestLogitsProcessor:
     """Leaves each sequence of a request only the tokens that the format allows next.
 
-    Nothing raises here: a sequence that cannot go on is offered its end alone, and the cause is logged.
+    Nothing raises here: a sequence that cannot go on is offered its end ids alone, and the cause is logged.
     """
 
     def __init__(self, compiled: CompiledFormat) -> None:
         self._compiled = compiled
-        self._bits = bitmask.allocate(1, len(compiled.vocabulary))[0]
-        self._sequences: list[_Sequence] = []  # the latest last
+        self._masks = StepMasks(len(compiled.vocabulary))
+        self._failures = FailureLog(logger)
+        self._cursors: dict[tuple[int, ...], Cursor] = {}  # by their output so far; the latest last
 
     def clone(self) -> RequestLogitsProcessor:
         """Another one for a copy of the request; vLLM asks for it."""
@@ -66,38 +64,20 @@ class RequestLogitsProcessor:
     def __call__(self, prompt_ids: Sequence[int], output_ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
         """Mask one row of logits, float (width,), in place."""
         try:
-            sequence = self._sequence([int(token_id) for token_id in output_ids])
-            sequence.cursor.fill_bitmask(self._bits)
-            torch_bitmask.apply_inplace(logits, self._bits)
-            if sequence.cursor.error is not None and not sequence.is_reported:
-                sequence.is_reported = True
-                logger.error("a request is ended, because its format cannot be kept: %s", sequence.cursor.error)
-        except Exception:  # as the class says
-            logger.exception("a request is ended by a fault")
-            logits.fill_(-torch.inf)
-            logits[[token_id for token_id in self._compiled.vocabulary.end_ids if token_id < len(logits)]] = 0.0
+            cursor = self._cursor(tuple(map(int, output_ids)))
+        except Exception as error:  # noqa: BLE001 - as the class says
+            cursor = Cursor.failed(error, self._compiled.vocabulary.end_ids)
+        self._masks.apply(logits[None], [(0, Constraint(cursor, has_competing_rules=False))])
+        self._failures.report(cursor, "request")
         return logits
 
-    def _sequence(self, output_ids: list[int]) -> _Sequence:
-        """The sequence with this output: one that it goes on from, or else a new one."""
-        best = max(self._sequences, key=lambda one: one.worth(output_ids), default=None)
-        if best is None or (best.worth(output_ids) < 0 and len(self._sequences) < _SEQUENCES):
-            best = _Sequence([], Cursor(self._compiled.formatter()))
-        else:
-            self._sequences.remove(best)
-        best.output = output_ids
-        best.cursor.follow(output_ids)
-        self._sequences.append(best)
-        return best
-
-
-@dataclass(eq=False)
-class _Sequence:
-    output: list[int]
-    cursor: Cursor
-    is_reported: bool = False
-
-    def worth(self, output_ids: list[int]) -> int:
-        """How many tokens are spared by going on from here; those that would have to be taken back count against it."""
-        known = len(self.output)
-        return known if output_ids[:known] == self.output else -known
+    def _cursor(self, output_ids: tuple[int, ...]) -> Cursor:
+        """The cursor that stands at this output, or goes on to it from the token before, or else a new one."""
+        cursors = self._cursors
+        cursor = cursors.pop(output_ids, None) or cursors.pop(output_ids[:-1], None)
+        cursor = cursor or Cursor(self._compiled.formatter())
+        cursor.follow(output_ids)
+        cursors[output_ids] = cursor
+        if len(cursors) > _SEQUENCES:
+            del cursors[next(iter(cursors))]
+        return cursor

@@ -78,4 +78,4 @@ class RequestSlots:
         elif length != len(slot.output):  # after a preemption, or where drafts were kept
             kept = self._states.all_token_ids.gpu[slot_id, slot.prompt_length : position + 1]
             slot.output = [int(token) for token in kept.tolist()]
-        slot.constraint.follow(slot.output)
+        slot.constraint.cursor.follow(slot.output)

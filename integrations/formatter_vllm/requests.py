@@ -12,9 +12,11 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from formatter_core import Compiler, Format, Vocabulary, formats
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded
+from formatter_core.formats.json_values import write_value
+from formatter_core.schema.load import read_json
 
-__all__ = ["KEY", "create_extra_args", "create_vllm_xargs", "read_format", "text_compiler"]
+__all__ = ["KEY", "create_extra_args", "read_format", "text_compiler"]
 
 #: The request's argument that holds the format.
 KEY = "formatter"
@@ -34,7 +36,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "format": (dict,),
 }
 
-#: Formats of at most so many characters are kept as they were read.
+#: Formats of at most this many characters are kept as they were read.
 _SHORT = 20_000
 
 #: More ids than the tokenizers of today have.
@@ -42,34 +44,22 @@ _SPECIAL_TOKENS = 300_000
 
 
 def create_extra_args(format: Any) -> dict[str, str]:
-    """The request's arguments for offline use: `SamplingParams(extra_args=create_extra_args(format))`.
+    """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
-        format: whatever `Compiler.compile` takes. Captures go along; of a Python type the server uses its JSON Schema.
+        format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
 
     Returns:
-        the format as text: vLLM copies the arguments of every request, and the objects of a schema one by one.
+        the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
 
     Raises:
-        InvalidFormat: it is no format.
+        InvalidFormat: not a format.
     """
     return {KEY: json.dumps({"format": formats.as_format(format).to_json()})}
 
 
-def create_vllm_xargs(format: Any) -> dict[str, str]:
-    """The request's arguments over HTTP: `extra_body={"vllm_xargs": create_vllm_xargs(format)}` with the openai client.
-
-    Args:
-        format: as for `create_extra_args`.
-
-    Raises:
-        InvalidFormat: it is no format.
-    """
-    return create_extra_args(format)
-
-
 def read_format(arguments: Any) -> Format | None:
-    """The format that a request's arguments ask for; None where they ask for none.
+    """The format that a request's arguments ask for; None if they ask for none.
 
     Raises:
         InvalidFormat: they ask for one in a way that cannot be read.
@@ -86,8 +76,10 @@ def read_format(arguments: Any) -> Format | None:
 @lru_cache(maxsize=64)  # many requests ask for the same
 def _read_text(text: str) -> Format:
     try:
-        wanted = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        wanted = read_json(text)
+        if isinstance(wanted, dict) and isinstance(wanted.get("json_schema"), dict):
+            wanted["json_schema"] = write_value(wanted["json_schema"])  # its numbers keep their digits
+    except (InvalidSchema, LimitExceeded, RecursionError) as error:
         raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
     return _read(wanted)
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
+from formatter_core.support.arguments import elements_of
 from formatter_vllm.requests import text_compiler
 from formatter_vllm.vocabulary import compiler_for_results
 
-__all__ = ["read_result"]
+__all__ = ["result", "results"]
 
 
-def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = None) -> Result:
-    """What one output of vLLM turned out to be.
+def result(output: Any, format: Any, *, vocabulary: Vocabulary | None = None) -> Result:
+    """The result of one output of vLLM.
 
     Args:
-        format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
-        output: a `CompletionOutput` of `LLM.generate`, a choice of an openai response, or the text of an answer that
+        output: a `CompletionOutput` of `LLM.generate`, a choice of an OpenAI response, or the text of an answer that
             was not cut.
-        vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed where the
-            format names special tokens, or where the engine was told to give no text.
+        format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
+        vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed if the
+            format names special tokens, or if the engine gives no text.
 
     Returns:
         a result that `is_complete` only if the text is in the format, to its end, and was ended by the format's own
@@ -41,6 +43,11 @@ def read_result(format: Any, output: Any, *, vocabulary: Vocabulary | None = Non
     return _from_text(compiled, _text_of(output), _ended(output))
 
 
+def results(outputs: Iterable[Any], format: Any, *, vocabulary: Vocabulary | None = None) -> list[Result]:
+    """`result` for each output of a request with `n` of them: `LLM.generate(...)[i].outputs`, `response.choices`."""
+    return [result(output, format, vocabulary=vocabulary) for output in elements_of(outputs, "outputs", "outputs")]
+
+
 def _text_of(output: Any) -> str:
     message = getattr(output, "message", None)
     text = getattr(output, "text", None) if message is None else getattr(message, "content", None)
@@ -49,8 +56,9 @@ def _text_of(output: Any) -> str:
     if isinstance(text, str):
         return text
     raise InvalidArgument(
-        f"a {type(output).__name__} is not one output; give LLM.generate(...)[i].outputs[j], "
-        "response.choices[i], or a text"
+        f"a {type(output).__name__} is not an output; give LLM.generate(...)[i].outputs[j], response.choices[i], "
+        "or a text",
+        argument="output",
     )
 
 

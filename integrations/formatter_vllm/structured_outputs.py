@@ -9,8 +9,6 @@ the start fails.
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,21 +17,22 @@ import numpy as np
 
 from formatter_core import CompiledFormat, Compiler, Format, Formatter, bitmask, formats
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
-from formatter_vllm.requests import text_compiler
-from formatter_vllm.vocabulary import compiler_of, create_vocabulary, only_compiler
+from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core.schema.load import read_json
+from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
 
 __all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "register"]
 
 #: The environment variable that asks for it.
 VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
 
-logger = logging.getLogger("formatter_vllm")
+_failures = FailureLog(logger)
 
 _FORMATS: dict[str, Callable[[str], Format]] = {
     "JSON": formats.json_schema,
     "JSON_OBJECT": lambda _: formats.json_schema({"type": "object"}),
     "REGEX": formats.regex,
-    "CHOICE": lambda text: formats.choice(json.loads(text)),
+    "CHOICE": lambda text: formats.choice(read_json(text)),
     "GRAMMAR": formats.kbnf,
 }
 
@@ -76,68 +75,47 @@ def check_request(kind: str, specification: str, has_minimum: bool) -> None:
     """
     if has_minimum:
         raise InvalidArgument("min_tokens forbids the end where the format allows nothing else; leave it out")
-    (only_compiler() or text_compiler()).compile(format_of(kind, specification))
+    check_format(format_of(kind, specification))
 
 
 class FormatterGrammar:
-    """The state of one request; vLLM's `StructuredOutputGrammar`. Nothing raises: that would end every request.
+    """One request's cursor as vLLM's `StructuredOutputGrammar`. Nothing raises: that would end every request.
 
-    Where a mask cannot be made, the request is offered its end alone, and what comes of it is rejected, so that vLLM
-    ends the request with an error.
+    If a mask cannot be made, the request is offered its end ids alone, and whatever it samples then is refused, so that
+    vLLM ends the request with an error.
     """
 
     def __init__(self, formatter: Formatter) -> None:
-        self.formatter = formatter
-        self.error: Exception | None = None
+        self.cursor = Cursor(formatter)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """Go on with these tokens; False where they are not allowed."""
-        try:
-            is_allowed = self.error is None and self.formatter.accept_tokens(tokens) == len(tokens)
-        except Exception as error:  # noqa: BLE001 - as the class says
-            self.error, is_allowed = error, False
-        if not is_allowed:
-            logger.error("request %s is ended, its format cannot be kept: %s", request_id, self.error or list(tokens))
-        return is_allowed
+        """Go on with these tokens; False if they are not allowed."""
+        for token_id in tokens:
+            self.cursor.append(token_id)
+        if self.cursor.error is None:
+            return True
+        _failures.report(self.cursor, f"request {request_id}")
+        return False
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
         """The tokens up to the first one that is not allowed; nothing is changed."""
-        try:
-            return list(tokens[: self.formatter.count_valid(tokens)])
-        except Exception as error:  # noqa: BLE001 - as the class says
-            self.error = error
-            return []
+        return list(tokens[: self.cursor.count_valid(tokens)])
 
     def rollback(self, num_tokens: int) -> None:
         """Take back this many tokens."""
-        try:
-            self.formatter.rollback(num_tokens)
-        except Exception as error:  # noqa: BLE001 - as the class says
-            self.error = error
+        self.cursor.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the mask into a row of a tensor: int32 (rows, words)."""
-        _fill(self, bitmask[batch_index].numpy())
+        self.cursor.fill_bitmask(bitmask[batch_index].numpy())
 
     def is_terminated(self) -> bool:
-        """Never, for vLLM stops to constrain what is terminated, and an ended request may go on (`ignore_eos`)."""
+        """Never: vLLM no longer constrains what is terminated, and an ended request may go on (`ignore_eos`)."""
         return False
 
     def reset(self) -> None:
         """Begin again."""
-        self.formatter.reset()
-        self.error = None
-
-
-def _fill(grammar: FormatterGrammar, row: Any) -> None:
-    if grammar.error is None:
-        try:
-            grammar.formatter.fill_bitmask(row)
-        except Exception as error:  # noqa: BLE001 - as the class says
-            grammar.error = error
-    if grammar.error is not None:
-        row.fill(0)
-        bitmask.set_ids(row, grammar.formatter.end_ids)
+        self.cursor.reset()
 
 
 def create_backend_class(backend: Any, grammar: Any) -> Any:

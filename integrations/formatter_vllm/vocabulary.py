@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from formatter_core import Compiler, Vocabulary
+from formatter_core import Compiler, Format, Vocabulary
 from formatter_core.support.arguments import token_ids_of
 from formatter_core.support.forking import hold_during_fork
+from formatter_vllm.requests import text_compiler
 
-__all__ = ["compiler_for_results", "compiler_of", "create_vocabulary", "only_compiler"]
+__all__ = ["check_format", "compiler_for_results", "compiler_of", "create_vocabulary", "logger"]
+
+logger = logging.getLogger("formatter_vllm")
 
 _compilers: WeakValueDictionary[str, Compiler] = WeakValueDictionary()
 _lock = threading.Lock()
@@ -64,8 +68,12 @@ def _kept_compiler(vocabulary: Vocabulary) -> Compiler:
     return Compiler(vocabulary)
 
 
-def only_compiler() -> Compiler | None:
-    """The compiler of this process, where its engines have one vocabulary; None where they have none, or several."""
+def check_format(format: Format) -> None:
+    """Raise what is wrong with a request's format: for the engine's tokens if this process has one vocabulary of them.
+
+    Raises:
+        FormatterError: whatever `Compiler.compile` raises.
+    """
     with _lock:
         compilers = list(_compilers.values())
-        return compilers[0] if len(compilers) == 1 else None
+    (compilers[0] if len(compilers) == 1 else text_compiler()).compile(format)

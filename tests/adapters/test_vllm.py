@@ -248,7 +248,7 @@ class TestFailures:
         def broken(*_args, **_kwargs):
             raise MemoryError("no more")
 
-        monkeypatch.setattr("formatter_vllm.masks.torch_bitmask.apply_inplace", broken)
+        monkeypatch.setattr("formatter_vllm.masks.apply_rows", broken)
         free, bound = engine.request(), engine.request(formats.regex(WORD))
         bound.compiled = formats_end_only(engine)
         with caplog.at_level(logging.ERROR, logger="formatter_vllm"):
@@ -324,7 +324,7 @@ class TestPerRequest:
         from formatter_vllm import create_logits_processor
 
         config = config_of(tokenizer, ENDS)
-        return create_logits_processor(format, tokenizer, model=config, **options), config.model_config.get_vocab_size()
+        return create_logits_processor(tokenizer, format, model=config, **options), config.model_config.get_vocab_size()
 
     def test_sequences_that_part_and_are_copied_and_come_back(self, old_vllm, tokenizer) -> None:
         processor, width = self.make(tokenizer, formats.regex(LIST))
@@ -354,7 +354,7 @@ class TestPerRequest:
 
     def test_a_fault_of_our_own_leaves_the_end_alone(self, old_vllm, tokenizer, monkeypatch, caplog) -> None:
         processor, width = self.make(tokenizer, formats.regex("ab"))
-        monkeypatch.setattr("formatter_vllm.per_request.torch_bitmask.apply_inplace", lambda *_: 1 / 0)
+        monkeypatch.setattr("formatter_vllm.masks.apply_rows", lambda *_: 1 / 0)
         masked = processor([], [], torch.zeros(width))
         assert masked.isfinite().nonzero().flatten().tolist() == list(ENDS)
         assert "ZeroDivisionError" in caplog.text
@@ -366,4 +366,4 @@ class TestPerRequest:
             masked = processor([], list(output), torch.zeros(width))
             assert masked.isfinite().nonzero().flatten().tolist() == list(ENDS)
             output.append(tokenizer.token_to_id("a"))
-        assert caplog.text.count("cannot be kept") == 1
+        assert caplog.text.count("request aborted after 1 token: token") == 1

@@ -15,8 +15,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
-from formatter_core import FormatterBuilder, formats  # noqa: E402
+from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult, InvalidArgument, UnsupportedEngineVersion  # noqa: E402
+from formatter_vllm import result, results  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
 
@@ -120,12 +121,12 @@ class Point:
 class TestRequests:
     @pytest.mark.parametrize("format", [formats.regex(NUMBER), SCHEMA, Point, card(), formats.choice(["a", "é"])])
     def test_whatever_compile_takes_goes_there_and_back(self, format) -> None:
-        from formatter_vllm import create_extra_args, create_vllm_xargs
+        from formatter_vllm import create_extra_args
         from formatter_vllm.requests import read_format
 
-        over_http = create_vllm_xargs(format)
-        assert all(isinstance(value, str) for value in over_http.values())
-        for arguments in (create_extra_args(format), json.loads(json.dumps(over_http))):
+        made = create_extra_args(format)
+        assert all(isinstance(value, str) for value in made.values())
+        for arguments in (made, json.loads(json.dumps(made))):
             plain = formats.from_json(formats.as_format(format).to_json(), type=Any)
             assert read_format(arguments).key() == plain.key()
 
@@ -137,6 +138,19 @@ class TestRequests:
         text = json.dumps({"json_schema": SCHEMA})
         assert read_format({"formatter": text}).key() == formats.json_schema(SCHEMA).key()
         assert read_format({"formatter": {"kbnf": 'start ::= "a";'}}).key() == formats.kbnf('start ::= "a";').key()
+
+    @pytest.mark.parametrize("keyword", ["const", "minimum"])
+    def test_numbers_in_a_schema_keep_their_digits(self, keyword) -> None:
+        from formatter_vllm.requests import read_format
+
+        number, below = "0.12345678901234567890123", "0.12345678901234567890122"
+        schema = f'{{"type": "number", "{keyword}": {number}}}'
+        compiler = Compiler(Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[256]))
+        whole = json.dumps({"format": formats.json_schema(schema).to_json()})
+        for text in (f'{{"json_schema": {schema}}}', json.dumps({"json_schema": schema}), whole):
+            compiled = compiler.compile(read_format({"formatter": text}))
+            assert compiled.parse(number).is_complete
+            assert not compiled.parse(below).is_complete
 
 
 def output(text=None, ids=None, finish="stop", stop=None):
@@ -151,16 +165,12 @@ def choice(content, finish="stop", stop=None):
 class TestResults:
     @pytest.mark.parametrize("made", [output('{"a": 7, "b": "x"}'), choice('{"a": 7, "b": "x"}'), '{"a": 7, "b": "x"}'])
     def test_typed_values(self, made) -> None:
-        from formatter_vllm import read_result
-
-        result = read_result(Point, made)
-        assert result.is_complete
-        assert result.value == Point(7, "x")
+        point = result(made, Point)
+        assert point.is_complete
+        assert point.value == Point(7, "x")
 
     def test_captures(self) -> None:
-        from formatter_vllm import read_result
-
-        assert read_result(card(), output("n=17; abba.")).captures == {"n": (17,), "w": ("abba",)}
+        assert result(output("n=17; abba."), card()).captures == {"n": (17,), "w": ("abba",)}
 
     @pytest.mark.parametrize(
         ("text", "finish", "stop", "ended"),
@@ -174,48 +184,44 @@ class TestResults:
         ],
     )
     def test_a_cut_or_broken_answer_is_never_a_good_one(self, text, finish, stop, ended) -> None:
-        from formatter_vllm import read_result
-
-        result = read_result(formats.regex("[0-9]{1,5}"), output(text, finish=finish, stop=stop))
-        assert result.ended == ended
-        assert not result.is_complete
+        cut = result(output(text, finish=finish, stop=stop), formats.regex("[0-9]{1,5}"))
+        assert cut.ended == ended
+        assert not cut.is_complete
         with pytest.raises(IncompleteResult):
-            _ = result.value
+            _ = cut.value
 
     def test_a_text_that_nothing_may_follow_is_complete_however_it_ended(self) -> None:
-        from formatter_vllm import read_result
-
-        assert read_result(formats.regex("[0-9]{2}"), output("12", finish="length")).value == "12"
+        assert result(output("12", finish="length"), formats.regex("[0-9]{2}")).value == "12"
 
     def test_a_chat_answer_that_was_cut_before_it_began(self) -> None:
-        from formatter_vllm import read_result
-
-        assert not read_result(formats.regex("a"), choice(None, finish="length")).is_complete
+        assert not result(choice(None, finish="length"), formats.regex("a")).is_complete
 
     def test_by_token_ids(self, tokenizer) -> None:
-        from formatter_vllm import create_vocabulary, read_result
+        from formatter_vllm import create_vocabulary
 
         vocabulary = create_vocabulary(tokenizer, end_ids=ENDS)
         call, ids = tokenizer.token_to_id("<|call|>"), tokenizer.encode("abab").ids
         format = formats.sequence(formats.token(call), formats.regex(WORD))
-        assert read_result(format, output("abab", [call, *ids, 1]), vocabulary=vocabulary).is_complete
+        assert result(output("abab", [call, *ids, 1]), format, vocabulary=vocabulary).is_complete
         for broken in ([call, *ids], [*ids, 0], [call, *ids, 0, *ids]):
             finish = "length" if broken[-1] not in ENDS else "stop"
-            assert not read_result(format, output("abab", broken, finish), vocabulary=vocabulary).is_complete
+            assert not result(output("abab", broken, finish), format, vocabulary=vocabulary).is_complete
 
     def test_by_token_ids_with_a_stop_id_of_the_request(self, tokenizer) -> None:
-        from formatter_vllm import create_vocabulary, read_result
+        from formatter_vllm import create_vocabulary
 
         vocabulary = create_vocabulary(tokenizer, end_ids=ENDS)
         stop = tokenizer.token_to_id(";")
         ids = [*tokenizer.encode("abab").ids, stop]
-        assert read_result(formats.regex(WORD), output("abab", ids, stop=stop), vocabulary=vocabulary).value == "abab"
+        assert result(output("abab", ids, stop=stop), formats.regex(WORD), vocabulary=vocabulary).value == "abab"
 
     def test_what_is_no_output(self) -> None:
-        from formatter_vllm import read_result
-
         with pytest.raises(InvalidArgument, match="outputs"):
-            read_result(formats.regex("a"), types.SimpleNamespace(outputs=[]))
+            result(types.SimpleNamespace(outputs=[]), formats.regex("a"))
+
+    def test_several_outputs(self) -> None:
+        made = results([output("1"), output("x"), output("22", finish="length")], formats.integer())
+        assert [one.value if one.is_complete else one.ended for one in made] == [1, "end", "length"]
 
 
 class TestEntryPoint:
@@ -280,8 +286,8 @@ class TestImports:
 
     def test_clients_need_neither_vllm_nor_torch(self) -> None:
         code = (
-            "import sys, formatter_vllm; formatter_vllm.create_vllm_xargs({'type': 'null'}); "
-            "assert formatter_vllm.read_result({'type': 'null'}, 'null').value is None; "
+            "import sys, formatter_vllm; formatter_vllm.create_extra_args({'type': 'null'}); "
+            "assert formatter_vllm.result('null', {'type': 'null'}).value is None; "
             "sys.exit(bool({'vllm', 'torch'} & set(sys.modules)))"
         )
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -65,7 +65,7 @@ class TestGrammar:
         def broken(*_):
             raise MemoryError("no more")
 
-        monkeypatch.setattr(grammar.formatter, "fill_bitmask", broken)
+        monkeypatch.setattr(grammar.cursor.formatter, "fill_bitmask", broken)
         assert allowed(grammar) == [END]
         assert not grammar.accept_tokens("r", [END])
 

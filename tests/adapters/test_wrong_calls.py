@@ -46,7 +46,7 @@ class Tokenizer:
 #: The package, what makes its stand-ins, a release of the engine, and names that are called with (tokenizer, format).
 ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
     "transformers": (transformers_of, "", ("create_logits_processor",)),
-    "vllm": (vllm_of, "0.31", ()),
+    "vllm": (vllm_of, "0.31", ("create_logits_processor",)),
     "llama_cpp": (llama_cpp_of, "0.3.36", ("create_logits_processor", "create_sampler")),
     "exllamav2": (exllamav2_of, "0.3.2", ("create_filter",)),
     "exllamav3": (exllamav3_of, "1.4.1", ("create_filter",)),
@@ -58,11 +58,11 @@ def calls_of(package: Any, makers: tuple[str, ...]) -> list[Call]:
     found = [Call("create_vocabulary", package.create_vocabulary, lambda: (tokenizer,), lambda: {"end_ids": ENDS})]
     for name in makers:
         found.append(Call(name, getattr(package, name), lambda: (tokenizer, FORMAT), lambda: {"end_ids": ENDS}))
-    for name in ("create_extra_args", "create_vllm_xargs"):
-        if hasattr(package, name):
-            found.append(Call(name, getattr(package, name), lambda: (FORMAT,)))
-    if hasattr(package, "read_result"):
-        found.append(Call("read_result", package.read_result, lambda: (FORMAT, "ab"), lambda: {"vocabulary": None}))
+    if hasattr(package, "create_extra_args"):
+        found.append(Call("create_extra_args", package.create_extra_args, lambda: (FORMAT,)))
+    if hasattr(package, "result"):
+        found.append(Call("result", package.result, lambda: ("ab", FORMAT), lambda: {"vocabulary": None}))
+        found.append(Call("results", package.results, lambda: (["ab"], FORMAT), lambda: {"vocabulary": None}))
     return found
 
 

@@ -22,7 +22,6 @@ def _hook(compiler: Compiler, states: Any, *more: Any) -> Any:
 
     hook = FormatterLogitsProcessor(config_of(None, ()), states, *more)
     hook._constraints._compiler = compiler
-    hook._constraints._default_end_ids = compiler.vocabulary.end_ids
     return hook
 
 
@@ -42,7 +41,6 @@ class BatchHarness:
 
     cannot: Mapping[str, str] = {
         "drafts": "vLLM refuses custom logits processors beside speculative decoding in its V1 runner",
-        "placeholders": "the id has to be known when masks are asked for; a request where it is not ends for good",
     }
 
     def begin(self, compiler: Compiler, requests: Sequence[Request]) -> BatchSession:
@@ -73,7 +71,7 @@ class BatchSession:
 
     def errors(self) -> Mapping[int, Exception]:
         rows = self._hook._rows._rows
-        return {row: constraint.error for row, (constraint, _) in rows.items() if constraint.error is not None}
+        return {row: one.cursor.error for row, (one, _) in rows.items() if one.cursor.error is not None}
 
 
 class RequestHarness:
@@ -109,8 +107,8 @@ class RequestSession:
         """The engine computes the row anew and then asks for the same output again."""
 
     def errors(self) -> Mapping[int, Exception]:
-        latest = {row: one._sequences[-1].cursor.error for row, one in enumerate(self._processors) if one is not None}
-        return {row: error for row, error in latest.items() if error is not None}
+        cursors = {row: [*one._cursors.values()][-1] for row, one in enumerate(self._processors) if one is not None}
+        return {row: cursor.error for row, cursor in cursors.items() if cursor.error is not None}
 
 
 class SlotHarness:
@@ -155,8 +153,8 @@ class SlotSession:
         self._hook.add_request(row, self._parameters[row])
 
     def errors(self) -> Mapping[int, Exception]:
-        slots = self._hook._slots._slots
-        return {row: slot.constraint.error for row, slot in slots.items() if slot.constraint.error is not None}
+        cursors = {row: slot.constraint.cursor for row, slot in self._hook._slots._slots.items()}
+        return {row: cursor.error for row, cursor in cursors.items() if cursor.error is not None}
 
     def _apply(self, kept: Sequence[Sequence[int]], drafts: Sequence[Sequence[int]]) -> list[set[int]]:
         rows: list[tuple[int, int, int, int]] = []  # slot, offset, token, position

@@ -29,7 +29,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult  # noqa: E402
-from formatter_vllm import create_vllm_xargs, read_result  # noqa: E402
+from formatter_vllm import create_extra_args, result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import (  # noqa: E402
     DTYPE,
@@ -109,11 +109,11 @@ def complete(client, arguments, **options):
 
 
 def test_completions(client) -> None:
-    choices = complete(client, create_vllm_xargs(formats.regex("[a-j]{3,9}")), n=2)
+    choices = complete(client, create_extra_args(formats.regex("[a-j]{3,9}")), n=2)
     assert len(choices) == 2
     for choice in choices:
         assert re.fullmatch("[a-j]{3,9}", choice.text)
-        assert read_result(formats.regex("[a-j]{3,9}"), choice).value == choice.text
+        assert result(choice, formats.regex("[a-j]{3,9}")).value == choice.text
 
 
 def test_chat_with_a_python_type(client) -> None:
@@ -121,20 +121,20 @@ def test_chat_with_a_python_type(client) -> None:
         model="small",
         messages=[{"role": "user", "content": "Who?"}],
         max_tokens=300,
-        extra_body={"vllm_xargs": create_vllm_xargs(Person)},
+        extra_body={"vllm_xargs": create_extra_args(Person)},
     )
-    result = read_result(Person, answer.choices[0])
+    person = result(answer.choices[0], Person)
     if answer.choices[0].finish_reason == "stop":
-        assert isinstance(result.value, Person)
+        assert isinstance(person.value, Person)
     else:  # a random model may write a long name
-        assert not result.is_complete
+        assert not person.is_complete
 
 
 def test_captures(client) -> None:
     b = FormatterBuilder()
     b.append("n=", b.integer(minimum=0, maximum=120, name="n"), "; ", b.choice(["a", "é"], name="w"), ".")
-    (choice,) = complete(client, create_vllm_xargs(b))
-    captures = read_result(b, choice).captures
+    (choice,) = complete(client, create_extra_args(b))
+    captures = result(choice, b).captures
     assert choice.text == f"n={captures['n'][0]}; {captures['w'][0]}."
 
 
@@ -144,9 +144,9 @@ def test_the_short_form(client) -> None:
 
 
 def test_a_cut_answer_has_no_value(client) -> None:
-    (choice,) = complete(client, create_vllm_xargs(formats.regex("[a-j]{200}")), max_tokens=4)
+    (choice,) = complete(client, create_extra_args(formats.regex("[a-j]{200}")), max_tokens=4)
     with pytest.raises(IncompleteResult):
-        _ = read_result(formats.regex("[a-j]{200}"), choice).value
+        _ = result(choice, formats.regex("[a-j]{200}")).value
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_bad_request_is_answered_with_400_and_the_next_one_with_an_answer(clie
     arguments = {"formatter": wanted if isinstance(wanted, str) else json.dumps(wanted)}
     with pytest.raises(openai.BadRequestError, match=re.escape(message)):
         complete(client, arguments)
-    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
 
 
@@ -178,7 +178,7 @@ def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(
             model="small",
             messages=messages,
             response_format=wanted,
-            extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("a"))},
+            extra_body={"vllm_xargs": create_extra_args(formats.regex("a"))},
         )
 
 
@@ -209,27 +209,27 @@ def ask(client, number: int) -> None:
         assert choice.finish_reason in ("stop", "length")
     elif kind == "cut":
         pattern = f"[a-j]{{{size + 20}}}"
-        (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)), max_tokens=3)
-        assert not read_result(formats.regex(pattern), choice).is_complete
+        (choice,) = complete(client, create_extra_args(formats.regex(pattern)), max_tokens=3)
+        assert not result(choice, formats.regex(pattern)).is_complete
     elif kind == "left":
         go_away(client)
     elif kind == "pattern":
         pattern = f"[a-j]{{1,{number + 1}}}(é|日本)"
-        (choice,) = complete(client, create_vllm_xargs(formats.regex(pattern)), max_tokens=400)
+        (choice,) = complete(client, create_extra_args(formats.regex(pattern)), max_tokens=400)
         judge(formats.regex(pattern), choice, lambda text: re.fullmatch(pattern, text))
     elif kind == "schema":
         schema = {"type": "array", "items": {"enum": [size, "é", None]}, "minItems": size % 4, "maxItems": 5}
-        (choice,) = complete(client, create_vllm_xargs(schema), max_tokens=rng.choice([size, 200]))
+        (choice,) = complete(client, create_extra_args(schema), max_tokens=rng.choice([size, 200]))
         judge(schema, choice, lambda text: jsonschema.validate(json.loads(text), schema) is None)
     else:
         words = [f"{number}{letter}" for letter in "abcé"]
-        for choice in complete(client, create_vllm_xargs(formats.choice(words)), n=rng.randint(1, 3)):
+        for choice in complete(client, create_extra_args(formats.choice(words)), n=rng.randint(1, 3)):
             judge(formats.choice(words), choice, words.__contains__)
 
 
 def judge(format: Any, choice: Any, is_right: Callable[[str], Any]) -> None:
     """What is complete is right, judged by something else than this project; what was cut is not complete."""
-    if read_result(format, choice).is_complete:
+    if result(choice, format).is_complete:
         assert is_right(choice.text)
     else:
         assert choice.finish_reason == "length"
@@ -241,7 +241,7 @@ def go_away(client) -> None:
         prompt="x",
         max_tokens=400,
         stream=True,
-        extra_body={"vllm_xargs": create_vllm_xargs(formats.regex("[a-j]{3000}"))},
+        extra_body={"vllm_xargs": create_extra_args(formats.regex("[a-j]{3000}"))},
     ) as stream:
         next(iter(stream))
 
@@ -256,14 +256,14 @@ def test_many_at_once_good_bad_cut_and_hostile(server, client) -> None:
     after = memory_of(server.process)
     print(f"{before >> 20} MiB after half of the requests, {after >> 20} MiB at the end")  # noqa: T201
     assert after < 1.05 * before
-    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
 
 
 def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
     for _ in range(3):
         go_away(client)
-    (choice,) = complete(client, create_vllm_xargs(formats.choice(["abc"])))
+    (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
 
 

@@ -200,17 +200,17 @@ class Scenarios:
         return [self.record(kind, output) for kind, output in zip(kinds, outputs, strict=True)]
 
     def record(self, kind: str | None, output: Any) -> dict[str, Any]:
-        from formatter_vllm import read_result
+        from formatter_vllm import result
 
         outputs = []
         for one in output.outputs:
             found = {"text": one.text, "ids": list(one.token_ids), "finish": one.finish_reason, "stop": one.stop_reason}
             if kind is not None:
                 for how, given in (("by text", None), ("by tokens", self.vocabulary)):
-                    result = read_result(format_of(kind), one, vocabulary=given)
-                    found[how] = {"complete": result.is_complete, "ended": result.ended}
-                    if result.is_complete:
-                        found[how].update(value=result.value, captures={k: list(v) for k, v in result.captures.items()})
+                    made = result(one, format_of(kind), vocabulary=given)
+                    found[how] = {"complete": made.is_complete, "ended": made.ended}
+                    if made.is_complete:
+                        found[how].update(value=made.value, captures={k: list(v) for k, v in made.captures.items()})
             outputs.append(found)
         return {"kind": kind, "prompt tokens": len(output.prompt_token_ids), "outputs": outputs}
 

@@ -205,13 +205,18 @@ def a_fault_of_our_own_leaves_the_rows_of_vllm_unconstrained(patch: Patch) -> No
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module, "end_rows", lambda logits, rows, drafts: None)
 
-    vllm(patch, "logits_processor", change)
+    vllm(patch, "masks", change)
 
 
 @breaks(3, f"{VLLM}TestFailures::test_a_bad_request_that_nobody_checked", needs="torch")
 def a_bad_request_of_vllm_has_no_format(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
-        after(patch, module.Constraints, "of_request", lambda made, *_: made if made and made.error is None else None)
+        after(
+            patch,
+            module.Constraints,
+            "of_request",
+            lambda made, *_: made if made and made.cursor.error is None else None,
+        )
 
     vllm(patch, "constraints", change)
 
