@@ -14,14 +14,13 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.expectation import Expected, quoted, what_follows
 from formatter_core.parsing.remainders import Item, Symbol, Tables, tables_of
 
 __all__ = ["Recognizer", "Starts", "StateSet"]
 
 # One step here takes a few microseconds, a step of `Limits.work` well under one.
 _COST = 10
-_LITERAL_SHOWN = 40
-_RANGES_SHOWN = 6
 _PLACES_SEARCHED = 100
 
 
@@ -168,19 +167,18 @@ class Recognizer:
         self.pop(len(result))
         return bytes(result)
 
-    def expected(self) -> list[str]:
-        """For people: what may come next, each with the captures or the rule that it stands in."""
-        found: dict[str, None] = {}
+    def expected(self) -> list[Expected]:
+        """For people: what may come next, each with the capture or the rule that it stands in."""
+        found: dict[Expected, None] = {}
         here = self.sets[-1]
         for _, automaton, state, item, origin, captures, _ in here.running:
-            what = _describe(automaton, state)
-            if what:
-                found[what + self._place(item, origin, captures)] = None
+            for what in what_follows(automaton, state):
+                found[Expected(what, self._place(item, origin, captures))] = None
         for symbol, waiting in here.waiting.items():
             if symbol.token_id is not None:
-                found[f"the token {symbol.token_id}" + self._place(*waiting[0])] = None
+                found[Expected(f"the token {symbol.token_id}", self._place(*waiting[0]))] = None
         if self.can_stop():
-            found["the end"] = None
+            found[Expected("the end", "")] = None
         return list(found)
 
     # --- one position ------------------------------------------------------------------------------------------
@@ -241,8 +239,11 @@ class Recognizer:
         for names in self._captures_around(item, origin, captures):
             shown = [name for name in names if not name.startswith(".")]
             if shown:
-                return f" in {shown[0]!r}"
-        return f" in rule {item.rule.name}"
+                return f"inside {quoted(shown[0])}"
+        name = item.rule.name
+        if name.startswith("#"):  # the rule of a schema
+            return f"at {name}" if len(name) > 1 else ""
+        return "" if item.rule is self.tables.start else f"in rule {quoted(name)}"
 
     def _captures_around(self, item: Item, origin: int, captures: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """The captures open in a rule and in those around it, outwards along one derivation at a time."""
@@ -257,37 +258,3 @@ class Recognizer:
                     (outer.rule, outer_start, outer_names)
                     for outer, outer_start, outer_names in self.sets[start].waiting[rule]
                 )
-
-
-def _describe(automaton: Automaton, state: int) -> str:
-    """What may come next in a terminal: the text that must come, else the bytes that may; "" where it only can end."""
-    forced = bytearray()
-    transitions = automaton.transitions(state)
-    while len(forced) < _LITERAL_SHOWN and len(transitions) == 1:
-        ranges, target = transitions[0]
-        if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
-            break
-        forced.append(ranges[0][0])
-        if automaton.accepting(target):
-            break
-        transitions = automaton.transitions(target)
-    if forced:
-        return repr(forced.decode("utf-8", "backslashreplace"))
-    spans = sorted(span for ranges, _ in transitions for span in ranges)
-    merged: list[list[int]] = []
-    for low, high in spans:
-        if merged and low == merged[-1][1] + 1:
-            merged[-1][1] = high
-        else:
-            merged.append([low, high])
-    ascii_spans = [(low, min(high, 0x7F)) for low, high in merged if low < 0x80]
-    shown = [_span(low, high) for low, high in ascii_spans[:_RANGES_SHOWN]]
-    if len(ascii_spans) > _RANGES_SHOWN:
-        shown.append("…")
-    if any(high >= 0x80 for _, high in merged):
-        shown.append("beyond ASCII")
-    return f"one of {' '.join(shown)}" if shown else ""
-
-
-def _span(low: int, high: int) -> str:
-    return repr(chr(low)) if low == high else f"{chr(low)!r}–{chr(high)!r}"

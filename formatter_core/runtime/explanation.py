@@ -8,16 +8,28 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
+from formatter_core.parsing.expectation import Expected, listed
 
-__all__ = ["describe", "expected_after", "explain_token", "recognizer_after"]
+__all__ = ["describe", "describe_cut", "expected_after", "explain_token", "recognizer_after"]
 
 _SHOWN = 8
 
 
-def describe(expected: Sequence[str]) -> str:
+def describe(expected: Sequence[Expected]) -> str:
     """A list of what may come next as words, cut where it is long."""
-    shown = expected[:_SHOWN]
-    return " or ".join(shown) + (f" (and {len(expected) - _SHOWN} more)" if len(expected) > _SHOWN else "")
+    by_place: dict[str, list[str]] = {}
+    for what, where in expected[:_SHOWN]:
+        by_place.setdefault(where, []).append(what)
+    shown = [f"{listed(whats, 'or')} {where}".rstrip() for where, whats in by_place.items()]
+    return ", or ".join(shown) + (f" (and {len(expected) - _SHOWN} more)" if len(expected) > _SHOWN else "")
+
+
+def describe_cut(expected: Sequence[Expected], how: str) -> str:
+    """Where an output ended too early, and what was expected there; `how` it ended follows the place."""
+    places = {where for what, where in expected if what != "the end"}
+    if len(places) != 1 or "" in places:
+        return f"output ended too early{how}: expected {describe(expected)}"
+    return f"output ended {places.pop()}{how}: expected {describe([Expected(what, '') for what, _ in expected])}"
 
 
 def recognizer_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> Recognizer:

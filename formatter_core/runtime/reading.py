@@ -11,7 +11,7 @@ from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer, parse
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream
-from formatter_core.runtime.explanation import describe
+from formatter_core.runtime.explanation import describe, describe_cut
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended
 
@@ -70,8 +70,8 @@ class TextReading:
                     continue
                 for byte in part:
                     if not recognizer.push(byte):
-                        return f"the text does not match at byte {offset}; expected {describe(recognizer.expected())}"
+                        return f"the text does not match at byte {offset}: expected {describe(recognizer.expected())}"
                     offset += 1
         except LimitExceeded:
-            return f"the output ended too early{how} (explanation exceeded Limits.work)"
-        return f"the output ended too early{how}; expected {describe(recognizer.expected())}"
+            return f"output ended too early{how} (explanation exceeded Limits.work)"
+        return describe_cut(recognizer.expected(), how)

@@ -114,7 +114,7 @@ class Transcript:
         self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
     ) -> tuple[bool, str]:
         """Whether a token may come next, and why; the engine's word counts where the parser takes too long."""
-        compiled, so_far = self._compiled, f"after {self.text[-40:]!r}"
+        compiled, so_far = self._compiled, f"after {self.text[-40:]!r},"
         if self.ends:
             return token_id in end_ids, "the sequence has ended, so only end ids may follow"
         if token_id in end_ids:

@@ -256,14 +256,14 @@ def test_copies_are_independent() -> None:
 def test_people_are_told_what_is_expected_and_where() -> None:
     name = Capture("name", Terminal(Repeat(Chars.of([(0x61, 0x7A)]), 1)))
     recognizer = Recognizer(grammar(seq(Bytes(b"I am "), T, Bytes(b"."), optional(Token(3))), t=name))
-    assert recognizer.expected() == ["'I am ' in rule s"]
+    assert recognizer.expected() == [("`I am `", "")]
     for byte in b"I am ":
         recognizer.push(byte)
-    assert recognizer.expected() == ["one of 'a'–'z' in 'name'"]
+    assert recognizer.expected() == [("`a`–`z`", "inside `name`")]
     recognizer.push(ord("x"))
-    assert set(recognizer.expected()) == {"one of 'a'–'z' in 'name'", "'.' in rule s"}
+    assert set(recognizer.expected()) == {("`a`–`z`", "inside `name`"), ("`.`", "")}
     recognizer.push(ord("."))
-    assert recognizer.expected() == ["the token 3 in rule s", "the end"]
+    assert recognizer.expected() == [("the token 3", ""), ("the end", "")]
 
 
 def test_left_recursion_and_nesting_are_linear() -> None:

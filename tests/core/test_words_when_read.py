@@ -87,3 +87,29 @@ def test_a_dead_end_is_explained_when_it_is_read(parsers: list[object]) -> None:
     assert "b" in caught.value.expected
     assert caught.value.expected in str(caught.value)
     assert len(parsers) == 1
+
+
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "words"),
+    [
+        (PERSON, b'{"name":"B', "output ended at #/properties/name (length limit): "),
+        (formats.regex('"[^"\\\\]+"'), b'"', 'expected any character except `"` and `\\`'),
+        (formats.regex("[^x]*;"), b"a", "expected any character except `x`"),
+        (formats.regex("(?P<year>[0-9]{4})"), b"20", "output ended inside `year` (length limit): expected a digit"),
+        (formats.regex("[a-c][0-9a-f]"), b"a", "output ended too early (length limit): expected `0`–`9` or `a`–`f`"),
+        (formats.choice(["yes", "no"]), b"", "expected `n` or `y`"),
+        (
+            formats.kbnf('start ::= "a" b; b ::= "c" | "\\n";'),
+            b"a",
+            "in rule `b` (length limit): expected `c` or `\\n`",
+        ),
+        (formats.regex("é!"), "é".encode()[:1], "expected `\\xa9!`"),
+        (formats.regex("(.|ab)+"), b"x", "it could go on, and it did not end by itself"),
+    ],
+)
+def test_a_cut_output_says_where_it_ended_and_what_was_expected(format: Any, text: bytes, words: str) -> None:
+    missing = after(Compiler(VOCABULARY).compile(format), text).result("length").missing
+    assert words in str(missing)
