@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.rows import check_row, set_ids
 from formatter_core.errors import FormatterError, HookNotCalled
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.history import History
 from formatter_core.runtime.result import Ended, Result
 
 __all__ = ["Cursor", "FailureLog"]
@@ -43,6 +44,7 @@ class Cursor:
         "_accepted",
         "_error",
         "_formatter",
+        "_history",
         "_kept",
         "_live",
         "_pending",
@@ -53,10 +55,16 @@ class Cursor:
     )
 
     def __init__(self, formatter: Formatter) -> None:
-        self._formatter: Formatter | None = formatter
-        self.end_ids = formatter.end_ids
-        self._kept: list[int] = list(formatter.tokens)
+        self._begin(formatter, formatter.end_ids, History(list))
+        self._kept.extend(formatter.tokens)
         self._accepted = len(self._kept)
+
+    def _begin(self, formatter: Formatter | None, end_ids: tuple[int, ...], history: History[int]) -> None:
+        self._formatter = formatter
+        self.end_ids = end_ids
+        self._history = history
+        self._kept = history.tail  # the latest of the kept ids, to append to
+        self._accepted = 0
         self._pending: int | None = None  # the last kept token, where the formatter does not have it yet
         self._live: list[int] | None = None  # the caller's own list, where it is followed as it grows
         self._error: Exception | None = None
@@ -68,11 +76,8 @@ class Cursor:
     def failed(cls, error: Exception, end_ids: Sequence[int]) -> Cursor:
         """A sequence that could not begin, for example because its format does not compile."""
         cursor = cls.__new__(cls)
-        cursor._formatter, cursor._live, cursor._pending = None, None, None
-        cursor._kept, cursor._accepted = [], -1
-        cursor.end_ids = tuple(end_ids)
+        cursor._begin(None, tuple(end_ids), History(list))
         cursor._error, cursor.has_failed = error, True
-        cursor.is_used = cursor.is_reported = False
         return cursor
 
     # --- tokens ------------------------------------------------------------------------------------------------
@@ -85,13 +90,13 @@ class Cursor:
         two last ids are compared.
         """
         kept = self._kept
-        length = len(kept)
+        length = self._history.shared + len(kept)
         if token_ids is self._live and len(token_ids) == length + 1 and (not length or token_ids[-2] == kept[-1]):
             self.append(token_ids[-1])
             return
         self._live = token_ids if isinstance(token_ids, list) else None
         new = [int(token_id) for token_id in token_ids]
-        common = _common_prefix(kept, new)
+        common = _common_prefix(self._history.to_list(), new)
         if common < length:
             self._go_back(common)
         for token_id in new[common:]:
@@ -110,7 +115,7 @@ class Cursor:
     def rollback(self, count: int) -> None:
         """Take back the last `count` kept ids, or all where there are fewer."""
         if count > 0:
-            self._go_back(max(0, len(self._kept) - count))
+            self._go_back(max(0, self.length - count))
 
     def count_valid(self, token_ids: Sequence[int]) -> int:
         """How many of these ids the format allows next; 0 for a sequence that has failed. Nothing is changed."""
@@ -238,7 +243,7 @@ class Cursor:
     @property
     def length(self) -> int:
         """How many token ids were kept."""
-        return len(self._kept)
+        return len(self._history)
 
     @property
     def bytes(self) -> bytes:
@@ -260,8 +265,9 @@ class Cursor:
         """An independent cursor at the same place."""
         if self._formatter is None:
             return Cursor.failed(self._error or HookNotCalled("the sequence could not begin"), self.end_ids)
-        copy = Cursor(self.formatter.fork())
-        copy._kept, copy._accepted = self._kept.copy(), self._accepted
+        copy = Cursor.__new__(Cursor)
+        copy._begin(self.formatter.fork(), self.end_ids, self._history.copy())
+        copy._accepted = self._accepted
         copy._error, copy.has_failed, copy.is_used = self._error, self.has_failed, self.is_used
         return copy
 
@@ -292,14 +298,13 @@ class Cursor:
             self.fail(error)
 
     def _go_back(self, length: int) -> None:
-        """Keep only the first `length` ids."""
+        """Keep only the first `length` ids, of which there are that many."""
+        gone = length < self.length
+        self._history.drop(self.length - length)
         if self._formatter is None:
-            del self._kept[length:]
             return
-        if self._pending is not None and length < len(self._kept):
+        if gone:
             self._pending = None
-        gone = length < len(self._kept)
-        del self._kept[length:]
         if gone and self.has_failed and length <= self._accepted:
             self._error, self.has_failed = None, False
         if length < self._accepted:

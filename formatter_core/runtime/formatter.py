@@ -79,7 +79,7 @@ class Formatter:
         return self._state.end_ids
 
     def __repr__(self) -> str:
-        return f"<Formatter after {len(self._state.transcript.steps)} steps: {self.text[-40:]!r}>"
+        return f"<Formatter after {self._state.transcript.length} steps: {self.text[-40:]!r}>"
 
     # --- masks -------------------------------------------------------------------------------------------------
 
@@ -205,12 +205,12 @@ class Formatter:
     @_exclusive
     def count_valid(self, token_ids: Iterable[int]) -> int:
         """How many of the tokens `accept_tokens` would take; nothing is changed."""
-        steps = self._state.transcript.steps
-        before = len(steps)
+        transcript = self._state.transcript
+        before = transcript.length
         try:
             return self._state.accept_while_allowed(token_ids)
         finally:
-            self._state.rollback(len(steps) - before)
+            self._state.rollback(transcript.length - before)
 
     @_exclusive
     def rollback(self, steps: int) -> None:
@@ -219,7 +219,7 @@ class Formatter:
         Raises:
             InvalidArgument: there are not that many.
         """
-        most = len(self._state.transcript.steps)
+        most = self._state.transcript.length
         steps = whole_number(steps, "steps")
         if steps > most:
             raise InvalidArgument(f"cannot undo {steps} steps of {most}; ask for at most that many", argument="steps")

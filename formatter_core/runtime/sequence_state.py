@@ -131,7 +131,7 @@ class SequenceState:
         explain, end_ids = self.transcript.copy().explain, self.end_ids
         return TokenRejected(
             token_id,
-            position=len(self.transcript.steps),
+            position=self.transcript.length,
             reason=lambda: explain(token_id, end_ids, can_stop=_no, allows=_no)[1],
         )
 

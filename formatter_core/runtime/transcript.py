@@ -6,11 +6,13 @@ import builtins
 from array import array
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
+from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import TextReading, whole_match
 from formatter_core.runtime.result import Ended, Event, Result
@@ -20,6 +22,8 @@ __all__ = ["Part", "Transcript"]
 #: What was accepted in one step: bytes, or the id of a token.
 Part: TypeAlias = bytes | int
 
+_no_steps = partial(array, "q")
+
 
 class Transcript:
     """The steps of one sequence, read by the plain parser: text, captures, events, the outcome, explanations.
@@ -27,51 +31,61 @@ class Transcript:
     Whoever holds it appends token ids to `steps` and counts `ends`; the rest is read from them.
 
     Attributes:
-        steps: what was accepted, 8 bytes a step: token ids, and numbers below 0 for byte strings.
+        steps: the last of the steps, to append to, 8 bytes a step: token ids, and -1 for a byte string.
         ends: how many of the last steps are end ids.
     """
 
-    __slots__ = ("_byte_strings", "_compiled", "_events", "ends", "steps")
+    __slots__ = ("_byte_strings", "_compiled", "_events", "_steps", "ends", "steps")
 
     def __init__(self, compiled: PreparedFormat) -> None:
-        self.steps = array("q")
-        self.ends = 0
-        self._byte_strings: list[builtins.bytes] = []  # the step -1 stands for the first of them
         self._compiled = compiled
+        self._keep(History(_no_steps), None)
+        self.ends = 0
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
+
+    def _keep(self, steps: History[int], byte_strings: History[builtins.bytes] | None) -> None:
+        self._steps = steps
+        self.steps = steps.tail
+        self._byte_strings = byte_strings  # those of the steps -1, in order; most sequences have none
 
     def copy(self) -> Transcript:
         """An independent transcript of the same steps, whose events have not been told yet."""
-        other = Transcript(self._compiled)
-        other.steps = self.steps[:]
+        other = Transcript.__new__(Transcript)
+        other._compiled = self._compiled
+        other._keep(self._steps.copy(), None if self._byte_strings is None else self._byte_strings.copy())
         other.ends = self.ends
-        other._byte_strings = self._byte_strings.copy()
+        other._events = None
         return other
 
     def clear(self) -> None:
         """Begin again; events that were told are taken back by the next ones."""
-        del self.steps[:]
+        self._steps.clear()
         self.ends = 0
-        self._byte_strings.clear()
+        self._byte_strings = None
+
+    @property
+    def length(self) -> int:
+        """How many steps there are."""
+        return len(self._steps)
 
     def undo(self, steps: int) -> None:
         """Take back the last `steps` steps; end ids are the last of all."""
         self.ends -= min(steps, self.ends)
-        left = len(self.steps) - steps
         if self._byte_strings:
-            undone = sum(step < 0 for step in self.steps[left:])
-            del self._byte_strings[len(self._byte_strings) - undone :]
-        del self.steps[left:]
+            self._byte_strings.drop(sum(step < 0 for step in islice(reversed(self._steps), steps)))
+        self._steps.drop(steps)
 
     def append_bytes(self, data: builtins.bytes) -> None:
         """Append a byte string as one step."""
-        self._byte_strings.append(data)
-        self.steps.append(-len(self._byte_strings))
+        if self._byte_strings is None:
+            self._byte_strings = History(list)
+        self._byte_strings.tail.append(data)
+        self.steps.append(-1)
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The token ids, end ids included."""
-        return tuple(step for step in self.steps if step >= 0)
+        return tuple(step for step in self._steps if step >= 0)
 
     @property
     def bytes(self) -> bytes:
@@ -136,12 +150,13 @@ class Transcript:
         """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
         vocabulary = self._compiled.vocabulary
         parts: list[Part] = []
-        for step in self.steps[: len(self.steps) - self.ends]:
+        byte_strings = iter(self._byte_strings or ())
+        for step in islice(self._steps, self.length - self.ends):
             if step >= 0:
                 text = vocabulary.text_token(step)
                 parts.append(step if text is None else text)
             else:
-                parts.append(self._byte_strings[-1 - step])
+                parts.append(next(byte_strings))
         return parts
 
     def _stream(self) -> EventStream:

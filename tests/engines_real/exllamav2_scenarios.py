@@ -402,7 +402,7 @@ class Failing(FormatterFilter):
 
     def feed(self, token: Any) -> None:
         super().feed(token)
-        if len(self._sequence._cursor._kept) >= 3 and not hasattr(self, "broken"):
+        if self._sequence._cursor.length >= 3 and not hasattr(self, "broken"):
             self.broken = True
 
             def fails(*arguments: Any) -> None:

@@ -1,0 +1,98 @@
+"""A list that grows at its end and is copied often: copies share all but the last few items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableSequence
+from typing import Generic, TypeVar
+
+__all__ = ["History"]
+
+Item = TypeVar("Item")
+
+_BLOCK = 128  # items; a copy costs at most that many
+
+
+class _Block(Generic[Item]):
+    """Items that no longer change, and the block before them."""
+
+    __slots__ = ("before", "items")
+
+    def __init__(self, items: MutableSequence[Item], before: _Block[Item] | None) -> None:
+        self.items = items
+        self.before = before
+
+
+class History(Generic[Item]):
+    """A list in two parts: blocks that never change, shared by copies, and the tail that grows.
+
+    Args:
+        empty: makes an empty list of the kind to keep the items in.
+
+    Attributes:
+        tail: the last items, always the same object: append to it. It is empty only if the history is.
+        shared: how many items come before the tail.
+    """
+
+    __slots__ = ("_blocks", "_empty", "shared", "tail")
+
+    def __init__(self, empty: Callable[[], MutableSequence[Item]]) -> None:
+        self._empty = empty
+        self._blocks: _Block[Item] | None = None
+        self.tail = empty()
+        self.shared = 0
+
+    def __len__(self) -> int:
+        return self.shared + len(self.tail)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.to_list())
+
+    def __reversed__(self) -> Iterator[Item]:
+        items, before = self.tail, self._blocks
+        while True:
+            yield from reversed(items)
+            if before is None:
+                return
+            items, before = before.items, before.before
+
+    def to_list(self) -> list[Item]:
+        """All items as a new list."""
+        parts, block = [self.tail], self._blocks
+        while block is not None:
+            parts.append(block.items)
+            block = block.before
+        items: list[Item] = []
+        for part in reversed(parts):
+            items.extend(part)
+        return items
+
+    def copy(self) -> History[Item]:
+        """An independent history of the same items."""
+        tail = self.tail
+        full = (len(tail) - 1) // _BLOCK * _BLOCK
+        if full > 0:
+            for start in range(0, full, _BLOCK):
+                self._blocks = _Block(tail[start : start + _BLOCK], self._blocks)
+            del tail[:full]
+            self.shared += full
+        other = History(self._empty)
+        other.tail.extend(tail)
+        other._blocks = self._blocks
+        other.shared = self.shared
+        return other
+
+    def drop(self, count: int) -> None:
+        """Remove the last `count` items, of which there are that many."""
+        tail = self.tail
+        while count >= len(tail) and self._blocks is not None:
+            count -= len(tail)
+            tail[:] = self._blocks.items
+            self.shared -= len(tail)
+            self._blocks = self._blocks.before
+        del tail[len(tail) - count :]
+
+    def clear(self) -> None:
+        """Remove all items."""
+        del self.tail[:]
+        self._blocks = None
+        self.shared = 0
