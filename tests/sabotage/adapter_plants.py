@@ -297,7 +297,12 @@ def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     exllamav3(patch, "filter", change)
 
 
-@breaks(3, f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]", needs="torch", escapes="ConcurrentUse")
+@breaks(
+    3,
+    f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]",
+    needs="torch",
+    escapes="ConcurrentUse TokenRejected",
+)
 def two_jobs_of_exllamav3_share_a_filter(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module._compat, "runs", lambda job: False)
