@@ -38,7 +38,7 @@ def as_format(value: Any) -> Format:
     if value is None or callable(value):
         return python_type(value)
     raise InvalidFormat(
-        f"{type(value).__name__} is no format; pass a format of formatter_core.formats, a FormatterBuilder, "
+        f"{type(value).__name__} is not a format; pass a format of formatter_core.formats, a FormatterBuilder, "
         "a JSON Schema or a Python type, or formats.example(value) for an example"
     )
 

@@ -56,7 +56,8 @@ class _Reader:
         try:
             return reader(self, data, depth - 1)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise InvalidFormat(f"the format of type {data['type']!r} lacks or garbles a part: {error!r}") from error
+            reason = f"the format of type {data['type']!r} has a missing or malformed field: {error!r}"
+            raise InvalidFormat(reason) from error
 
     def python_type(self, data: Mapping[str, Any], depth: int) -> Format:
         """A Python type of the caller's; the data only say which schema it had."""

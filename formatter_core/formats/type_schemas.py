@@ -248,7 +248,7 @@ class _Reader:
                 adapt,  # it alone imports pydantic, which need not be installed
             )
         except ImportError as error:
-            reason = f"{tp!r} is no type that has a JSON Schema by itself; install pydantic, or use another type"
+            reason = f"{tp!r} is not a type that has a JSON Schema by itself; install pydantic, or use another type"
             raise InvalidFormat(reason) from error
         self._adapters += 1
         adapted = adapt(tp, f"pydantic.{self._adapters}." if self._adapters > 1 else "")
@@ -301,7 +301,7 @@ def _key(value: Any, tp: Any) -> tuple[bool, Any]:
     if isinstance(value, enum.Enum):
         value = value.value
     if not isinstance(value, (bool, int, float, str, type(None))):
-        raise InvalidFormat(f"{tp!r} has the value {value!r}, which JSON has no word for; use strings or numbers")
+        raise InvalidFormat(f"{tp!r} has the value {value!r}, not representable in JSON; use strings or numbers")
     for kind in (bool, str, int, float):
         if isinstance(value, kind):
             value = kind(value) if kind is not str else str.__str__(value)
@@ -319,7 +319,7 @@ def _hints(thing: Any) -> dict[str, Any]:
 def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
-            raise InvalidFormat(f"{cls!r} has the InitVar {name!r}, which is no field; use a plain field")
+            raise InvalidFormat(f"{cls!r} has the InitVar {name!r}, which is not a field; use a plain field")
     fields = {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
     missing = dataclasses.MISSING
     return fields, frozenset(

@@ -73,12 +73,12 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
         return [prompts], True
     if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
         raise InvalidArgument(
-            f"{type(prompts).__name__} is no prompt; give text, token ids, an earlier output, or a list of these"
+            f"{type(prompts).__name__} is not a prompt; give text, token ids, an earlier output, or a list of these"
         )
     given = [_one(prompt) for prompt in prompts]
     for prompt in given:
         if not isinstance(prompt, (str, Generated, Prompt)) and not _is_ids(prompt):
-            raise InvalidArgument(f"{prompt!r} is no prompt; give text, token ids or an earlier output")
+            raise InvalidArgument(f"{prompt!r} is not a prompt; give text, token ids or an earlier output")
     return given, False
 
 

@@ -83,8 +83,8 @@ class Sampling:
         is_share = 0 < self.top_p <= 1 and 0 < self.typical_p <= 1 and 0 <= self.min_p <= 1
         if not self.temperature >= 0 or self.top_k < 0 or not is_share:
             raise InvalidArgument(
-                f"{self} cannot be drawn from; give a temperature and top_k from 0, top_p and typical_p above 0 up "
-                "to 1, min_p 0 to 1"
+                f"invalid sampling parameters: {self}; give a temperature and top_k from 0, top_p and typical_p above "
+                "0 and at most 1, min_p from 0 to 1"
             )
 
     def sampler(self, stream: int = 0) -> Sampler:

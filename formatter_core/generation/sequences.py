@@ -348,7 +348,7 @@ def _api_writer(
         raise InvalidArgument(f"max_tokens is {max_tokens}; it is at least 1")
     if not isinstance(model, ApiModel):
         raise InvalidArgument(
-            f"{type(model).__name__} is no model; give a LogitsModel (transformers_model(...)) or an ApiModel"
+            f"{type(model).__name__} is not a model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
     request = TextRequest(format, max_tokens, stop_strings, sampling, scores=NO_SCORES if scores is None else scores)
     return ApiWriter(model, request)

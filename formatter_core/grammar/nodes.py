@@ -452,7 +452,9 @@ class _Inspection:
     def _check_repeat(self, rule: str, node: Repeat) -> None:
         minimum, maximum = node.minimum, node.maximum
         if minimum < 0 or (maximum is not None and maximum < minimum):
-            raise InvalidGrammar(f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} has no count")
+            raise InvalidGrammar(
+                f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} needs 0 <= minimum <= maximum"
+            )
         if max(minimum, maximum or 0) > self._limits.repeat:
             raise LimitExceeded("repeat", self._limits.repeat, f"a repeat in the rule {rule!r}")
 

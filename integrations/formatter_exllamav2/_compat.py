@@ -61,7 +61,7 @@ def tokenizer_model(tokenizer: Any) -> Any:
         found = getattr(inner, name, None)
         if found is not None:
             return found
-    raise InvalidVocabulary(f"{type(tokenizer).__name__} is no tokenizer of ExLlamaV2; give an ExLlamaV2Tokenizer")
+    raise InvalidVocabulary(f"{type(tokenizer).__name__} is not a tokenizer of ExLlamaV2; give an ExLlamaV2Tokenizer")
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:

@@ -41,7 +41,7 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
         )
     if isinstance(tokenizer, (str, bytes)) or not hasattr(tokenizer, "__len__") or not hasattr(tokenizer, "decode"):
         raise InvalidVocabulary(
-            f"{shown(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
+            f"{shown(tokenizer)} is not a tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
             "or the `tokenizer` of a processor"
         )
     ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")

@@ -200,7 +200,7 @@ def _meaning(source: Source, token: Token, match: re.Match[str]) -> str:
     if hexadecimal:
         code_point = int(hexadecimal, 16)
         if code_point > 0x10FFFF:
-            raise source.fault(offset, f"there is no character U+{hexadecimal[:12]}; the last one is U+10FFFF")
+            raise source.fault(offset, f"U+{hexadecimal[:12]} is not a character; the last one is U+10FFFF")
         if 0xD800 <= code_point <= 0xDFFF:
             raise _lone_surrogate(source, offset)
         return chr(code_point)
@@ -230,7 +230,7 @@ def _octal(token: Token, match: re.Match[str]) -> str:
 
 
 def _lone_surrogate(source: Source, offset: int) -> InvalidGrammar:
-    return source.fault(offset, "a lone surrogate is no character; write both halves of the pair")
+    return source.fault(offset, "a lone surrogate is not a character; write both halves of the pair")
 
 
 def _describe(char: str) -> str:

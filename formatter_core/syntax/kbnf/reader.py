@@ -203,7 +203,9 @@ class _Reader:
         if token.kind != "}":
             raise self._fault(token, f"expected the `}}` of a repeat, but found {token}; write {{2,5}} or the like")
         if maximum is not None and maximum < minimum:
-            raise self._fault(opening, f"the repeat {{{minimum},{maximum}}} has no count; put the smaller number first")
+            raise self._fault(
+                opening, f"minimum exceeds maximum in {{{minimum},{maximum}}}; put the smaller number first"
+            )
         return minimum, maximum
 
     def _count(self) -> int:

@@ -73,7 +73,7 @@ class _RustReader(ClassReader):
     def _read_character(self) -> None:
         code = ord(self.pattern[self.at])
         if 0xD800 <= code <= 0xDFFF:
-            raise self.error("a lone surrogate is no character of any UTF-8 text; remove it", self.at)
+            raise self.error("a lone surrogate is not a character of any UTF-8 text; remove it", self.at)
         self.at += 1
         self._add_set(classes.single(code))
 

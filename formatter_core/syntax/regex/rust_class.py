@@ -168,11 +168,11 @@ class ClassReader(Scanner):
     def _read_unchecked(self) -> tuple[Ranges, bool]:
         if self.peek() == "\\":
             if self.peek(1) in ("b", "B", "A", "z", "<", ">"):
-                raise self.error(f"`\\{self.peek(1)}` is no character; take it out of the class", self.at)
+                raise self.error(f"`\\{self.peek(1)}` is not a character; take it out of the class", self.at)
             return self._read_escaped()
         code = ord(self.peek())
         if 0xD800 <= code <= 0xDFFF:
-            raise self.error("a lone surrogate is no character of any UTF-8 text; remove it", self.at)
+            raise self.error("a lone surrogate is not a character of any UTF-8 text; remove it", self.at)
         self.at += 1
         return classes.single(code), False
 
