@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
-from formatter_core import Compiler, Format, Vocabulary, formats
+from formatter_core import Format, formats
 from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded
 from formatter_core.formats.json_values import write_value
 from formatter_core.schema.load import read_json
 
-__all__ = ["KEY", "create_extra_args", "read_format", "text_compiler"]
+__all__ = ["KEY", "create_extra_args", "read_format"]
 
 #: The request's argument that holds the format.
 KEY = "formatter"
@@ -38,9 +38,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 #: Formats of at most this many characters are kept as they were read.
 _SHORT = 20_000
-
-#: More ids than the tokenizers of today have.
-_SPECIAL_TOKENS = 300_000
 
 
 def create_extra_args(format: Any) -> dict[str, str]:
@@ -94,14 +91,3 @@ def _read(wanted: Any) -> Format:
             f"`{KEY}.{kind}` is a {type(value).__name__}; give {' or '.join(one.__name__ for one in _TYPES[kind])}"
         )
     return _READERS[kind](value)
-
-
-@cache
-def text_compiler() -> Compiler:
-    """A compiler where the engine's tokens are not known: it finds every fault of a format but those of its tokens.
-
-    Its vocabulary has all single bytes, which any tokenizer that is worth its name can spell, and before them special
-    tokens, so that formats may ask for tokens by their ids.
-    """
-    tokens = [*[None] * _SPECIAL_TOKENS, *(bytes([byte]) for byte in range(256)), None]
-    return Compiler(Vocabulary(tokens, end_ids=[len(tokens) - 1]), cache_bytes=64 * 2**20)

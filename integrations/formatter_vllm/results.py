@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from formatter_core import CompiledFormat, Result, Vocabulary
+from formatter_core import CompiledFormat, Result, Vocabulary, parse
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
 from formatter_core.support.arguments import elements_of
-from formatter_vllm.requests import text_compiler
 from formatter_vllm.vocabulary import compiler_for_results
 
 __all__ = ["result", "results"]
@@ -37,10 +37,11 @@ def result(output: Any, format: Any, *, vocabulary: Vocabulary | None = None) ->
     token_ids = getattr(output, "token_ids", None)
     if vocabulary is not None and token_ids is not None:
         return _from_tokens(compiler_for_results(vocabulary).compile(format), output)
-    compiled = text_compiler().compile(format)
     if isinstance(output, str):
-        return compiled.parse(output)
-    return _from_text(compiled, _text_of(output), _ended(output))
+        return parse(format, output)
+    ended = _ended(output)
+    # Without a reason the output is still being written, so it has not ended by itself either.
+    return replace(parse(format, _text_of(output), ended=ended or "length"), ended=ended)
 
 
 def results(outputs: Iterable[Any], format: Any, *, vocabulary: Vocabulary | None = None) -> list[Result]:
@@ -71,16 +72,6 @@ def _ended(output: Any) -> Ended | None:
     return "length" if reason == "length" else "error"
 
 
-def _from_text(compiled: CompiledFormat, text: str, ended: Ended | None) -> Result:
-    result = compiled.parse(text)
-    if not result.is_complete or ended == "end":
-        return replace(result, ended=ended)
-    # The text is in the format, but perhaps only the beginning of what would have come.
-    formatter = compiled.formatter()
-    formatter.accept_bytes(text.encode("utf-8", "surrogatepass"))
-    return formatter.result(ended)
-
-
 def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
     stop_id = getattr(output, "stop_reason", None)
     own_ends = [stop_id] if isinstance(stop_id, int) else []
@@ -89,5 +80,5 @@ def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
     taken = formatter.accept_tokens(token_ids)
     if taken == len(token_ids):
         return formatter.result(_ended(output))
-    rejected = TokenRejected(token_ids[taken], position=taken, reason=formatter.explain(token_ids[taken]))
+    rejected = TokenRejected(token_ids[taken], position=taken, reason=partial(formatter.explain, token_ids[taken]))
     return replace(formatter.result("error"), cause=rejected)

@@ -9,10 +9,9 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from formatter_core import Compiler, Format, Vocabulary
+from formatter_core import Compiler, Format, Vocabulary, check
 from formatter_core.support.arguments import token_ids_of
 from formatter_core.support.forking import hold_during_fork
-from formatter_vllm.requests import text_compiler
 
 __all__ = ["check_format", "compiler_for_results", "compiler_of", "create_vocabulary", "logger"]
 
@@ -76,4 +75,7 @@ def check_format(format: Format) -> None:
     """
     with _lock:
         compilers = list(_compilers.values())
-    (compilers[0] if len(compilers) == 1 else text_compiler()).compile(format)
+    if len(compilers) == 1:
+        compilers[0].compile(format)
+    else:
+        check(format)
