@@ -12,6 +12,7 @@ import pytest
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
+from formatter_core.errors import LimitExceeded
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 
@@ -94,6 +95,33 @@ def test_alternatives_within_others_do_not_multiply(count: int) -> None:
     compiled = compiled_for_bytes(nested_negations(count))
     text = "x1" + "abcdefgh"[:count] * 2 + "y" * (16 - 2 * count) + "z"
     assert max(work_of_masks(compiled, json.dumps(text).encode())) < MOST_WORK
+
+
+def letters_apart(count: int, between: int) -> dict[str, Any]:
+    """Texts with pairs of letters so many characters apart: one intersection, whose states multiply."""
+    pairs = zip("abcdefgh"[:count], "bcdefghi", strict=False)
+    return {
+        "type": "string",
+        "allOf": [*({"pattern": f"{one}.{{{between}}}{other}"} for one, other in pairs), {"maxLength": 30}],
+    }
+
+
+@pytest.mark.parametrize(("count", "between"), [(2, 3), (3, 8), (7, 3)])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_fails_on_the_way_is_refused_when_compiled(count: int, between: int, inside: bool) -> None:
+    """What a limit stands in the way of in the middle of a text compiled, wherever it stood in the format."""
+    schema = letters_apart(count, between)
+    if inside:
+        schema = {"type": "object", "properties": {"name": {"type": "integer"}, "text": schema}}
+    try:
+        compiled = compiled_for_bytes(schema)
+    except LimitExceeded as error:
+        assert count > 2
+        assert error.limit == "work"
+        return
+    assert count < 5
+    for seed in range(3):
+        random_walk(compiled, seed, 60)
 
 
 #: What automata have many states for: counts from the end, intersections, complements, calls around them, many words.

@@ -44,6 +44,10 @@ impl Engine {
 const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
+/// How often, and how far, a terminal is walked along when a grammar is compiled.
+const REHEARSALS: u32 = 4;
+const REHEARSED_BYTES: u32 = 48;
+
 /// The one that has taken a grammar's place last.
 type Latest = Guarded<Option<Arc<Grammar>>>;
 
@@ -107,7 +111,38 @@ impl Grammar {
                 break;
             }
         }
+        grammar.rehearse()?;
         Ok(grammar)
+    }
+
+    /// Walk along the terminals whose states may be many more than they show: what masks there would fail for is told
+    /// when the grammar is compiled. The first walk goes to a match, the others anywhere.
+    fn rehearse(&self) -> Outcome<()> {
+        let most = self.usage.work().saturating_add(self.limits.work);
+        for term in self.network.terms() {
+            if !self.lexicon.tangled(term)? || self.usage.work() > most {
+                continue;
+            }
+            let mut meter = self.meter();
+            let mut chance = 1u32;
+            for walk in 0..REHEARSALS {
+                let mut state = term;
+                for _ in 0..REHEARSED_BYTES {
+                    if !self.lexicon.tangled(state)? {
+                        break;
+                    }
+                    let row = self.lexicon.row(state, &mut meter)?;
+                    let targets: Vec<u32> = row.live().map(|(_, _, step)| step.state).collect();
+                    chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    state = match targets.len() {
+                        0 => break,
+                        _ if walk == 0 => self.lexicon.nearest(&targets, &mut meter)?,
+                        count => targets[(chance >> 8) as usize % count],
+                    };
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The same grammar with automata of its own, and whether they are empty still; what this one keeps is let go.

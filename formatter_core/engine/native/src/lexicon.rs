@@ -236,6 +236,21 @@ impl Lexicon {
         Ok(self.derivatives()?.terms.uncertain(state))
     }
 
+    /// Whether more than two terms are intersected in a state's term.
+    pub fn tangled(&self, state: Term) -> Outcome<bool> {
+        Ok(self.derivatives()?.terms.tangled(state))
+    }
+
+    /// One of these states from which the way to a match is short.
+    pub fn nearest(&self, states: &[Term], meter: &mut Meter) -> Outcome<Term> {
+        let mut derivatives = self.derivatives()?;
+        let mut nearest = (u32::MAX, NOTHING);
+        for &state in states {
+            nearest = nearest.min((derivatives.way_to_match(state, meter)?, state));
+        }
+        Ok(nearest.1)
+    }
+
     /// The bytes that can come next in any of `states`.
     pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut bytes = ByteSet::default();

@@ -56,6 +56,8 @@ struct Facts {
     uncertain: bool,
     /// Whether a count stands in the form where alternatives are compared, see `drop_narrower`.
     counted: bool,
+    /// Whether more than two terms are intersected somewhere.
+    tangled: bool,
     /// Whether other alternatives may plainly lie within it, see `drop_absorbed`.
     absorbs: bool,
 }
@@ -117,6 +119,11 @@ impl Terms {
 
     pub fn uncertain(&self, term: Term) -> bool {
         self.facts[term as usize].uncertain
+    }
+
+    /// Whether more than two terms are intersected somewhere in a term: its states may be far more than it shows.
+    pub fn tangled(&self, term: Term) -> bool {
+        self.facts[term as usize].tangled
     }
 
     pub fn byte_set(&self, set: u32) -> ByteSet {
@@ -278,7 +285,7 @@ impl Terms {
                 continue;
             }
             let before = stack.len();
-            others.for_each_part(current, |part| {
+            each_part(others.kind(current), |part| {
                 if !known.contains_key(&part) {
                     stack.push(part);
                 }
@@ -292,17 +299,6 @@ impl Terms {
             }
         }
         Ok(known.get(&term).copied().unwrap_or(NOTHING))
-    }
-
-    fn for_each_part(&self, term: Term, mut call: impl FnMut(Term)) {
-        match self.kind(term) {
-            Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
-            Kind::Concatenation(first, second) => [*first, *second].into_iter().for_each(call),
-            Kind::Alternation(items) | Kind::Intersection(items) => items.iter().copied().for_each(call),
-            Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) | Kind::Repeat { item, .. } => {
-                call(*item)
-            }
-        }
     }
 
     /// A copy of a term whose parts have been copied.
@@ -652,12 +648,26 @@ impl Terms {
             Kind::Repeat { minimum, maximum, .. } => *minimum == 0 && *maximum == UNBOUNDED,
             _ => false,
         };
+        let mut tangled = matches!(kind, Kind::Intersection(items) if items.len() > 2);
+        if uncertain && !tangled {
+            each_part(kind, |part| tangled |= self.tangled(part));
+        }
         Facts {
             nullable,
             uncertain,
             counted,
+            tangled,
             absorbs,
         }
+    }
+}
+
+fn each_part(kind: &Kind, mut call: impl FnMut(Term)) {
+    match kind {
+        Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
+        Kind::Concatenation(first, second) => [*first, *second].into_iter().for_each(call),
+        Kind::Alternation(items) | Kind::Intersection(items) => items.iter().copied().for_each(call),
+        Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) | Kind::Repeat { item, .. } => call(*item),
     }
 }
 
