@@ -27,7 +27,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
-    is_lasting,
+    is_interned,
 )
 from formatter_core.vocabulary import Vocabulary
 
@@ -61,7 +61,7 @@ _LISTS: dict[type, int] = {Sequence: _SEQUENCE, Choice: _CHOICE, Intersection: _
 _WRAPPERS: dict[type, int] = {Complement: _COMPLEMENT, Shortest: _SHORTEST}
 
 
-#: The programs of lasting nodes, by identity.
+#: The programs of interned nodes, by identity.
 _kept: dict[int, bytes] = {}
 
 
@@ -103,7 +103,7 @@ class _Writer:
             return
         if isinstance(node, JsonText):
             self._counted(_JSON_TEXT, node.text.encode("utf-8"))
-        elif self._vocabulary is not None and is_lasting(node):
+        elif self._vocabulary is not None and is_interned(node):
             self._counted(_KEPT, _program_of(node))
         elif isinstance(node, (Sequence, Choice, Intersection)):
             for item in node.items:
@@ -190,7 +190,7 @@ class _Writer:
 
 
 def _program_of(node: Node) -> bytes:
-    """The program of a lasting node, all written out."""
+    """The program of a interned node, all written out."""
     program = _kept.get(id(node))
     if program is None:
         writer = _Writer({}, None)

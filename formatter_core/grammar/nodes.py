@@ -62,8 +62,8 @@ __all__ = [
     "Terminal",
     "Token",
     "children",
-    "is_lasting",
-    "lasting",
+    "interned",
+    "is_interned",
     "literal",
     "map_children",
     "optional",
@@ -262,11 +262,11 @@ def walk(node: Node) -> Iterator[Node]:
 
 _NodeT = TypeVar("_NodeT", bound="Node")
 
-#: The lasting nodes by identity, each with the size and the height of what it holds.
-_lasting: dict[int, tuple[Node, int, int]] = {}
+#: The interned nodes by identity, each with the size and the height of what it holds.
+_interned: dict[int, tuple[Node, int, int]] = {}
 
 
-def lasting(node: _NodeT) -> _NodeT:
+def interned(node: _NodeT) -> _NodeT:
     """Mark a regular node, or a `Terminal`, that is made once and never freed: what is worked out about it is kept.
 
     Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
@@ -274,13 +274,13 @@ def lasting(node: _NodeT) -> _NodeT:
     inner = node.item if isinstance(node, Terminal) else node
     size, height = _Inspection({}, DEFAULT_LIMITS).measure("", inner, DEFAULT_LIMITS.depth)
     for each in (node, inner):
-        _lasting[id(each)] = (each, size, height)
+        _interned[id(each)] = (each, size, height)
     return node
 
 
-def is_lasting(node: Node) -> bool:
-    """Whether a node was marked as `lasting`."""
-    return id(node) in _lasting
+def is_interned(node: Node) -> bool:
+    """Whether a node was marked as `interned`."""
+    return id(node) in _interned
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,8 +408,8 @@ class _Inspection:
         """The size and the height of a node in a terminal, which are those of a tree even where nodes are shared."""
         known = self._regular.get(id(node))
         if known is None:
-            if id(node) in _lasting:
-                known = _lasting[id(node)][1:]
+            if id(node) in _interned:
+                known = _interned[id(node)][1:]
             elif room <= 0:
                 raise self._too_deep(rule)
             else:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TypeAlias
 
 from formatter_core.errors import UnsatisfiableSchema
-from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, lasting
+from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
@@ -160,4 +160,4 @@ def _node_of_types(null: bool, booleans: int, number: bool, integer: bool, strin
     """The same where whole types are allowed: made once, as no schema has a say in it."""
     numbers = (ANY_NUMBER,) * number + (ANY_INTEGER,) * integer
     node = _node_of_scalars(null, booleans, numbers, (ANY_STRING,) * string)
-    return None if node is None else lasting(node)
+    return None if node is None else interned(node)

@@ -17,7 +17,7 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
-    lasting,
+    interned,
     map_children,
 )
 from formatter_core.grammar.json_text import spell_chars
@@ -25,9 +25,9 @@ from formatter_core.grammar.json_text import spell_chars
 __all__ = ["FREE_BODY", "FREE_CHAR", "FREE_STRING", "QUOTE", "has_spelling", "not_in", "quoted", "spell", "words"]
 
 QUOTE = Bytes(b'"')
-FREE_CHAR = lasting(spell_chars(ANY_CHAR.ranges))
-FREE_BODY = lasting(Repeat(FREE_CHAR))
-FREE_STRING = lasting(Sequence((QUOTE, FREE_BODY, QUOTE)))
+FREE_CHAR = interned(spell_chars(ANY_CHAR.ranges))
+FREE_BODY = interned(Repeat(FREE_CHAR))
+FREE_STRING = interned(Sequence((QUOTE, FREE_BODY, QUOTE)))
 
 #: Where beginnings are shared, alternatives nest so deep at most.
 _TRIE_DEPTH = 12

@@ -17,7 +17,7 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
-    lasting,
+    interned,
     literal,
 )
 from formatter_core.schema.spelling import spell
@@ -167,10 +167,10 @@ def spelled_format(name: str) -> Node:
     cost a terminal as many states as there are minutes in a day, many times over.
     """
     if name == "time":
-        return lasting(Choice((spell(_whole(_TIME)), _common_leap_seconds())))
+        return interned(Choice((spell(_whole(_TIME)), _common_leap_seconds())))
     if name == "date-time":
-        return lasting(Sequence((spell(_whole(_DATE)), spell(_T), spelled_format("time"))))
-    return lasting(spell(format_node(name)))
+        return interned(Sequence((spell(_whole(_DATE)), spell(_T), spelled_format("time"))))
+    return interned(spell(format_node(name)))
 
 
 _T = Chars.of([(0x54, 0x54), (0x74, 0x74)])

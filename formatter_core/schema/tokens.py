@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeVar
 
-from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, lasting
+from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, interned
 from formatter_core.schema.numbers import ANY_NUMBER_NODE
 from formatter_core.schema.spelling import FREE_STRING, QUOTE, quoted
 from formatter_core.schema.whitespace import Whitespace, is_named
@@ -30,7 +30,7 @@ class Tokens:
         self.open_object = _terminal(whitespace, Bytes(b"{"), gap)
         self.close_object = _terminal(whitespace, gap, Bytes(b"}"))
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
-        self._colon = _lasting(whitespace, whitespace.around(":", whitespace.colon))
+        self._colon = _interned(whitespace, whitespace.around(":", whitespace.colon))
         self.any_name = _terminal(whitespace, FREE_STRING, self._colon)
 
     def name(self, name: str) -> Node:
@@ -68,9 +68,9 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
 
 def _terminal(whitespace: Whitespace, *items: Node) -> Terminal:
     kept = tuple(item for item in items if item != Sequence(()))
-    return _lasting(whitespace, Terminal(kept[0] if len(kept) == 1 else Sequence(kept)))
+    return _interned(whitespace, Terminal(kept[0] if len(kept) == 1 else Sequence(kept)))
 
 
-def _lasting(whitespace: Whitespace, node: _NodeT) -> _NodeT:
+def _interned(whitespace: Whitespace, node: _NodeT) -> _NodeT:
     """A user's own whitespace is a part of the format, and none that lasts."""
-    return lasting(node) if is_named(whitespace) else node
+    return interned(node) if is_named(whitespace) else node

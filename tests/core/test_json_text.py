@@ -12,7 +12,7 @@ from formatter_core import Compiler, Limits, Vocabulary
 from formatter_core.engine import native
 from formatter_core.errors import InvalidGrammar
 from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Sequence, Terminal, lasting
+from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Sequence, Terminal, interned
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import spelled, without_json_texts
 
@@ -67,7 +67,7 @@ def test_the_leaf_is_what_it_stands_for(text: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_read_the_leaf(engine: str) -> None:
     compiler = Compiler(BYTES, engine=engine)
-    kept = lasting(Sequence((JsonText("é"), Repeat(Bytes(b"-"), 0, 2))))
+    kept = interned(Sequence((JsonText("é"), Repeat(Bytes(b"-"), 0, 2))))
     texts = [*EDGES, "a/b", 'say "é"', "😀"]
     for text in texts:
         node = Terminal(Choice((Sequence((JsonText(text), kept)), Sequence((kept, kept, JsonText(text))))))
