@@ -30,7 +30,7 @@ VALIDATORS: dict[int, Any] = {
     6: Draft6Validator,
     7: Draft7Validator,
     # In draft 2019-09 `jsonschema` overlooks what a schema in `additionalProperties` evaluates.
-    2019: extend(
+    2019: extend(  # type: ignore[no-untyped-call]
         Draft201909Validator, {"unevaluatedProperties": Draft202012Validator.VALIDATORS["unevaluatedProperties"]}
     ),
     2020: Draft202012Validator,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from formatter_core.parsing.recognizer import Recognizer
@@ -34,7 +35,7 @@ class Judge:
         return any(self.accepts(json.dumps(order, ensure_ascii=False, indent=indent)) for order in tried)
 
 
-def orders_of(value: Any):
+def orders_of(value: Any) -> Iterator[Any]:
     """The value with its keys in every order, the order that it has first."""
     if isinstance(value, dict):
         for keys in itertools.permutations(value):
