@@ -208,6 +208,11 @@ def test_ecma_patterns_are_found_where_node_finds_them(seed: int) -> None:
     patterns = Patterns(seed, atoms, assertions=anchors)
     sources = [patterns.pattern(1)[0] for _ in range(120)]
     texts = patterns.texts(40, "aab1_- éÉ😀\n\r\u2028\ufeff")
+    assert compare_with_node(sources, texts) < 20
+
+
+def compare_with_node(sources: list[str], texts: list[str]) -> int:
+    """Compare ECMA patterns on texts; returns how many are refused."""
     script = """
         const [sources, texts] = JSON.parse(require("fs").readFileSync(0));
         const find = (regex) => texts.map((text) => regex.test(text));
@@ -224,4 +229,41 @@ def test_ecma_patterns_are_found_where_node_finds_them(seed: int) -> None:
             refused += 1
             continue
         assert [automaton.matches(text.encode()) for text in texts] == expected, source
-    assert refused < 20
+    return refused
+
+
+def tempered_pattern(source: random.Random) -> str:
+    """`^(?:(?!x)(?!y)c)*z$` and its like: look-aheads in a repeat that goes on as long as they hold."""
+
+    def piece() -> str:
+        atoms = ["a", "b", "c", "ab", "ba", "bc", "[ab]", ".", "a$", "(?:a|bc)", "b*c", "$", "\\w"]
+        return "".join(source.choices(atoms, k=source.choice([1, 1, 2])))
+
+    def looks() -> str:
+        return "".join(f"({source.choice(['?!', '?!', '?='])}{piece()})" for _ in range(source.choice([0, 1, 1, 2, 3])))
+
+    def one() -> str:
+        return source.choice([".", "[\\s\\S]", "[ab]", "[^c]", "\\w", "a", "(?:a|b)"])
+
+    def taken() -> str:
+        kind = source.randrange(8)
+        if kind == 0:
+            return f"{looks()}{one()}{looks()}"
+        if kind == 1:
+            return f"{looks()}{one()}|{looks()}{one()}"
+        if kind == 2:
+            return f"{looks()}{one()}{looks()}{one()}"
+        return f"{looks()}{one()}"
+
+    count = source.choice(["*", "*", "*", "+", "{2,}", "{0,70}", "{1,70}", "*?", "+?", "{1,3}"])
+    before = source.choice(["^", "^", "^", "", "^a", "b", "^(?:ab)?"])
+    after = source.choice(["$", "$", "$", "", "c$", "c", "bc", "ab$", "(?:ab|c)$", "\\b", "(?!b)", "[^a]*$", "\\n"])
+    return f"{before}(?:{taken()}){count}{after}"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js, which judges ECMA 262 here, is not installed")
+@pytest.mark.parametrize("seed", range(50, 52))
+def test_look_aheads_in_a_repeat_hold_where_node_says_so(seed: int) -> None:
+    source = random.Random(seed)
+    texts = ["", *("".join(source.choices("aabbc-\n", k=source.randint(1, 8))) for _ in range(60))]
+    assert compare_with_node([tempered_pattern(source) for _ in range(100)], texts) < 30

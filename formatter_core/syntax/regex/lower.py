@@ -24,12 +24,12 @@ from formatter_core.grammar import (
     Chars,
     Choice,
     Complement,
-    Intersection,
     Node,
     Repeat,
     Sequence,
     children,
 )
+from formatter_core.grammar.automaton import decide_empty
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import classes
 from formatter_core.syntax.regex.classes import Ranges
@@ -51,6 +51,7 @@ from formatter_core.syntax.regex.tree import (
     Named,
     Tree,
     alternate,
+    char,
     is_node,
     loop,
 )
@@ -58,6 +59,7 @@ from formatter_core.syntax.regex.tree import (
 __all__ = ["lower"]
 
 _STEP = 50  # elementary steps for one tail: a few nodes are made and compared
+_DECIDING = Limits(states=2_000, work=200_000)  # for one question whether a language is empty
 _UNROLLED = 64  # the most rounds of a repeat around an assertion; real patterns have a handful
 
 
@@ -148,12 +150,9 @@ class _Lowering:
 
     def _follow_loop(self, tree: Loop, tails: list[_Tail]) -> list[_Tail]:
         if max(tree.minimum, tree.maximum or 0) > _UNROLLED:
-            raise self._refused(
-                f"an assertion inside a repeat of more than {_UNROLLED} rounds is not supported; lower the count",
-                tree.position,
-            )
+            return self._follow_tempered(tree, tails)
         if tree.maximum is None:
-            tails = self._follow_star(tree, tails)
+            tails = self._follow_star(Loop(tree.item, 0, None, tree.greedy, tree.position), tails)
             for _ in range(tree.minimum):
                 tails = self.follow(tree.item, tails)
             return tails
@@ -173,31 +172,63 @@ class _Lowering:
         return self.follow(Concat((once, middle, once)), tails)
 
     def _follow_tempered(self, tree: Loop, tails: list[_Tail]) -> list[_Tail]:
-        """`(?:(?!x)c)*`, where it is certain which characters the repeat takes."""
-        item = tree.item
-        if isinstance(item, Concat) and len(item.items) == 2:
-            look, one = item.items
-            if isinstance(look, Look) and look.ahead and look.negated and isinstance(one, Chars):
-                banned = self.follow(look.item, [_Tail(_FREE, ANY_TEXT)])
-                if all(tail.before == _FREE for tail in [*banned, *tails]):
-                    return [_Tail(_FREE, self._tempered(tree, one, banned, tail.node), tail.at_end) for tail in tails]
-        raise self._refused(
-            "a look-around in an unbounded repeat is not supported here; bound the repeat by a small count",
-            tree.position,
-        )
-
-    def _tempered(self, tree: Loop, one: Chars, banned: list[_Tail], rest: Node) -> Node:
-        if rest == ANY_TEXT:
-            return rest  # the repeat may as well take nothing
-        if fixed_length(rest) is None and classes.intersection(first_characters(rest), one.ranges):
+        """`(?:(?!x)c)*`: many rounds of one length, where what follows decides whether a round may stand there."""
+        simple = _one_character(tree.item)
+        if simple is not None:
+            return self.follow(loop(char(simple), tree.minimum, tree.maximum, tree.greedy, tree.position), tails)
+        taken = _without_assertions(tree.item)
+        allowed = self.follow(tree.item, [_Tail(_FREE, ANY_TEXT)])
+        if not (taken and fixed_length(taken)) or any(one.before != _FREE for one in allowed):
             raise self._refused(
-                "a look-around in a repeat needs an end that the repeat cannot take; write one, or bound the repeat",
+                "an assertion in a repeat is supported only if it is a look-ahead and each round takes the same number "
+                f"of characters; bound the repeat by a count of at most {_UNROLLED}",
                 tree.position,
             )
-        every = Repeat(one, greedy=tree.greedy)
-        taken = sequence(one, Repeat(one), rest)  # from a character that the repeat takes, to the end
-        wrong = Sequence((Repeat(one), Intersection((choice([tail.node for tail in banned]), taken))))
-        return Intersection((sequence(every, rest), Complement(wrong)))
+        found = []
+        for tail in tails:
+            if tail.before == _FREE:
+                node = self._tempered(tree, taken, choice([one.node for one in allowed]), tail.node)
+                found.append(_Tail(_FREE, node, tail.at_end))
+                continue
+            if not tree.minimum:
+                found.append(tail)
+            maximum = None if tree.maximum is None else tree.maximum - 1
+            earlier = Loop(tree.item, max(tree.minimum - 1, 0), maximum, tree.greedy, tree.position)
+            found.extend(self._follow_tempered(earlier, self.follow(tree.item, [tail])))
+        return self._merge(found)
+
+    def _tempered(self, tree: Loop, taken: Node, allowed: Node, rest: Node) -> Node:
+        """The rounds and the rest; `taken` is what a round takes, `allowed` the texts at whose start one may stand.
+
+        The texts in which a round stands where it may not are taken out, so it must be certain where the rounds end.
+        If none need be there, the fewest are looked for: those before the first place where the rest fits.
+        """
+        if not tree.minimum:
+            if rest == ANY_TEXT:
+                return rest
+            if fixed_length(taken) == 1:
+                taken = char(classes.difference(first_characters(taken), _opening(rest)))
+        every = sequence(Repeat(taken, tree.minimum, tree.maximum, tree.greedy), rest)
+        again = sequence(taken, Repeat(taken), rest)
+        wrong = both(again, Complement(allowed))
+        if taken == NOTHING:
+            return every
+        if fixed_length(rest) is None and classes.intersection(first_characters(rest), first_characters(taken)):
+            if not tree.minimum and self._is_empty(both(wrong, Complement(rest))):
+                return every
+            if not self._is_empty(both(again, rest)):
+                raise self._refused(
+                    "a look-around in a repeat needs an end that the repeat cannot take; write one, or bound the "
+                    f"repeat by a count of at most {_UNROLLED}",
+                    tree.position,
+                )
+        return both(every, Complement(sequence(Repeat(taken), wrong)))
+
+    def _is_empty(self, node: Node) -> bool:
+        """Whether the node is known to match nothing."""
+        answer, work = decide_empty(node, _DECIDING)
+        self._work += work
+        return answer
 
     def _follow_ahead(self, tree: Look, tails: list[_Tail]) -> list[_Tail]:
         wanted = self.follow(tree.item, [_Tail(_FREE, ANY_TEXT)])
@@ -250,6 +281,47 @@ class _Lowering:
 
     def _refused(self, reason: str, position: int) -> InvalidRegex:
         return InvalidRegex(reason, pattern=self._pattern, position=position)
+
+
+def _one_character(tree: Tree) -> Ranges | None:
+    """The characters of which the tree takes one, if it only looks at that one."""
+    if is_node(tree):
+        return first_characters(tree) if fixed_length(tree) == 1 else None
+    if not isinstance(tree, Concat):
+        return None
+    *looks, one = tree.items
+    found = _one_character(one)
+    for look in looks:
+        if found is None or not (isinstance(look, Look) and look.ahead and is_node(look.item)):
+            return None
+        seen = _one_character(look.item)
+        if seen is None:
+            return None
+        found = (classes.difference if look.negated else classes.intersection)(found, seen)
+    return found
+
+
+def _without_assertions(tree: Tree) -> Node | None:
+    """What the tree takes if every assertion holds; None if there is a capture in it."""
+    if isinstance(tree, (Anchor, Look)):
+        return EMPTY
+    if isinstance(tree, (Concat, Alternate)):
+        inner = [_without_assertions(item) for item in tree.items]
+        nodes = [node for node in inner if node is not None]
+        if len(nodes) < len(inner):
+            return None
+        return sequence(*nodes) if isinstance(tree, Concat) else choice(nodes)
+    if isinstance(tree, Loop):
+        node = _without_assertions(tree.item)
+        return node and Repeat(node, tree.minimum, tree.maximum, tree.greedy)
+    return tree if is_node(tree) else None
+
+
+def _opening(rest: Node) -> Ranges:
+    """Characters that the rest may begin with and after which it takes any text."""
+    if isinstance(rest, Sequence) and len(rest.items) == 2 and rest.items[1] == ANY_TEXT:
+        return first_characters(rest.items[0]) if fixed_length(rest.items[0]) == 1 else classes.NONE
+    return classes.NONE
 
 
 def _anchored(tail: _Tail, end: bool) -> _Tail:
