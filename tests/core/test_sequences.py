@@ -425,7 +425,7 @@ def test_faulty_settings_are_refused(make, options) -> None:
 
 
 def test_what_is_no_model_and_what_is_no_number_of_samples() -> None:
-    with pytest.raises(InvalidArgument, match="no model"):
+    with pytest.raises(InvalidArgument, match="is not a model"):
         completion("gpt2")
     with pytest.raises(InvalidArgument, match="samples"):
         continuation(TinyModel(by_tokens()))("a", samples=0)
@@ -551,7 +551,7 @@ def test_arrays_and_what_tokenizers_return_are_prompts() -> None:
         ({"input_ids": [97], "attention_mask": [1], "pixel_values": [0.5]}, "pixel_values"),
         ({"attention_mask": [1]}, "no input_ids"),
         ({"input_ids": [97, 98], "attention_mask": [1]}, "attention mask"),
-        (np.array([0.5, 1.5]), "no prompt"),
+        (np.array([0.5, 1.5]), "is not a prompt"),
     ],
 )
 def test_what_a_tokenizer_does_not_return_is_refused(wrong, message) -> None:
