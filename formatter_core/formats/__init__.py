@@ -3,13 +3,13 @@
 from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
+from formatter_core.formats.combinators import one_of, optional, repeat, sequence
 from formatter_core.formats.example import example
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import integer, number
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
-from formatter_core.formats.sequence import sequence
 from formatter_core.formats.serialization import from_json
 from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
@@ -30,8 +30,11 @@ __all__ = [
     "json_schema",
     "kbnf",
     "number",
+    "one_of",
+    "optional",
     "python_type",
     "regex",
+    "repeat",
     "sequence",
     "string",
     "substring_of",

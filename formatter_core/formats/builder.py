@@ -66,7 +66,7 @@ class FormatterBuilder:
         """The format so far; the builder may go on afterwards."""
         return TextFormat(tuple(self._parts))
 
-    def regex(self, pattern: str, *, name: str | None = None) -> Hole:
+    def regex(self, pattern: str | re.Pattern[str], *, name: str | None = None) -> Hole:
         """Text that matches a pattern in Rust `regex` syntax."""
         return self.format(regex(pattern), name=name)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Terminal, literal
 from formatter_core.limits import Limits
@@ -16,7 +17,7 @@ __all__ = ["ChoiceFormat", "choice"]
 
 
 @dataclass(frozen=True)
-class ChoiceFormat:
+class ChoiceFormat(Alternatives):
     """The whole text is one of these options; its value is that option."""
 
     options: tuple[str, ...]
@@ -52,8 +53,5 @@ def choice(options: Iterable[str]) -> ChoiceFormat:
 
 def _remedy(option: object) -> str:
     if isinstance(option, Format):
-        return (
-            "for a choice between formats write the alternatives into one formats.regex or formats.kbnf, "
-            "or use `anyOf` in formats.json_schema"
-        )
+        return "use formats.one_of(...) for a choice between formats"
     return "pass str(option), or use `enum` in formats.json_schema"

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from typing import Any
 
 from formatter_core.errors import InvalidFormat, InvalidSchema
+from formatter_core.formats.choice import choice
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import python_type
+from formatter_core.formats.regex import regex
 from formatter_core.schema.load import read_json
+from formatter_core.support.arguments import shown
 
 __all__ = ["as_format"]
 
 
 def as_format(value: Any) -> Format:
-    """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`.
+    """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`;
+    a list of texts as `choice`; a pattern of Python's `re` as `regex`.
 
     Raises:
         InvalidFormat: it is none of these; the message names what would be.
@@ -28,6 +33,10 @@ def as_format(value: Any) -> Format:
         return json_schema(value)
     if isinstance(value, str):
         return _from_text(value)
+    if isinstance(value, list):
+        return choice(_texts(value))
+    if isinstance(value, re.Pattern):
+        return regex(value)
     if isinstance(value, type) or typing.get_origin(value) is not None or isinstance(value, types.UnionType):
         return python_type(value)
     build = getattr(value, "build", None)
@@ -39,7 +48,7 @@ def as_format(value: Any) -> Format:
         return python_type(value)
     raise InvalidFormat(
         f"{type(value).__name__} is not a format; pass a format of formatter_core.formats, a FormatterBuilder, "
-        "a JSON Schema or a Python type, or formats.example(value) for an example"
+        "a JSON Schema, a Python type, a list of texts or a re.Pattern, or formats.example(value) for an example"
     )
 
 
@@ -57,3 +66,13 @@ def _from_text(text: str) -> Format:
             "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
         )
     return json_schema(text)
+
+
+def _texts(options: list[Any]) -> list[str]:
+    for option in options:
+        if not isinstance(option, str):
+            raise InvalidFormat(
+                f"a list is taken as a choice of texts, and {shown(option)} is not text; use formats.one_of(...) "
+                "for a choice of formats, or formats.example(value) for an example"
+            )
+    return options

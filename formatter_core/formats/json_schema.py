@@ -10,6 +10,7 @@ from typing import Any
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
 from formatter_core.formats.json_values import read_value
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.match import Match
@@ -26,7 +27,7 @@ class SchemaWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class JsonSchemaFormat:
+class JsonSchemaFormat(Alternatives):
     """JSON that satisfies a schema; its value is what `json.loads` makes of the text.
 
     A number that is too large for a float is a `Decimal`.
@@ -149,7 +150,7 @@ def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
     """The format that `JsonSchemaFormat.to_json` described."""
     blanks = data["whitespace"]
     for part in ("schema", "registry"):
-        if not isinstance(data[part], str) and (part, data[part]) != ("registry", None):
+        if not isinstance(data[part], str) and not (part == "registry" and data[part] is None):
             raise InvalidFormat(f"`{part}` is JSON text, found {shown(data[part])}")
     if data["registry"] is not None and not isinstance(read_json(data["registry"]), dict):
         raise InvalidFormat(f"`registry` is the JSON text of an object, found {shown(data['registry'])}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
 from formatter_core.syntax.kbnf import parse_kbnf
@@ -15,7 +16,7 @@ __all__ = ["KbnfFormat", "kbnf"]
 
 
 @dataclass(frozen=True)
-class KbnfFormat:
+class KbnfFormat(Alternatives):
     """The whole text is derived by the rule `start` of a KBNF grammar."""
 
     source: str

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.json_values import read_float, read_integer
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Terminal
 from formatter_core.grammar.decimals import integers, numbers
@@ -24,7 +25,7 @@ _LONGEST_BOUND = 400
 
 
 @dataclass(frozen=True)
-class IntegerFormat:
+class IntegerFormat(Alternatives):
     """A whole number without leading zeros; its value is an `int`."""
 
     minimum: int | None
@@ -42,7 +43,7 @@ class IntegerFormat:
 
 
 @dataclass(frozen=True)
-class NumberFormat:
+class NumberFormat(Alternatives):
     """A decimal number, with or without a fraction and never with an exponent.
 
     Its value is a `float`, or a `Decimal` where it is too large for one.

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, get_origin
 from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_exact, write_value
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.type_schemas import Shaped, shape_of
 from formatter_core.limits import Limits
@@ -19,7 +20,7 @@ __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 
 
 @dataclass(frozen=True)
-class PythonTypeFormat:
+class PythonTypeFormat(Alternatives):
     """JSON that an instance of a type is made of; its value is that instance."""
 
     type: Any
@@ -37,15 +38,13 @@ class PythonTypeFormat:
 
     def to_grammar(self, limits: Limits) -> Lowered:
         lowered = self.schema.to_grammar(limits)
-        convert = self.shaped.convert
+        return Lowered(lowered.grammar, value=self._value, why_empty=lowered.why_empty)
 
-        def value(match: Match) -> Any:
-            try:
-                return convert(read_exact(match.data), "")
-            except InvalidValue as error:
-                raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
-
-        return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty)
+    def _value(self, match: Match) -> Any:
+        try:
+            return self.shaped.convert(read_exact(match.data), "")
+        except InvalidValue as error:
+            raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
     def to_json(self) -> dict[str, Any]:
         """The schema of the type, and its name for people: `from_json` takes the type only from its caller."""

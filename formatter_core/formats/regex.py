@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.syntax.regex import as_terminal, parse_rust
+from formatter_core.syntax.regex import as_terminal, parse_rust, rust_of_python
 
 __all__ = ["RegexFormat", "regex"]
 
 
 @dataclass(frozen=True)
-class RegexFormat:
+class RegexFormat(Alternatives):
     """The whole text matches a pattern in the Rust `regex` syntax; its named groups become captures."""
 
     pattern: str
@@ -31,12 +33,20 @@ class RegexFormat:
         return ("regex", self.pattern)
 
 
-def regex(pattern: str) -> RegexFormat:
+def regex(pattern: str | re.Pattern[str]) -> RegexFormat:
     r"""The whole text matches `pattern` (Rust `regex` syntax).
 
     `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and
     word boundaries are refused with their position when the format is compiled.
+
+    Args:
+        pattern: a `str`; or a pattern of Python's `re`, which stands for the texts that its `fullmatch` matches.
+
+    Raises:
+        InvalidRegex: a pattern of `re` with a flag or a part that Rust syntax has no equal of.
     """
+    if isinstance(pattern, re.Pattern):
+        pattern = rust_of_python(pattern)
     if not isinstance(pattern, str):
         raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")
     return RegexFormat(pattern)

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats.choice import choice
+from formatter_core.formats.combinators import one_of, optional, repeat, sequence
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import integer, number
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import with_schema
 from formatter_core.formats.regex import regex
-from formatter_core.formats.sequence import sequence
 from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
@@ -59,6 +59,10 @@ class _Reader:
             reason = f"the format of type {data['type']!r} has a missing or malformed field: {error!r}"
             raise InvalidFormat(reason) from error
 
+    def part(self, data: Any, depth: int) -> str | Format:
+        """A part of a format that holds others; text stands for itself."""
+        return data if isinstance(data, str) else self.read(data, depth)
+
     def python_type(self, data: Mapping[str, Any], depth: int) -> Format:
         """A Python type of the caller's; the data only say which schema it had."""
         schema = json_schema_from_json(data["schema"])
@@ -99,7 +103,15 @@ _READERS: dict[str, _Read] = {
     "integer": lambda _, data, __: integer(data["minimum"], data["maximum"]),
     "number": lambda _, data, __: number(data["minimum"], data["maximum"]),
     "string": lambda _, data, __: string(data["pattern"], data["max_length"]),
-    "sequence": lambda reader, data, depth: sequence(*(reader.read(part, depth) for part in data["parts"])),
+    "sequence": lambda reader, data, depth: sequence(*(reader.part(part, depth) for part in data["parts"])),
+    "one_of": lambda reader, data, depth: one_of(*(reader.part(part, depth) for part in data["alternatives"])),
+    "optional": lambda reader, data, depth: optional(reader.part(data["part"], depth)),
+    "repeat": lambda reader, data, depth: repeat(
+        reader.part(data["part"], depth),
+        data["minimum"],
+        data["maximum"],
+        separator=None if data["separator"] is None else reader.part(data["separator"], depth),
+    ),
     "token": lambda _, data, __: token(data["id"]),
     "json_schema": lambda _, data, __: json_schema_from_json(data),
     "python_type": _Reader.python_type,

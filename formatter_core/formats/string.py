@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -28,7 +29,7 @@ _LINE_CHAR = Chars.of([(0, 0x09), (0x0B, 0x0C), (0x0E, 0x10FFFF)])
 
 
 @dataclass(frozen=True)
-class StringFormat:
+class StringFormat(Alternatives):
     """Text of at most `max_length` characters that matches `pattern`; without a pattern, text without line breaks."""
 
     pattern: str | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Substring, Terminal, literal
 from formatter_core.limits import Limits
@@ -15,7 +16,7 @@ __all__ = ["SubstringFormat", "substring_of"]
 
 
 @dataclass(frozen=True)
-class SubstringFormat:
+class SubstringFormat(Alternatives):
     """The whole text is a run of characters of `source`."""
 
     source: str

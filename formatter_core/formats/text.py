@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import VALUE, Converter, Format, Lowered, first_reason
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, literal, map_children
 from formatter_core.limits import Limits
@@ -44,7 +45,7 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class TextFormat:
+class TextFormat(Alternatives):
     """Literal text and holes, one after the other.
 
     Its value maps each hole's name to the hole's value; to a tuple of values where the hole stands in several places.
@@ -126,7 +127,9 @@ class TextFormat:
                 return node.item if hole.name is None else Capture(hole.name, node.item)
             return map_children(node, rename_value)
 
-        rules.update((name, rename_value(rule)) for name, rule in grammar.rules.items())
+        # The part that is the value stands in the format's own rule; parts of other formats inside keep their own.
+        rules.update(grammar.rules)
+        rules[grammar.start] = rename_value(grammar.rules[grammar.start])
         reference = Reference(grammar.start)
         return reference if hole.name is None or has_value else Capture(hole.name, reference)
 

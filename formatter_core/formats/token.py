@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Token
 from formatter_core.limits import Limits
@@ -16,7 +17,7 @@ __all__ = ["TokenFormat", "token"]
 
 
 @dataclass(frozen=True)
-class TokenFormat:
+class TokenFormat(Alternatives):
     """Exactly this token, which adds no text; the value is its id."""
 
     token_id: int

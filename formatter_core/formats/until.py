@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import VALUE, Lowered, value_part
 from formatter_core.grammar import (
     ANY_TEXT,
@@ -27,7 +28,7 @@ __all__ = ["UntilFormat", "until"]
 
 
 @dataclass(frozen=True)
-class UntilFormat:
+class UntilFormat(Alternatives):
     """Text, then `end`, which occurs there for the first time; the value is the text before it."""
 
     end: str

@@ -10,8 +10,8 @@ import numpy as np
 
 from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.formats.choice import ChoiceFormat
+from formatter_core.formats.combinators import SequenceFormat
 from formatter_core.formats.protocol import Format
-from formatter_core.formats.sequence import SequenceFormat
 from formatter_core.formats.text import TextFormat
 from formatter_core.generation.models import LogitsModel, SequenceBatch
 from formatter_core.generation.prompts import OnePrompt, beginning
@@ -118,7 +118,7 @@ class _Hole:
 def _holes(format: Format) -> Iterator[_Hole]:
     """The named holes of `choice` in a format, however deep in texts and sequences."""
     found: dict[str, _Hole] = {}
-    stack: list[tuple[Format, str | None]] = [(format, None)]
+    stack: list[tuple[Format | str, str | None]] = [(format, None)]
     while stack:
         one, following = stack.pop()
         if isinstance(one, SequenceFormat):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
+from formatter_core.formats.one_of import Alternatives
+from formatter_core.formats.protocol import Lowered
+from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
@@ -18,8 +21,11 @@ from formatter_core.vocabulary import checked_end_ids
 __all__ = ["CompiledFormat"]
 
 
-class CompiledFormat(PreparedFormat):
-    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences."""
+class CompiledFormat(PreparedFormat, Alternatives):
+    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences.
+
+    It can stand wherever a format can, and then means the format that was compiled.
+    """
 
     def __repr__(self) -> str:
         return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
@@ -51,6 +57,18 @@ class CompiledFormat(PreparedFormat):
     def parse(self, text: str | bytes) -> Result:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
         return result_of_text(self.lowered, text, self.limits)
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        """What its format lowers to."""
+        return self.format.to_grammar(limits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its format as JSON data."""
+        return self.format.to_json()
+
+    def key(self) -> Hashable:
+        """The key of its format."""
+        return self.format.key()
 
     @cached_property
     def min_bytes(self) -> int:

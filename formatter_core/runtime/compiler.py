@@ -74,7 +74,8 @@ class Compiler:
         return self._engine.name
 
     def compile(self, format: Any) -> CompiledFormat:
-        """A compiled format of a `Format`, a `FormatterBuilder`, a JSON Schema (`dict`, `bool` or JSON text) or a type.
+        """Compile a format, or what stands for one: a `FormatterBuilder`, a `CompiledFormat` of the same vocabulary, a
+        JSON Schema (`dict`, `bool` or JSON text), a type, a list of texts, or a pattern of Python's `re`.
 
         Raises:
             InvalidFormat: it is no format, or a faulty one (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
@@ -85,6 +86,8 @@ class Compiler:
         """
         try:
             made = as_format(format)
+            if isinstance(made, CompiledFormat):
+                made = self._of_same_vocabulary(made)
             key = made.key()
             compiled = self._cache.get(key, lambda: self._compile(made))
             if compiled.engine_grammar.is_usable():
@@ -93,6 +96,16 @@ class Compiler:
             return self._cache.get(key, lambda: self._compile(made))
         except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
+
+    def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
+        """What a format was compiled of; refused where its caller has mixed up two models."""
+        own, other = self.vocabulary, compiled.vocabulary
+        if own is not other and (len(own) != len(other) or own.fingerprint != other.fingerprint):
+            raise InvalidFormat(
+                f"it was compiled for another vocabulary ({other!r}, and this compiler is for {own!r}); "
+                "pass its attribute `format` to compile it for this one"
+            )
+        return compiled.format
 
     def _compile(self, format: Format) -> CompiledFormat:
         with paused_collection():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.errors import InvalidArgument, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Grammar, Node, Token, map_children
@@ -16,6 +16,7 @@ from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.compiler import BYTES_PER_NODE, Compiler
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.text_result import result_of_text
+from formatter_core.support.arguments import shown
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["check", "parse"]
@@ -58,6 +59,8 @@ def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
         format: whatever `Compiler.compile` takes.
         limits: what the format may cost.
     """
+    if not isinstance(limits, Limits):
+        raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
     _compiler(limits).compile(_WithoutTokens(as_format(format)))
 
 

@@ -543,7 +543,7 @@ def nested_json(depth: int) -> dict[str, Any]:
 WRONG_KINDS: dict[str, Callable[[Compiler, Formatter], Any]] = {
     "choice: a list": lambda compiler, formatter: formats.choice([["a"]]),  # type: ignore[list-item]
     "choice: not iterable": lambda compiler, formatter: formats.choice(5),  # type: ignore[arg-type]
-    "sequence: a text": lambda compiler, formatter: compiler.compile(formats.sequence("abc")),  # type: ignore[arg-type]
+    "sequence: bytes": lambda compiler, formatter: compiler.compile(formats.sequence(b"abc")),  # type: ignore[arg-type]
     "from_json: 5,000 deep": lambda compiler, formatter: formats.from_json(nested_json(5000)),
     "compiler: limits": lambda compiler, formatter: Compiler(VOCABULARY, limits={"nodes": 3}),  # type: ignore[arg-type]
     "compiler: cache_bytes": lambda compiler, formatter: Compiler(VOCABULARY, cache_bytes=-1),

@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda: COMPILER.compile(formats.regex("a(?=b)")), InvalidRegex, {"position": 1}, ["`pattern`", "JSON Schema"],
     ),
     "a choice of formats": (
-        lambda: formats.choice([formats.regex("a")]), InvalidFormat, {}, ["formats.kbnf", "anyOf"],  # type: ignore[list-item]
+        lambda: formats.choice([formats.regex("a")]), InvalidFormat, {}, ["formats.one_of"],  # type: ignore[list-item]
     ),
     "a choice of numbers": (lambda: formats.choice([1]), InvalidFormat, {}, ["str(option)", "enum"]),  # type: ignore[list-item]
     # outputs that are not complete

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from formatter_core import Compiler, FormatterBuilder, formats
-from formatter_core.errors import IncompleteResult, InvalidFormat
+from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
+from formatter_core.errors import IncompleteResult, InvalidFormat, InvalidSchema
 
 #: format, texts that are in it with their values, texts that are not
 TABLE = [
@@ -177,6 +177,33 @@ class TestWhatCompileTakes:
     def test_shorthands(self, compiler: Compiler) -> None:
         for shorthand in ({"type": "integer"}, '{"type": "integer"}', int, formats.json_schema({"type": "integer"})):
             assert compiler.compile(shorthand).parse("5").value == 5
+
+    def test_a_list_of_texts_is_a_choice(self, compiler: Compiler) -> None:
+        assert compiler.compile(["yes", "no"]) is compiler.compile(formats.choice(["yes", "no"]))
+
+    @pytest.mark.parametrize("value", [[], ["a", 1], [formats.integer()], [{"a": 1}]])
+    def test_any_other_list_is_refused(self, compiler: Compiler, value) -> None:
+        with pytest.raises(InvalidFormat):
+            compiler.compile(value)
+
+    @pytest.mark.parametrize("example", [{"name": "Ann", "age": 5}, '{"name": "Ann"}', {5: 1}])
+    def test_a_dict_without_any_keyword_is_probably_an_example(self, compiler: Compiler, example) -> None:
+        with pytest.raises(InvalidSchema, match=r"formats\.example"):
+            compiler.compile(example)
+
+    def test_a_dict_with_a_keyword_or_nothing_is_a_schema(self, compiler: Compiler) -> None:
+        for schema in ({}, {"x-name": "any", "title": "any"}):
+            assert compiler.compile(schema).parse("[1]").value == [1]
+
+    def test_a_compiled_format(self, compiler: Compiler) -> None:
+        compiled = compiler.compile(formats.integer())
+        assert compiler.compile(compiled) is compiled
+        assert compiler.compile(formats.sequence(compiled, ";")).parse("5;").value == (5, ";")
+        assert formats.from_json(compiled.to_json()).key() == compiled.key()
+        same = Compiler(Vocabulary(compiler.vocabulary.tokens, compiler.vocabulary.end_ids), engine="native")
+        assert same.compile(compiled).parse("5").value == 5
+        with pytest.raises(InvalidFormat, match="another vocabulary"):
+            Compiler(Vocabulary.of_bytes()).compile(compiled)
 
     @pytest.mark.parametrize("value", [5, b"x", 'a{"', "[0-9]+", "5", object()])
     def test_everything_else_is_refused(self, compiler: Compiler, value) -> None:

@@ -101,6 +101,11 @@ CALLS = [
     Call("formats.token", formats.token, lambda: (1,)),
     Call("formats.text", formats.text, lambda: ("a", formats.regex("b"))),
     Call("formats.sequence", formats.sequence, lambda: (formats.regex("a"), formats.regex("b"))),
+    Call("formats.one_of", formats.one_of, lambda: (formats.regex("a"), "b")),
+    Call("formats.optional", formats.optional, lambda: (formats.regex("a"),)),
+    Call("formats.repeat", formats.repeat, lambda: (formats.regex("a"), 1, 2), lambda: {"separator": ","}),
+    Call("formatter_core.parse", formatter_core.parse, lambda: (SCHEMA, "[1]"), lambda: {"ended": "end"}),
+    Call("formatter_core.check", formatter_core.check, lambda: (SCHEMA,), lambda: {"limits": Limits()}),
     Call("formats.example", formats.example, lambda: ([1],)),
     Call("formats.as_format", formats.as_format, lambda: (int,)),
     Call("formats.from_json", formats.from_json, lambda: ({"type": "regex", "pattern": "a"},)),
@@ -181,6 +186,7 @@ def public_functions() -> Iterator[str]:
 def test_every_public_function_that_takes_arguments_is_called() -> None:
     without_arguments = {"Formatter.allowed_tokens", "Formatter.reset", "Formatter.fork", "Formatter.forced_bytes"}
     without_arguments |= {"Formatter.events", "FormatterBuilder.build", "Vocabulary.of_bytes"}
-    internal = {"Vocabulary.from_table"}
+    without_arguments |= {"CompiledFormat.to_json", "CompiledFormat.key"}
+    internal = {"Vocabulary.from_table", "CompiledFormat.to_grammar"}
     missing = {*public_functions()} - {call.name for call in CALLS} - without_arguments - internal
     assert not missing

@@ -1,0 +1,150 @@
+"""Formats made of others: one after the other, one of several, one or none, one again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import InvalidArgument, InvalidFormat
+from formatter_core.formats.coercion import as_format
+from formatter_core.formats.one_of import Alternatives, OneOfFormat
+from formatter_core.formats.parts import Part, Parts, part_key, part_to_json
+from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence, literal
+from formatter_core.limits import Limits
+from formatter_core.support.arguments import whole_number
+
+__all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "optional", "repeat", "sequence"]
+
+
+@dataclass(frozen=True)
+class SequenceFormat(Alternatives):
+    """The parts one after the other; the value is the tuple of the parts' values."""
+
+    parts: tuple[Part, ...]
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        parts = Parts(limits)
+        body = Sequence(tuple(parts.add(part) for part in self.parts))
+        return parts.lowered("sequence", body, lambda match: tuple(parts.values(match)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "sequence", "parts": [part_to_json(part) for part in self.parts]}
+
+    def key(self) -> Hashable:
+        return ("sequence", tuple(part_key(part) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class OptionalFormat(Alternatives):
+    """The part or nothing; the value is the part's, or None."""
+
+    part: Part
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        parts = Parts(limits)
+        body = Choice((parts.add(self.part), EMPTY))
+        return parts.lowered("optional", body, lambda match: next(iter(parts.values(match)), None))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "optional", "part": part_to_json(self.part)}
+
+    def key(self) -> Hashable:
+        return ("optional", part_key(self.part))
+
+
+@dataclass(frozen=True)
+class RepeatFormat(Alternatives):
+    """The part `minimum` to `maximum` times, with the separator between; the value is the list of the part's values."""
+
+    part: Part
+    minimum: int
+    maximum: int | None
+    separator: Part | None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        parts = Parts(limits)
+        item = parts.add(self.part)
+        body: Node = Repeat(item, self.minimum, self.maximum)
+        if self.maximum == 0:
+            body = EMPTY
+        elif self.separator is not None:
+            most = None if self.maximum is None else self.maximum - 1
+            more = Repeat(Sequence((parts.add(self.separator), item)), max(self.minimum - 1, 0), most)
+            body = Sequence((item, more))
+            body = body if self.minimum else Choice((body, EMPTY))
+        return parts.lowered("repeat", body, lambda match: parts.values(match, ".0"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "type": "repeat",
+            "part": part_to_json(self.part),
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "separator": None if self.separator is None else part_to_json(self.separator),
+        }
+
+    def key(self) -> Hashable:
+        separator = None if self.separator is None else part_key(self.separator)
+        return ("repeat", part_key(self.part), self.minimum, self.maximum, separator)
+
+
+def sequence(*parts: Any) -> SequenceFormat:
+    """The parts one after the other, with nothing between them; the value is the tuple of their values.
+
+    Args:
+        parts: each whatever `Compiler.compile` takes, except that a `str` is literal text.
+    """
+    return SequenceFormat(tuple(map(_as_part, parts)))
+
+
+def one_of(*alternatives: Any) -> OneOfFormat:
+    """One of the alternatives, also written `a | b`; the value is that of the one that was chosen.
+
+    Of a text that several match, it is the first of them.
+
+    Args:
+        alternatives: each whatever `Compiler.compile` takes, except that a `str` is literal text.
+
+    Raises:
+        InvalidFormat: there is no alternative.
+    """
+    if not alternatives:
+        raise InvalidFormat("one_of has no alternative; give at least one format")
+    return OneOfFormat(tuple(map(_as_part, alternatives)))
+
+
+def optional(part: Any) -> OptionalFormat:
+    """The part or nothing; the value is the part's, or None where there is nothing.
+
+    Args:
+        part: whatever `Compiler.compile` takes, except that a `str` is literal text.
+    """
+    return OptionalFormat(_as_part(part))
+
+
+def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator: Any = None) -> RepeatFormat:
+    """The part again and again; the value is the list of its values.
+
+    Args:
+        part: whatever `Compiler.compile` takes, except that a `str` is literal text.
+        minimum: how often at least.
+        maximum: how often at most; None is without bound.
+        separator: what stands between two of them, such as `", "`; taken like `part`, and its value is left out.
+
+    Raises:
+        InvalidArgument: `minimum` or `maximum` is not a whole number from 0, or `minimum` exceeds `maximum`.
+    """
+    low = whole_number(minimum, "minimum")
+    high = None if maximum is None else whole_number(maximum, "maximum")
+    if high is not None and low > high:
+        raise InvalidArgument(f"minimum {low} exceeds maximum {high}; exchange them", argument="minimum")
+    return RepeatFormat(_as_part(part), low, high, None if separator is None else _as_part(separator))
+
+
+def _as_part(part: Any) -> Part:
+    if isinstance(part, str):
+        literal(part)  # refuses lone surrogates now, where the caller can see which text it was
+        return part
+    return as_format(part)

@@ -1,0 +1,76 @@
+"""What formats that hold others share: their parts, which are formats or literal texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason, text_of
+from formatter_core.grammar import Capture, Grammar, Node, Reference, literal
+from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
+
+__all__ = ["Part", "Parts", "part_key", "part_to_json"]
+
+#: A `str` is literal text.
+Part: TypeAlias = str | Format
+
+
+def part_to_json(part: Part) -> Any:
+    """A part as JSON data: text as it is."""
+    return part if isinstance(part, str) else part.to_json()
+
+
+def part_key(part: Part) -> Hashable:
+    """Equal for parts that mean the same."""
+    return ("literal", part) if isinstance(part, str) else part.key()
+
+
+class Parts:
+    """Lowers parts into one grammar; the place of the part `i` is an internal capture, `.i`.
+
+    Args:
+        limits: what lowering a part may cost.
+        exclusive: whether a text has only one of the parts, so that two may capture values of one kind by one name.
+    """
+
+    def __init__(self, limits: Limits, *, exclusive: bool = False) -> None:
+        self._limits = limits
+        self._exclusive = exclusive
+        self._rules: dict[str, Node] = {}
+        self._converters: dict[str, Converter] = {}
+        self._values: dict[str, Converter] = {}
+        self._whys: list[Callable[[], FormatterError | None]] = []
+
+    def add(self, part: Part) -> Node:
+        """Lower one more part; the node that stands for it."""
+        name = f".{len(self._values)}"
+        if isinstance(part, str):
+            self._values[name] = text_of
+            return Capture(name, literal(part))
+        lowered = part.to_grammar(self._limits)
+        self._whys.append(lowered.why_empty)
+        for captured, converter in lowered.converters.items():
+            if captured in self._converters and not (self._exclusive and self._converters[captured] == converter):
+                kind = " values of different kinds as" if self._exclusive else ""
+                raise InvalidFormat(f"two parts of a format capture{kind} {captured!r}; give each its own name")
+            self._converters[captured] = converter
+        grammar = lowered.grammar.renamed(f"part {len(self._values) + 1}.")
+        self._rules.update(grammar.rules)
+        self._values[name] = lowered.value
+        return Capture(name, Reference(grammar.start))
+
+    def values(self, match: Match, only: str | None = None) -> list[Any]:
+        """The values of the parts that stand in `match`, in order; `only` is the name of one of them."""
+        # Only direct children: a part of several parts uses the same internal names one level down.
+        return [
+            self._values[child.name](child)
+            for child in match.children
+            if (child.name in self._values if only is None else child.name == only)
+        ]
+
+    def lowered(self, name: str, body: Node, value: Converter) -> Lowered:
+        """The whole: a start rule `name` over the parts."""
+        grammar = Grammar({**self._rules, name: body}, name)
+        return Lowered(grammar, self._converters, value, first_reason(self._whys))
