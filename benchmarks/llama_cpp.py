@@ -148,7 +148,7 @@ def parallel(llama: Any, rounds: int) -> dict[str, Any]:
     for count in (1, 4, 16):
 
         def together(count: int = count) -> float:
-            with Scheduler(llama, places=count, cells=PROMPT_TOKENS + count * STEPS + 256) as scheduler:
+            with Scheduler(llama, max_sequences=count, context_size=PROMPT_TOKENS + count * STEPS + 256) as scheduler:
                 start = time.process_time()
                 scheduler.submit(
                     prompt, samples=count, format=FORMAT, max_tokens=STEPS, sampling=Sampling(0.8, top_k=40, seed=1)
@@ -195,7 +195,7 @@ def batching(llama: Any, rounds: int) -> dict[str, Any]:
     counts: dict[str, tuple[int, int]] = {}
 
     def run(name: str, group: int) -> float:
-        with Scheduler(llama, places=16, cells=2048) as scheduler:
+        with Scheduler(llama, max_sequences=16, context_size=2048) as scheduler:
             start, steps, tokens = time.process_time(), 0, 0
             for first in range(0, len(lengths), group):
                 for number, length in enumerate(lengths[first : first + group]):

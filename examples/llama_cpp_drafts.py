@@ -24,7 +24,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         llama = load(options.model, Path(folder))
-        with Scheduler(llama, places=10, cells=2048) as scheduler:
+        with Scheduler(llama, max_sequences=10, context_size=2048) as scheduler:
             request = scheduler.submit(
                 PROMPT, samples=10, format=Person, max_tokens=120, sampling=Sampling(temperature=1.2, seed=1)
             )

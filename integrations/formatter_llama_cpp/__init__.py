@@ -1,11 +1,12 @@
 """Constrained decoding for llama-cpp-python: `llama(prompt, logits_processor=create_logits_processor(llama, …))`."""
 
 from formatter_llama_cpp.context import DecodeFailed
-from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor, NotCalled, create_logits_processor
+from formatter_llama_cpp.factory import create_logits_processor, create_sampler
+from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.model import LlamaModel, llama_model
 from formatter_llama_cpp.parallel import generate_parallel
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
-from formatter_llama_cpp.sampler import FormatterSampler, create_sampler, mask_logits
+from formatter_llama_cpp.sampler import FormatterSampler, mask_logits
 from formatter_llama_cpp.scheduler import Scheduler
 from formatter_llama_cpp.vocabulary import create_vocabulary
 
@@ -14,7 +15,6 @@ __all__ = [
     "FormatterLogitsProcessor",
     "FormatterSampler",
     "LlamaModel",
-    "NotCalled",
     "PromptTooLong",
     "Request",
     "Sample",

@@ -1,4 +1,4 @@
-"""What the adapter needs of llama-cpp-python; no other module looks at llama_cpp or inside its objects.
+"""What the adapter needs of llama-cpp-python; with `_compat_context` the only module that inspects llama_cpp.
 
 The functions of llama.cpp were renamed several times; what a release has is found by name and by the number of
 arguments, never by its version.
@@ -12,19 +12,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
+from formatter_core.errors import UnsupportedEngineVersion
 
 __all__ = [
-    "close_with",
     "first_of",
     "generation_of",
-    "greatest_number_of_sequences",
     "has_drafts",
     "is_end",
     "is_special",
     "library",
-    "memory_of",
-    "new_context",
     "piece",
     "size",
     "unsupported",
@@ -117,74 +113,6 @@ def has_drafts(llama: Any) -> bool:
 def generation_of(llama: Any) -> object | None:
     """An object that lives as long as one call of `Llama.generate`; None where the release has no such thing."""
     return getattr(llama, "_sampler", None)
-
-
-def close_with(llama: Any, close: Callable[[], None]) -> None:
-    """Call `close` before the model of `llama` is freed, which would leave its other contexts without it."""
-    stack = getattr(llama, "_stack", None)
-    if stack is not None:
-        stack.callback(close)
-
-
-def greatest_number_of_sequences() -> int:
-    """How many sequences one context can hold."""
-    function = getattr(library, "llama_max_parallel_sequences", None)
-    return 64 if function is None else int(function())
-
-
-def new_context(llama: Any, *, cells: int, batch: int, sequences: int) -> Any:
-    """Another context on the model of `llama`, whose sequences share one pool of cells.
-
-    Raises:
-        InvalidArgument: the model keeps a state that cannot be shared by sequences, or llama.cpp has no memory for it.
-        UnsupportedEngineVersion: llama-cpp-python is too old.
-    """
-    for kind in ("recurrent", "hybrid"):
-        function = getattr(library, f"llama_model_is_{kind}", None)
-        if function is not None and function(llama.model):
-            raise InvalidArgument(
-                f"the model is {kind}: its sequences cannot share the state of a prompt; use Llama itself"
-            )
-    if getattr(llama, "lora_path", None):
-        raise InvalidArgument(
-            "a LoRA adapter belongs to one context; merge it into the model, or load it without lora_path"
-        )
-    params = type(llama.context_params).from_buffer_copy(llama.context_params)
-    names = {name for name, *_ in params._fields_}
-    if "n_seq_max" not in names:
-        raise unsupported("llama_context_params.n_seq_max", ">= 0.2.57")
-    params.n_ctx, params.n_batch, params.n_seq_max = cells, batch, sequences
-    # One pool of cells for all sequences (releases without `kv_unified` have no other), and no window that forgets a
-    # shared prompt.
-    for name in ("kv_unified", "swa_full"):
-        if name in names:
-            setattr(params, name, True)
-
-    for name in ("embeddings", "logits_all"):
-        if name in names:
-            setattr(params, name, False)
-    make = first_of("llama_init_from_model", "llama_new_context_with_model", needed=">= 0.2.64")
-    context = make(llama.model, params)
-    if not context:
-        raise InvalidArgument(f"llama.cpp could not make a context of {cells} cells; ask for fewer")
-    return context
-
-
-def memory_of(context: Any) -> tuple[Callable[[int, int, int], None], Callable[[int, int], bool]]:
-    """Two functions on the cells of a context: copy (source, target, length), and drop (sequence, from position)."""
-    if hasattr(library, "llama_memory_seq_cp"):
-        holder, prefix = library.llama_get_memory(context), "llama_memory_seq"
-    else:
-        holder, prefix = (
-            context,
-            "llama_kv_self_seq" if hasattr(library, "llama_kv_self_seq_cp") else "llama_kv_cache_seq",
-        )
-    copy = first_of(f"{prefix}_cp", needed=">= 0.2.64")
-    drop = first_of(f"{prefix}_rm", needed=">= 0.2.64")
-    return (
-        lambda source, target, length: copy(holder, source, target, 0, length),
-        lambda sequence, start: bool(drop(holder, sequence, start, -1)),
-    )
 
 
 def _arity(function: Callable[..., Any]) -> int:

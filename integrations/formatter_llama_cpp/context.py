@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_llama_cpp import _compat
+from formatter_llama_cpp import _compat, _compat_context
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
 
@@ -43,8 +43,8 @@ class SharedContext:
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is not touched.
-        sequences: how many sequences there can be.
-        cells: how many tokens can be held, by default as many as the context of `llama` has.
+        max_sequences: at most this many sequences.
+        context_size: at most this many tokens, by default as many as the context of `llama` holds.
         batch: how many tokens one decode takes, by default as many as `llama` takes.
 
     Raises:
@@ -52,27 +52,31 @@ class SharedContext:
         UnsupportedEngineVersion: llama-cpp-python is too old.
     """
 
-    def __init__(self, llama: Any, *, sequences: int, cells: int | None = None, batch: int | None = None) -> None:
-        most = _compat.greatest_number_of_sequences()
-        if not 1 <= sequences <= most:
+    def __init__(
+        self, llama: Any, *, max_sequences: int, context_size: int | None = None, batch: int | None = None
+    ) -> None:
+        most = _compat_context.max_sequences()
+        if not 1 <= max_sequences <= most:
             raise InvalidArgument(
-                f"there can be 1 to {most} sequences at a time in a context of llama.cpp, not {sequences}"
+                f"max_sequences is {max_sequences}; a context of llama.cpp holds 1 to {most} sequences"
             )
         self.width = _compat.size(llama)
-        self.batch = max(int(llama.n_batch if batch is None else batch), sequences)
-        self.sequences = sequences
+        self.batch = max(int(llama.n_batch if batch is None else batch), max_sequences)
+        self.max_sequences = max_sequences
         self._llama = llama  # keeps the model
-        wanted = int(llama.n_ctx()) if cells is None else cells
-        self._context = _compat.new_context(llama, cells=wanted, batch=self.batch, sequences=sequences)
-        self.cells = min(wanted, int(_compat.library.llama_n_ctx(self._context)))
-        self._copy, self._drop = _compat.memory_of(self._context)
-        self._batch = _compat.library.llama_batch_init(self.batch, 0, sequences)
+        wanted = int(llama.n_ctx()) if context_size is None else context_size
+        self._context = _compat_context.new_context(
+            llama, context_size=wanted, batch=self.batch, max_sequences=max_sequences
+        )
+        self.context_size = min(wanted, int(_compat.library.llama_n_ctx(self._context)))
+        self._copy, self._drop = _compat_context.memory_of(self._context)
+        self._batch = _compat.library.llama_batch_init(self.batch, 0, max_sequences)
         self._fields = {
             name: np.ctypeslib.as_array(getattr(self._batch, name), (self.batch,))
             for name in ("token", "pos", "n_seq_id", "logits")
         }
-        self.tokens: list[list[int]] = [[] for _ in range(sequences)]
-        self._held: list[list[int]] = [[] for _ in range(sequences)]  # the cells of each sequence, by our own count
+        self.tokens: list[list[int]] = [[] for _ in range(max_sequences)]
+        self._held: list[list[int]] = [[] for _ in range(max_sequences)]  # the cells of each sequence, by our own count
         self._holders: dict[int, int] = {}
         self._next_cell = 0
         _close_before_the_model(llama, self)
@@ -162,7 +166,7 @@ def _close_before_the_model(llama: Any, context: SharedContext) -> None:
     """Nothing may be left that uses the model once `Llama.close` has freed it."""
     if llama not in _open:
         contexts = _open[llama] = weakref.WeakSet()
-        _compat.close_with(llama, partial(_close_all, contexts))
+        _compat_context.close_with(llama, partial(_close_all, contexts))
     _open[llama].add(context)
 
 

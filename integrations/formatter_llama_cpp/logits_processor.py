@@ -6,69 +6,37 @@ import logging
 import weakref
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result
-from formatter_core.errors import FormatterError
+from formatter_core.runtime.cursor import Cursor, FailureLog
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of
-from formatter_llama_cpp.vocabulary import compiler_for
 
-__all__ = ["FormatterLogitsProcessor", "NotCalled", "create_logits_processor"]
+__all__ = ["FormatterLogitsProcessor"]
 
-logger = logging.getLogger(__name__)
-
-
-class NotCalled(FormatterError):
-    """The call that has just ended never asked the logits processor, so its output is not constrained."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the logits processor was never called, so the output is not constrained; pass it itself as "
-            "logits_processor=..., not a list that holds it (llama-cpp-python loses such a list beside logit_bias)"
-        )
-
-
-def create_logits_processor(
-    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None
-) -> FormatterLogitsProcessor:
-    """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
-
-    ::
-
-        with create_logits_processor(llama, format) as processor:
-            output = llama.create_chat_completion(messages, logits_processor=processor)
-        value = processor.result(output).value
-
-    Args:
-        llama: the `llama_cpp.Llama` that will generate.
-        format: whatever `Compiler.compile` takes.
-        end_ids: the ids that end an output, in place of those at which llama.cpp ends one. It goes on after an id that
-            is not among its own, so name another one only where your own loop stops at it.
-
-    Raises:
-        InvalidFormat: an invalid format.
-        FormatterError: whatever else `Compiler.compile` raises.
-    """
-    return FormatterLogitsProcessor(llama, compiler_for(llama, end_ids=end_ids).compile(format))
+_failures = FailureLog(logging.getLogger(__name__))
+_HINT = (
+    "pass the processor itself as logits_processor=..., not a list that holds it: llama-cpp-python drops such a list "
+    "if there is a logit_bias"
+)
 
 
 class FormatterLogitsProcessor(list[Any]):
     """Leaves a sequence only the tokens that its format allows next.
 
-    Itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias` does so) run before the
-    format, which has the last word.
+    It is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias` adds one) run
+    before the format, so that the format decides last.
 
-    llama.cpp calls it from C, where an exception is printed and forgotten. So whatever goes wrong is kept as `error`,
-    the sequence is offered nothing but its end, and the caller gets the error afterwards: where the `with` block
-    ends, from `result`, or from `raise_error`.
+    llama.cpp calls it from C, where an exception is printed and forgotten. So an error is kept as `error`, the sequence
+    may only end, and the error is raised at the end of the `with` block, by `result`, or by `raise_error`.
 
-    One object serves one request after the other. A `with` block begins a new one for sure; without it, a request is
-    told from the one before by its tokens, and by the sampler that each call of `generate` makes.
+    One object serves one request after another. A `with` block always begins a new one; without it, a new request is
+    recognized by its tokens, and by the sampler that each call of `generate` makes.
     """
 
     def __init__(self, llama: Any, compiled: CompiledFormat) -> None:
@@ -76,11 +44,8 @@ class FormatterLogitsProcessor(list[Any]):
         self._own = self._constrain
         super().__init__([self._own])
         self.compiled = compiled
-        self.formatter: Formatter = compiled.formatter()
-        self.error: BaseException | None = None
-        """Why the sequence was ended; None while all is well."""
         self._llama = weakref.ref(llama)
-        self._mask = Mask(self.formatter)
+        self._mask = Mask(compiled.vocabulary)
         self.reset()
 
     def reset(self) -> None:
@@ -113,11 +78,13 @@ class FormatterLogitsProcessor(list[Any]):
             scores = scores.copy()
         try:
             self._follow(np.asarray(input_ids, dtype=np.intc))
-            if self.error is None:
-                self._mask.apply(self.formatter, scores)
-        except BaseException as error:  # noqa: BLE001 - even an interrupt is lost where it leaves this function
-            self._fail(error)
-        if self.error is not None:
+            if not self._cursor.has_failed:
+                self._mask.apply(self._cursor, scores)
+        except BaseException as error:  # noqa: BLE001 - even an interrupt is lost if it leaves this function
+            self._cursor.fail(cast(Exception, error))
+            self._cursor.is_used = True
+        if self._cursor.has_failed:
+            _failures.report(self._cursor)
             self._leave_only_the_end(scores)
         return scores
 
@@ -133,28 +100,37 @@ class FormatterLogitsProcessor(list[Any]):
         if error is None:
             self.raise_error()
 
+    @property
+    def formatter(self) -> Formatter:
+        """The state after the tokens that the processor was shown."""
+        return self._cursor.formatter
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the sequence was aborted; None if it was not."""
+        return self._cursor.error
+
     def raise_error(self) -> None:
-        """Raise what went wrong during the call that has just ended; nothing if nothing did.
+        """Raise what aborted the call that has just ended, if anything did.
 
         Raises:
-            NotCalled: llama-cpp-python never called the processor.
-            BaseException: what ended the sequence early.
+            HookNotCalled: llama-cpp-python never called the processor.
+            BaseException: what aborted the sequence.
         """
         if self.error is not None:
             raise self.error
-        if not self._calls:
-            raise NotCalled
+        self._cursor.check_used(_HINT)
 
     def result(self, output: Any = None) -> Result:
-        """What the sequence turned out to be.
+        """The result of the sequence.
 
         Args:
-            output: what `create_completion` or `create_chat_completion` returned, or the generated text. The last token
-                that llama.cpp takes is shown to no processor, so without it the result is one of an unfinished text.
+            output: what `create_completion` or `create_chat_completion` returned, or the generated text. llama.cpp
+                shows its last token to no processor, so without `output` the result is that of an unfinished text.
 
         Raises:
-            NotCalled: llama-cpp-python never called the processor.
-            BaseException: what ended the sequence early.
+            HookNotCalled: llama-cpp-python never called the processor.
+            BaseException: what aborted the sequence.
         """
         self.raise_error()
         return result_of(self.formatter, output)
@@ -162,15 +138,12 @@ class FormatterLogitsProcessor(list[Any]):
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self.error = None
+        self._cursor = Cursor(self.compiled.formatter())
         self._known = 0  # how many of the ids are followed, the prompt included
         self._ids = b""  # those ids, as they lie in memory
-        self._calls = 0
-        if self.formatter.tokens:
-            self.formatter = self.compiled.formatter()
 
     def _follow(self, ids: NDArray[np.intc]) -> None:
-        if self._calls and self._has_drafts():
+        if self._cursor.is_used and self._has_drafts():
             # One call for each token that is kept, and behind those there are drafts that nobody has checked.
             ids = ids[: self._known + 1]
         if not self._continued_by(ids):
@@ -178,22 +151,20 @@ class FormatterLogitsProcessor(list[Any]):
             self._known = len(ids)
         new = ids[self._known :].tolist()
         self._known, self._ids = len(ids), ids.tobytes()
-        self._calls += 1
-        taken = 0 if self.error is not None else self.formatter.accept_tokens(new)
-        if self.error is None and taken < len(new):
-            self.formatter.accept_token(new[taken])  # which raises why not
+        for token_id in new:
+            self._cursor.append(token_id)
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:
         """Whether these ids go on from those that are followed; otherwise they are the prompt of a new request."""
         known = self._known
         is_same_generation = self._notice_generation(exactly_one=len(ids) == known + 1)
-        if not self._calls or not is_same_generation or len(ids) <= known:
+        if not self._cursor.is_used or not is_same_generation or len(ids) <= known:
             return False
         if ids[:known].tobytes() != self._ids:
             return False
         new = ids[known:].tolist()
         # One token that is not allowed is a fault; several are the prompt of a conversation that goes on.
-        return len(new) == 1 or self.error is not None or self.formatter.count_valid(new) == len(new)
+        return len(new) == 1 or self._cursor.has_failed or self._cursor.count_valid(new) == len(new)
 
     def _notice_generation(self, *, exactly_one: bool) -> bool:
         """Whether the call of `generate` is the one of the last time, as far as can be told."""
@@ -208,16 +179,12 @@ class FormatterLogitsProcessor(list[Any]):
         # Whoever calls `Llama.sample` itself has a new sampler for each token.
         is_by_hand = self._calls_of_generation == 1 and exactly_one
         self._generation, self._calls_of_generation = weakref.ref(current), 1
-        return is_by_hand or not self._calls
+        return is_by_hand or not self._cursor.is_used
 
     def _has_drafts(self) -> bool:
         llama = self._llama()
         return llama is not None and _compat.has_drafts(llama)
 
-    def _fail(self, error: BaseException) -> None:
-        self.error = error
-        logger.warning("a sequence is ended after %d tokens: %s", len(self.formatter.tokens), error)
-
     def _leave_only_the_end(self, scores: NDArray[np.single]) -> None:
         scores[:] = -np.inf
-        scores[[end for end in self.formatter.end_ids if end < len(scores)]] = 0
+        scores[[end for end in self._cursor.end_ids if end < len(scores)]] = 0

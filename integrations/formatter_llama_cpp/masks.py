@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Formatter, bitmask
+from formatter_core import Formatter, Vocabulary, bitmask
 from formatter_core.errors import NoTokenLeft
+from formatter_core.runtime.cursor import Cursor
 
 __all__ = ["Mask"]
 
@@ -20,26 +21,25 @@ class Mask:
     them costs a quarter of what a boolean mask does on llama.cpp's candidates, which lie 12 bytes apart.
     """
 
-    def __init__(self, formatter: Formatter) -> None:
-        words = formatter.compiled.vocabulary.words
-        self._row = np.zeros(words, dtype=np.int32)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._row = np.zeros(vocabulary.words, dtype=np.int32)
         self._of = b""  # the row whose ids are kept
         self._forbidden: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self._width = -1
         self._witness = 0  # some id that is allowed
 
-    def apply(self, formatter: Formatter, logits: NDArray[Any]) -> None:
+    def apply(self, sequence: Formatter | Cursor, logits: NDArray[Any]) -> None:
         """Set the logits of all ids that the format does not allow to -inf, in place.
 
         Args:
-            formatter: the state of the sequence.
+            sequence: its state.
             logits: a floating dtype, shape (width,), any strides; the index is the token id.
 
         Raises:
             NoTokenLeft: none that is allowed is finite.
             FormatterError: what `Formatter.fill_bitmask` raises; nothing was changed.
         """
-        formatter.fill_bitmask(self._row)
+        sequence.fill_bitmask(self._row)
         row = self._row.tobytes()
         if row != self._of or len(logits) != self._width:
             self._remember(len(logits))
@@ -47,11 +47,11 @@ class Mask:
         logits[self._forbidden] = -np.inf
         # The comparisons are false for NaN too, of which llama.cpp would choose anything.
         if not logits[self._witness] > -np.inf and not logits.max() > -np.inf:
-            raise NoTokenLeft(formatter.bytes)
+            raise NoTokenLeft(sequence.bytes)
 
-    def allows(self, formatter: Formatter, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
+    def allows(self, sequence: Formatter | Cursor, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
         """Which of these ids the format allows, shape (len(ids),)."""
-        formatter.fill_bitmask(self._row)
+        sequence.fill_bitmask(self._row)
         bits = bitmask.unpack(self._row)
         return np.asarray(bits.take(ids, mode="clip") & (ids < len(bits)))
 

@@ -67,7 +67,7 @@ class LlamaModel(NumpyLogits):
             prompts: ids, at least one each, and at most `max_sequences` of them.
             room: not needed; the context has its size from the beginning.
         """
-        context = SharedContext(self._llama, sequences=self._max_sequences, cells=self.max_length)
+        context = SharedContext(self._llama, max_sequences=self._max_sequences, context_size=self.max_length)
         return LlamaBatch(context, prompts)
 
 
@@ -139,7 +139,7 @@ class LlamaBatch:
         length, inner = len(context.tokens[row]), set(parents)
         found = np.zeros((len(tokens), context.width), dtype=np.single)
         leaves = iter([node for node in range(len(tokens)) if node not in inner])
-        while part := list(islice(leaves, context.sequences)):
+        while part := list(islice(leaves, context.max_sequences)):
             owners: dict[int, list[int]] = {}
             for sequence, leaf in zip([row, *self._free(len(part) - 1)], part, strict=True):
                 if sequence != row:
@@ -152,7 +152,7 @@ class LlamaBatch:
             entries = [Entry(int(tokens[node]), tuple(owners[node]), True) for node in nodes]
             for node, logits in zip(nodes, self._decode(entries), strict=True):
                 found[node] = logits
-            for sequence in range(context.sequences):
+            for sequence in range(context.max_sequences):
                 context.truncate(sequence, length if sequence == row else 0)
         return found
 
@@ -183,10 +183,10 @@ class LlamaBatch:
     def _free(self, count: int) -> list[int]:
         """Sequences that no row has, emptied, so that their cells are there for others."""
         context = self._context
-        free = [sequence for sequence in range(context.sequences) if sequence not in self._sequences]
+        free = [sequence for sequence in range(context.max_sequences) if sequence not in self._sequences]
         if len(free) < count:
             raise InvalidArgument(
-                f"the batch needs {len(self) + count} sequences, but max_sequences is {context.sequences}",
+                f"the batch needs {len(self) + count} sequences, but max_sequences is {context.max_sequences}",
                 argument="max_sequences",
             )
         for sequence in free:

@@ -24,8 +24,8 @@ def generate_parallel(
     stop_strings: str | Iterable[str] = (),
     seed: int | None = None,
     top_logprobs: int | None = None,
-    places: int = 16,
-    cells: int | None = None,
+    max_sequences: int = 16,
+    context_size: int | None = None,
 ) -> list[list[Generated]]:
     """The outputs of several prompts, each with its samples, in order; an output that failed carries its `error`.
 
@@ -40,8 +40,8 @@ def generate_parallel(
         stop_strings: see `Scheduler.submit`.
         seed: see `Scheduler.submit`.
         top_logprobs: see `Scheduler.submit`.
-        places: how many sequences run at a time.
-        cells: how many tokens the context holds; by default as many as that of `llama`.
+        max_sequences: at most this many sequences run at a time.
+        context_size: how many tokens the context holds; by default as many as that of `llama`.
 
     Raises:
         PromptTooLong: a prompt leaves no room for an output.
@@ -52,7 +52,7 @@ def generate_parallel(
     if len(wanted) != len(prompts):
         raise InvalidArgument(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
     stops = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
-    with Scheduler(llama, places=places, cells=cells) as scheduler:
+    with Scheduler(llama, max_sequences=max_sequences, context_size=context_size) as scheduler:
         requests = [
             scheduler.submit(
                 prompt,

@@ -1,4 +1,4 @@
-"""From what llama-cpp-python returned to a result."""
+"""Results from what llama-cpp-python returned."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.generation.stopping import stopped_result
 from formatter_core.runtime.result import Ended
 
 __all__ = ["result_of"]
@@ -28,11 +29,7 @@ def result_of(formatter: Formatter, output: Any) -> Result:
     data = text.encode("utf-8", "surrogatepass")
     seen = formatter.bytes
     if seen.startswith(data) and seen != data and reason != "length":  # a stop string was cut off, and text before it
-        cut = formatter.fork()
-        cut.reset()
-        if data:
-            cut.accept_bytes(data)
-        return cut.result("stop_string")
+        return stopped_result(formatter, data)
     whole = formatter.fork()
     # Where the text is another one, llama-cpp-python left out what it cannot decode: the tokens know better.
     is_whole = not data.startswith(seen) or _takes(whole, data[len(seen) :])

@@ -3,50 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Formatter, Result, bitmask
-from formatter_core.errors import InvalidArgument, NoTokenLeft
+from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft
+from formatter_core.runtime.cursor import Cursor, FailureLog
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
+from formatter_llama_cpp.c_interface import check_release, native_sampler
 from formatter_llama_cpp.masks import Mask
-from formatter_llama_cpp.vocabulary import compiler_for
 
-__all__ = ["FormatterSampler", "create_sampler", "mask_logits"]
+__all__ = ["FormatterSampler", "mask_logits"]
 
-logger = logging.getLogger(__name__)
-
-_NAME = ctypes.create_string_buffer(b"formatter-core")
+_failures = FailureLog(logging.getLogger(__name__))
 _CANDIDATE = np.dtype([("id", np.intc), ("logit", np.single), ("p", np.single)], align=True)
-
-
-def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> FormatterSampler:
-    """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
-
-    ::
-
-        sampler = create_sampler(llama, format)
-        sampler.add_to(chain)                         # first, before top-k and the others
-        ...
-        token = llama_cpp.llama_sampler_sample(chain, llama.ctx, -1)
-
-    Args:
-        llama: the `llama_cpp.Llama` whose model generates.
-        format: whatever `Compiler.compile` takes.
-        end_ids: the ids that end an output, in place of those at which llama.cpp ends one.
-
-    Raises:
-        UnsupportedEngineVersion: this release has no samplers that others can write.
-        InvalidFormat: an invalid format.
-        FormatterError: whatever else `Compiler.compile` raises.
-    """
-    return FormatterSampler(compiler_for(llama, end_ids=end_ids).compile(format))
 
 
 def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
@@ -74,24 +48,29 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
 class FormatterSampler:
     """The state of one sequence as a sampler of llama.cpp.
 
-    It goes first into the chain, and follows the tokens that the chain accepts: those that are sampled. Tokens of the
-    prompt must not be given to `llama_sampler_accept` of that chain.
+    It goes first into the chain and follows the tokens that the chain accepts: those that are sampled. Do not give
+    tokens of the prompt to `llama_sampler_accept` of that chain.
 
-    llama.cpp calls it from C, where an exception is printed and forgotten. So whatever goes wrong is kept as `error`,
-    and the sequence is offered nothing but its end.
-
-    Attributes:
-        formatter: the state after the accepted tokens.
-        error: why the sequence was ended; None while all is well.
+    llama.cpp calls it from C, where an exception is printed and forgotten. So an error is kept as `error`, and the
+    sequence may only end.
     """
 
     def __init__(self, compiled: CompiledFormat) -> None:
-        _interface()
-        self.formatter: Formatter = compiled.formatter()
+        check_release()
         self._compiled = compiled
-        self.error: BaseException | None = None
-        self._mask = Mask(self.formatter)
+        self._mask = Mask(compiled.vocabulary)
+        self._cursor = Cursor(compiled.formatter())
         self._is_native = False
+
+    @property
+    def formatter(self) -> Formatter:
+        """The state after the accepted tokens."""
+        return self._cursor.formatter
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the sequence was aborted; None if it was not."""
+        return self._cursor.error
 
     def add_to(self, chain: Any) -> None:
         """Append to a chain, which then owns the native sampler and frees it with itself.
@@ -100,7 +79,7 @@ class FormatterSampler:
             chain: what `llama_sampler_chain_init` gave, or an object that has it as `sampler`.
 
         Raises:
-            InvalidArgument: the sampler is in a chain already.
+            HookReused: the sampler is in a chain already.
         """
         _compat.library.llama_sampler_chain_add(getattr(chain, "sampler", chain), self.native())
 
@@ -108,28 +87,26 @@ class FormatterSampler:
         """A new `llama_sampler` (pointer); whoever asks for it owns it: a chain, or `llama_sampler_free`.
 
         Raises:
-            InvalidArgument: there is one already.
+            HookReused: there is one already.
         """
         if self._is_native:
-            raise InvalidArgument("this sampler has its place already; make one for each sequence with create_sampler")
+            raise HookReused("FormatterSampler", "make one for each sequence with create_sampler")
         self._is_native = True
-        handle = next(_handles)
-        _live[handle] = self
-        return _compat.library.llama_sampler_init(_interface(), ctypes.c_void_p(handle))
+        return native_sampler(self)
 
     def raise_error(self) -> None:
-        """Raise what ended the sequence early, if something did."""
+        """Raise what aborted the sequence, if anything did."""
         if self.error is not None:
             raise self.error
 
     def result(self, ended: Ended | None = None) -> Result:
-        """What the accepted tokens turned out to be.
+        """The result of the accepted tokens.
 
         Args:
-            ended: how the sequence ended, where it was not by an end id.
+            ended: how the sequence ended, if not by an end id.
 
         Raises:
-            BaseException: what ended the sequence early.
+            BaseException: what aborted the sequence.
         """
         self.raise_error()
         return self.formatter.result(ended)
@@ -143,96 +120,42 @@ class FormatterSampler:
         address = ctypes.addressof(array.data.contents)
         buffer = (ctypes.c_byte * (array.size * _CANDIDATE.itemsize)).from_address(address)
         items: NDArray[Any] = np.frombuffer(buffer, dtype=_CANDIDATE)
+        cursor = self._cursor
         try:
-            if self.error is None:
+            if not cursor.has_failed:
                 self._apply(items)
                 array.sorted = False
-        except BaseException as error:  # noqa: BLE001 - even an interrupt is lost where it leaves this function
-            self._fail(error)
-        if self.error is not None:
-            # One candidate is there in any case, whatever a sampler before this one has left.
-            items[0] = (self.formatter.end_ids[0], 0.0, 0.0)
+        except BaseException as error:  # noqa: BLE001 - even an interrupt is lost if it leaves this function
+            cursor.fail(cast(Exception, error))
+        if cursor.has_failed:
+            _failures.report(cursor)
+            # There is always one candidate, whatever a sampler before this one has left.
+            items[0] = (cursor.end_ids[0], 0.0, 0.0)
             array.size, array.selected, array.sorted = 1, -1, False
 
     def accept(self, token_id: int) -> None:
         """Follow a token that was sampled."""
         try:
-            if self.error is None:
-                self.formatter.accept_token(token_id)
+            self._cursor.append(token_id)
         except BaseException as error:  # noqa: BLE001 - as above
-            self._fail(error)
+            self._cursor.fail(cast(Exception, error))
 
     def reset(self) -> None:
         """Begin a new sequence."""
-        self.formatter.reset()
-        self.error = None
+        self._cursor = Cursor(self._compiled.formatter())
 
     def fork(self) -> FormatterSampler:
-        """An independent sampler at the same place, for a copy of the chain."""
+        """An independent sampler in the same state, for a copy of the chain."""
         copy = FormatterSampler(self._compiled)
-        copy.formatter, copy.error = self.formatter.fork(), self.error
+        copy._cursor = self._cursor.fork()
         return copy
 
     def _apply(self, items: NDArray[Any]) -> None:
         logits, ids = items["logit"], items["id"]
-        if ids[0] == 0 and ids[-1] == len(ids) - 1 >= len(self.formatter.compiled.vocabulary) - 1:
-            self._mask.apply(self.formatter, logits)
+        if ids[0] == 0 and ids[-1] == len(ids) - 1 >= len(self._compiled.vocabulary) - 1:
+            self._mask.apply(self._cursor, logits)
             return
         # Another sampler came first and left some candidates, in its own order.
-        logits[~self._mask.allows(self.formatter, ids)] = -np.inf
+        logits[~self._mask.allows(self._cursor, ids)] = -np.inf
         if not logits.max() > -np.inf:
-            raise NoTokenLeft(self.formatter.bytes)
-
-    def _fail(self, error: BaseException) -> None:
-        self.error = error
-        logger.warning("a sequence is ended after %d tokens: %s", len(self.formatter.tokens), error)
-
-
-#: The samplers that llama.cpp holds, by the number that stands for each of them in C; a sampler leaves it when freed.
-_live: dict[int, FormatterSampler] = {}
-_handles = itertools.count(1)
-_made: list[Any] = []
-
-
-def _interface() -> Any:
-    """The table of functions that llama.cpp calls, one for all samplers; it must outlive them."""
-    if not _made:
-        _made.append(_make_interface())
-    return _made[0]
-
-
-def _make_interface() -> Any:
-    _compat.first_of("llama_sampler_init", needed=">= 0.3.17")
-    table = _compat.library.llama_sampler_i()
-    pointer = ctypes.c_void_p
-
-    def of(native: int) -> FormatterSampler:
-        return _live[ctypes.cast(native, ctypes.POINTER(_compat.library.llama_sampler)).contents.ctx]
-
-    def apply(native: int, candidates: int) -> None:
-        of(native).apply(ctypes.cast(candidates, ctypes.POINTER(_compat.library.llama_token_data_array)))
-
-    def clone(native: int) -> int:
-        return int(ctypes.cast(of(native).fork().native(), pointer).value or 0)
-
-    def free(native: int) -> None:
-        _live.pop(ctypes.cast(native, ctypes.POINTER(_compat.library.llama_sampler)).contents.ctx, None)
-
-    # With void pointers, because a callback cannot return any other kind.
-    functions: dict[str, tuple[Callable[..., Any], Any, list[Any]]] = {
-        "name": (lambda native: ctypes.addressof(_NAME), pointer, [pointer]),
-        "accept": (lambda native, token: of(native).accept(token), None, [pointer, ctypes.c_int32]),
-        "apply": (apply, None, [pointer, pointer]),
-        "reset": (lambda native: of(native).reset(), None, [pointer]),
-        "clone": (clone, pointer, [pointer]),
-        "free": (free, None, [pointer]),
-    }
-    types = dict(table._fields_)
-    for name, (function, result, arguments) in functions.items():
-        callback = ctypes.CFUNCTYPE(result, *arguments)(function)
-        setattr(table, name, ctypes.cast(callback, types[name]))
-        _made_callbacks.append(callback)
-    return table
-
-
-_made_callbacks: list[Any] = []
+            raise NoTokenLeft(self._cursor.bytes)

@@ -42,17 +42,19 @@ class Scheduler:
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is neither used nor changed.
-        places: how many sequences run at a time.
-        cells: how many tokens the context holds, all sequences together and shared ones once; by default as many as
-            that of `llama`.
+        max_sequences: at most this many sequences run at a time.
+        context_size: how many tokens the context holds, all sequences together and shared ones once; by default as
+            many as that of `llama`.
         batch: how many tokens one decode takes; by default as many as `llama` takes.
     """
 
-    def __init__(self, llama: Any, *, places: int = 16, cells: int | None = None, batch: int | None = None) -> None:
+    def __init__(
+        self, llama: Any, *, max_sequences: int = 16, context_size: int | None = None, batch: int | None = None
+    ) -> None:
         self._llama = llama
         self._compiler = compiler_for(llama)
-        self.context = SharedContext(llama, sequences=places, cells=cells, batch=batch)
-        self._free = deque(range(places))  # the longest unused first
+        self.context = SharedContext(llama, max_sequences=max_sequences, context_size=context_size, batch=batch)
+        self._free = deque(range(max_sequences))  # the longest unused first
         self._waiting: deque[Sample] = deque()
         self._running: list[Sample] = []
         self._updates: list[Update] = []
@@ -110,14 +112,14 @@ class Scheduler:
         stops = stop_bytes(stop_strings)
         sampling = sampling if seed is None else replace(sampling, seed=seed)
         top_n(np.zeros(1), top_logprobs or 0, DEFAULT_LIMITS)  # refused now, not in the middle of an output
-        if len(ids) >= self.context.cells:
-            raise PromptTooLong(len(ids), self.context.cells)
+        if len(ids) >= self.context.context_size:
+            raise PromptTooLong(len(ids), self.context.context_size)
         compiled = None if format is None else self._compiler.compile(format)
-        room = self.context.cells - len(ids)
+        room = self.context.context_size - len(ids)
         request = Request(ids, compiled, min(max_tokens, room), top_logprobs, events)
         for index in range(samples):
             formatter = None if compiled is None else compiled.formatter()
-            mask = None if formatter is None else Mask(formatter)
+            mask = None if formatter is None else Mask(self.vocabulary)
             request.samples.append(Sample(request, index, sampling.sampler(index), formatter, mask, TextStream(stops)))
         self._waiting.extend(request.samples)
         return request
@@ -197,10 +199,10 @@ class Scheduler:
         """Whether so many cells are there beside those that running samples may need; old texts make way."""
         needed += sum(sample.unwritten for sample in self._running)
         for place in [place for place in self._free if place != keep]:
-            if self.context.used + needed <= self.context.cells:
+            if self.context.used + needed <= self.context.context_size:
                 break
             self.context.truncate(place, 0)
-        return self.context.used + needed <= self.context.cells
+        return self.context.used + needed <= self.context.context_size
 
     def _finish(self, sample: Sample, stopped: Stopped, error: Exception | None = None) -> None:
         if sample in self._running:

@@ -75,7 +75,7 @@ def test_every_generation_shares_a_prompt(made: Any) -> None:
     from formatter_llama_cpp import Scheduler
 
     job = {"format": WORD, "max_tokens": 40, "sampling": Sampling(temperature=1.0, seed=1)}
-    with Scheduler(llama, places=4) as scheduler:
+    with Scheduler(llama, max_sequences=4) as scheduler:
         request = scheduler.submit("a prompt of some length", samples=6, **job)
         run(scheduler)
         generated = sum(len(output.tokens) for output in outputs_of(request))
@@ -93,7 +93,7 @@ def test_any_mixture_equals_its_solo_runs(llama: ContextLlama, places: int, cell
     random = np.random.default_rng(places)
     starts = ["", "the ", "the first part that is shared by several prompts, "]
     all_formats = [None, WORD, formats.choice(["yes", "no"]), {"type": "integer", "minimum": 0, "maximum": 999}]
-    with Scheduler(llama, places=places, cells=cells, batch=batch) as scheduler:
+    with Scheduler(llama, max_sequences=places, context_size=cells, batch=batch) as scheduler:
         submitted = []
         for number in range(60):
             job = {
@@ -135,7 +135,7 @@ def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[st
     from formatter_llama_cpp import Scheduler
 
     job: dict[str, Any] = {"format": format, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=2)}
-    with Scheduler(llama, places=3) as scheduler:
+    with Scheduler(llama, max_sequences=3) as scheduler:
         without = scheduler.submit("p", samples=12, **job)
         request = scheduler.submit("p", samples=12, stop_strings=stops, **job)
         told: dict[Any, str] = {}
@@ -163,7 +163,7 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
 
     builder = FormatterBuilder()
     builder.append("x", builder.regex("[a-d ]{4,16}", name="words"), "!")
-    with Scheduler(llama, places=4) as scheduler:
+    with Scheduler(llama, max_sequences=4) as scheduler:
         options = {"format": builder, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=4), "events": True}
         request = scheduler.submit("p", samples=20, stop_strings=["bc", "a d", "cad"], **options)
         told: dict[Any, list[Any]] = {}
@@ -190,7 +190,7 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
 def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextLlama, taken: int) -> None:
     from formatter_llama_cpp import Scheduler
 
-    with Scheduler(llama, places=2) as scheduler:
+    with Scheduler(llama, max_sequences=2) as scheduler:
         bad, good = (scheduler.submit("p", max_tokens=5) for _ in range(2))
         bad.samples[0].sampler = lambda logits: taken
         run(scheduler)
@@ -202,7 +202,7 @@ def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextL
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler, generate_parallel
 
-    with Scheduler(llama, places=1) as scheduler:
+    with Scheduler(llama, max_sequences=1) as scheduler:
         for wrong in ("", ["a", ""], [b"a"]):
             with pytest.raises(InvalidArgument, match="strings that are not empty"):
                 scheduler.submit("p", stop_strings=wrong)
@@ -214,7 +214,7 @@ def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
 def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
-    with Scheduler(llama, places=8) as scheduler:
+    with Scheduler(llama, max_sequences=8) as scheduler:
         scheduler.submit("p", samples=8, max_tokens=10, sampling=Sampling(temperature=1.0, seed=0))
         run(scheduler)
         assert scheduler.context._context.decodes <= 11
@@ -223,7 +223,7 @@ def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:
 def test_what_prompts_share_is_computed_once(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
-    with Scheduler(llama, places=4, batch=16) as scheduler:
+    with Scheduler(llama, max_sequences=4, batch=16) as scheduler:
         requests = [scheduler.submit("x" * 60 + end, max_tokens=1) for end in ("ab", "cd", "ef")]
         run(scheduler)
         assert scheduler.decoded == len(requests[0].prompt) + 2 + 2
@@ -232,7 +232,7 @@ def test_what_prompts_share_is_computed_once(llama: ContextLlama) -> None:
 def test_a_long_prompt_does_not_stop_the_others(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
-    with Scheduler(llama, places=2, batch=8) as scheduler:
+    with Scheduler(llama, max_sequences=2, batch=8) as scheduler:
         writing = scheduler.submit("p", max_tokens=60)
         scheduler.step()
         long = scheduler.submit("x" * 200, max_tokens=5)
@@ -247,7 +247,7 @@ def test_cancelled_at_any_time(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
     for steps in range(0, 14, 2):
-        with Scheduler(llama, places=3, batch=8) as scheduler:
+        with Scheduler(llama, max_sequences=3, batch=8) as scheduler:
             requests = [scheduler.submit(f"a prompt {number}", samples=2, max_tokens=8) for number in range(4)]
             for _ in range(steps):
                 scheduler.step()
@@ -267,7 +267,7 @@ def test_cancelled_at_any_time(llama: ContextLlama) -> None:
 def test_closing_cancels_what_is_left(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
-    with Scheduler(llama, places=1) as scheduler:
+    with Scheduler(llama, max_sequences=1) as scheduler:
         requests = [scheduler.submit("p", max_tokens=50) for _ in range(3)]
         scheduler.step()
     assert [outputs_of(request)[0].stopped for request in requests] == ["cancelled"] * 3
@@ -276,7 +276,7 @@ def test_closing_cancels_what_is_left(llama: ContextLlama) -> None:
 def test_a_decode_without_room_ends_one_sequence(llama: ContextLlama) -> None:
     from formatter_llama_cpp import DecodeFailed, Scheduler
 
-    with Scheduler(llama, places=3, cells=64) as scheduler:
+    with Scheduler(llama, max_sequences=3, context_size=64) as scheduler:
         requests = [scheduler.submit(prompt, max_tokens=12) for prompt in ("abc", "def")]
         for _ in range(3):
             scheduler.step()
@@ -381,7 +381,7 @@ def test_prompts_and_outputs_stand_in_order(llama: ContextLlama) -> None:
     from formatter_llama_cpp import generate_parallel
 
     prompts = ["a", b"bc", [PAD, ord("d")]]
-    found = generate_parallel(llama, prompts, samples=2, formats=[WORD, None, WORD], max_tokens=30, places=2)
+    found = generate_parallel(llama, prompts, samples=2, formats=[WORD, None, WORD], max_tokens=30, max_sequences=2)
     expected = [[PAD, *b"a"], [PAD, *b"bc"], [PAD, *b"d"]]
     for outputs, prompt, format in zip(found, expected, (WORD, None, WORD), strict=True):
         for output in outputs:

@@ -18,9 +18,8 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import InvalidArgument, NoTokenLeft  # noqa: E402
+from formatter_core.errors import HookNotCalled, HookReused, InvalidArgument, NoTokenLeft  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
-    NotCalled,
     create_logits_processor,
     create_sampler,
     create_vocabulary,
@@ -199,7 +198,7 @@ def test_logit_bias_does_not_drop_the_format(llama: Any) -> None:
 
 def test_a_format_that_was_dropped_is_noticed(llama: Any) -> None:
     wrapped = llama_cpp.LogitsProcessorList()
-    with pytest.raises(NotCalled), create_logits_processor(llama, LINE) as processor:
+    with pytest.raises(HookNotCalled), create_logits_processor(llama, LINE) as processor:
         wrapped.append(processor)
         llama.create_completion("the", max_tokens=5, logit_bias={5: 1.0}, logits_processor=wrapped)
 
@@ -233,15 +232,15 @@ def test_an_error_inside_ends_the_sequence_and_reaches_the_caller(
     llama: Any, error: BaseException, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processor = create_logits_processor(llama, LINE)
-    fill, calls = type(processor.formatter).fill_bitmask, []
+    step, calls = type(processor.formatter).step, []
 
-    def failing(self: Any, row: np.ndarray) -> None:
+    def failing(self: Any, token: int, row: np.ndarray) -> None:
         calls.append(1)
         if len(calls) == 3:
             raise error
-        fill(self, row)
+        step(self, token, row)
 
-    monkeypatch.setattr(type(processor.formatter), "fill_bitmask", failing)
+    monkeypatch.setattr(type(processor.formatter), "step", failing)
     with pytest.raises(type(error)) as caught, processor:
         output = llama.create_completion("the", max_tokens=200, stream=stream, logits_processor=processor)
         chunks = list(output) if stream else [output]
@@ -249,7 +248,7 @@ def test_an_error_inside_ends_the_sequence_and_reaches_the_caller(
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
     assert len(calls) == 3
     text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
-    assert text == processor.formatter.text
+    assert text.startswith(processor.formatter.text)  # the latest token is accepted with the mask that failed
     with pytest.raises(type(error)):
         processor.result(text)
 
@@ -423,17 +422,17 @@ def test_a_chain_is_reset_and_cloned(llama: Any) -> None:
 
 @needs_samplers
 def test_samplers_are_given_back_to_no_one_twice(llama: Any) -> None:
-    from formatter_llama_cpp import sampler as module
+    from formatter_llama_cpp import c_interface as module
 
-    before = len(module._live)
+    before = len(module.live)
     for _ in range(50):
         sampler = create_sampler(llama, LINE)
         chain = chain_of(llama, sampler.add_to)
-        assert len(module._live) == before + 1
-        with pytest.raises(InvalidArgument, match="already"):
+        assert len(module.live) == before + 1
+        with pytest.raises(HookReused, match="already"):
             sampler.add_to(chain)
         llama_cpp.llama_sampler_free(chain)
-        assert len(module._live) == before
+        assert len(module.live) == before
 
 
 @needs_samplers
@@ -442,10 +441,10 @@ def test_a_failing_sampler_ends_its_sequence(llama: Any, monkeypatch: pytest.Mon
     sampler = create_sampler(llama, LINE)
     error = RuntimeError("broken")
 
-    def failing(self: Any, token: int) -> None:
+    def failing(self: Any, token: int, row: np.ndarray) -> None:
         raise error
 
-    monkeypatch.setattr(type(sampler.formatter), "accept_token", failing)
+    monkeypatch.setattr(type(sampler.formatter), "step", failing)
     chain = chain_of(llama, sampler.add_to, stock("dist", 1))
     ids = sampled(llama, chain, ends)
     llama_cpp.llama_sampler_free(chain)

@@ -104,7 +104,7 @@ def test_greedy_output_is_that_of_generate(llama: Any, format: Any) -> None:
 
 
 def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
-    with Scheduler(llama, places=8) as scheduler:
+    with Scheduler(llama, max_sequences=8) as scheduler:
         request = scheduler.submit(LONG_PROMPT, samples=8, format=LINE, max_tokens=40, sampling=WARM)
         for _ in scheduler.run():
             pass
@@ -118,7 +118,7 @@ def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
 
 
 def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: Any) -> None:
-    with Scheduler(llama, places=2) as scheduler:
+    with Scheduler(llama, max_sequences=2) as scheduler:
         request = scheduler.submit(LONG_PROMPT, samples=7, format=LINE, max_tokens=40, sampling=WARM)
         for _ in scheduler.run():
             pass
@@ -130,7 +130,7 @@ def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: An
 
 
 def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
-    with Scheduler(llama, places=4) as scheduler:
+    with Scheduler(llama, max_sequences=4) as scheduler:
         requests = [scheduler.submit(LONG_PROMPT + end, max_tokens=1) for end in ("Delhi", "Oslo", "Lima")]
         for _ in scheduler.run():
             pass
@@ -142,7 +142,7 @@ def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
 
 
 def test_a_conversation_goes_on_from_the_cells_of_its_last_turn(llama: Any) -> None:
-    with Scheduler(llama, places=2) as scheduler:
+    with Scheduler(llama, max_sequences=2) as scheduler:
         request = scheduler.submit(LONG_PROMPT, format=LINE, max_tokens=40)
         for _ in scheduler.run():
             pass
@@ -194,15 +194,15 @@ def submit(scheduler: Scheduler, job: dict[str, Any]) -> tuple[Any, Recording]:
 def together_and_alone(llama: Any) -> Iterator[tuple[Any, Recording, Any, Recording]]:
     """A hundred requests that arrive while others run, each with its solo run."""
     waiting, submitted = jobs(100), []
-    with Scheduler(llama, places=16, cells=2048) as scheduler:
+    with Scheduler(llama, max_sequences=16, context_size=2048) as scheduler:
         random = np.random.default_rng(0)
         while waiting or not scheduler.is_idle:
             for _ in range(min(len(waiting), int(random.integers(0, 6)))):
                 submitted.append(submit(scheduler, waiting.pop(0)))
             scheduler.step()
-            assert scheduler.context.used <= scheduler.context.cells
+            assert scheduler.context.used <= scheduler.context.context_size
     assert len(submitted) == 100
-    with Scheduler(llama, places=1) as scheduler:
+    with Scheduler(llama, max_sequences=1) as scheduler:
         for job, (sample, rows) in zip(jobs(100), submitted, strict=True):
             alone, rows_alone = submit(scheduler, job)
             for _ in scheduler.run():
@@ -248,7 +248,7 @@ def test_with_cells_of_16_bits_nothing_but_rounding_differs(
 
 
 def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
-    with Scheduler(llama, places=8, cells=256) as scheduler:
+    with Scheduler(llama, max_sequences=8, context_size=256) as scheduler:
         requests = [scheduler.submit(f"{word} {word}", format=LINE, max_tokens=60) for word in "abcdefghij"]
         while not scheduler.is_idle:
             scheduler.step()
@@ -262,7 +262,7 @@ def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> No
         processor = None if format is None else create_logits_processor(llama, format)
         options = {"max_tokens": 40, "temperature": 0, "logits_processor": processor}
         upstream = llama.create_completion(prompt, stop=stop, repeat_penalty=1.0, **options)["choices"][0]
-        with Scheduler(llama, places=2) as scheduler:
+        with Scheduler(llama, max_sequences=2) as scheduler:
             request = scheduler.submit(prompt, format=format, max_tokens=40, stop_strings=stop)
             told = "".join(update.text for update in scheduler.run())
         (output,) = [sample.output for sample in request.samples]
@@ -274,7 +274,7 @@ def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> No
 
 
 def test_updates_tell_the_text_as_it_is_written(llama: Any) -> None:
-    with Scheduler(llama, places=4) as scheduler:
+    with Scheduler(llama, max_sequences=4) as scheduler:
         builder = FormatterBuilder()
         builder.append(
             "Name: ",
@@ -307,7 +307,7 @@ def test_updates_tell_the_text_as_it_is_written(llama: Any) -> None:
 
 
 def test_cancelled_samples_keep_what_they_have_and_the_others_go_on(llama: Any) -> None:
-    with Scheduler(llama, places=2) as scheduler:
+    with Scheduler(llama, max_sequences=2) as scheduler:
         first = scheduler.submit("the name", samples=2, max_tokens=30)
         second = scheduler.submit("the name", samples=2, format=LINE, max_tokens=60)
         for _ in range(5):
@@ -333,7 +333,7 @@ def test_an_error_in_one_sequence_leaves_the_others_alone(llama: Any) -> None:
         def __call__(self, logits: np.ndarray) -> int:
             return int(np.flatnonzero(logits == -np.inf)[0])
 
-    with Scheduler(llama, places=4) as scheduler:
+    with Scheduler(llama, max_sequences=4) as scheduler:
         request = scheduler.submit("the name", samples=4, format=LINE, max_tokens=60)
         request.samples[1].sampler = Broken()
         request.samples[2].sampler = Rebel()
@@ -350,7 +350,7 @@ def test_an_error_in_one_sequence_leaves_the_others_alone(llama: Any) -> None:
 
 @pytest.mark.skipif(not hasattr(llama_cpp, "llama_sampler_init"), reason="older releases do not look at the ids")
 def test_a_decode_that_fails_ends_whose_fault_it_is(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Scheduler(llama, places=3) as scheduler:
+    with Scheduler(llama, max_sequences=3) as scheduler:
         good = [scheduler.submit(prompt, format=LINE, max_tokens=60) for prompt in ("the name", "people")]
         bad = scheduler.submit("red green", max_tokens=60)
         for _ in range(3):
@@ -370,7 +370,7 @@ def test_a_decode_that_fails_ends_whose_fault_it_is(llama: Any, monkeypatch: pyt
 
 
 def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
-    with Scheduler(llama, places=2, cells=256) as scheduler:
+    with Scheduler(llama, max_sequences=2, context_size=256) as scheduler:
         with pytest.raises(PromptTooLong) as caught:
             scheduler.submit([5] * 256)
         assert (caught.value.tokens, caught.value.context_size) == (256, 256)
@@ -387,25 +387,25 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         for _ in scheduler.run():
             pass
         assert len(cut.samples[0].output.tokens) <= 6
-    with pytest.raises(InvalidArgument, match="sequences at a time"):
-        Scheduler(llama, places=10_000)
+    with pytest.raises(InvalidArgument, match="max_sequences"):
+        Scheduler(llama, max_sequences=10_000)
     with pytest.raises(InvalidArgument, match="one for each prompt"):
         generate_parallel(llama, ["a"], formats=[None, None])
 
 
 def test_contexts_come_and_go(llama: Any) -> None:
     for _ in range(20):
-        with Scheduler(llama, places=2, cells=256) as scheduler:
+        with Scheduler(llama, max_sequences=2, context_size=256) as scheduler:
             scheduler.submit("the", max_tokens=2)
             scheduler.step()
-    kept = Scheduler(llama, places=2, cells=256)
+    kept = Scheduler(llama, max_sequences=2, context_size=256)
     del kept
 
 
 @pytest.mark.skipif(not hasattr(llama_cpp.Llama, "close"), reason="before 0.2.77 no model can be closed")
 def test_a_model_may_be_closed_before_its_scheduler(model: Path) -> None:
     llama = load(model, n_ctx=256)
-    scheduler = Scheduler(llama, places=2)
+    scheduler = Scheduler(llama, max_sequences=2)
     scheduler.submit("the", max_tokens=2)
     scheduler.step()
     llama.close()

@@ -53,7 +53,7 @@ def vllm(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> Non
 # --- llama.cpp ---------------------------------------------------------------------------------------------------
 
 
-@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-bug]")
+@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-1-bug]")
 def an_error_leaves_a_processor_of_llama_cpp(patch: Patch) -> None:
     """llama-cpp-python prints it and goes on unconstrained."""
 
@@ -61,12 +61,12 @@ def an_error_leaves_a_processor_of_llama_cpp(patch: Patch) -> None:
         def raising(self: Any, error: BaseException) -> None:
             raise error
 
-        patch.setattr(module.FormatterLogitsProcessor, "_fail", raising)
+        patch.setattr(module.Cursor, "fail", raising)
 
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-bug]")
+@breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-step-3-interrupt]")
 def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "_leave_only_the_end", lambda self, scores: None)
@@ -74,7 +74,7 @@ def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> N
     llama_cpp(patch, "logits_processor", change)
 
 
-@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]", escapes="NotCalled")
+@breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]", escapes="HookNotCalled")
 def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
         patch.setattr(module.FormatterLogitsProcessor, "extend", list.extend)
@@ -105,7 +105,7 @@ def drafts_of_llama_cpp_are_taken_for_output(patch: Patch) -> None:
 @breaks(1, f"{LLAMA}test_one_object_serves_one_request_after_the_other[0.3.36]")
 def a_processor_of_llama_cpp_takes_a_new_prompt_for_output(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: bool(self._calls))
+        patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: self._cursor.is_used)
 
     llama_cpp(patch, "logits_processor", change)
 

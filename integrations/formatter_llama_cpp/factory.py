@@ -1,0 +1,59 @@
+"""From a loaded model and a format to a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
+from formatter_llama_cpp.sampler import FormatterSampler
+from formatter_llama_cpp.vocabulary import compiler_for
+
+__all__ = ["create_logits_processor", "create_sampler"]
+
+
+def create_logits_processor(
+    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None
+) -> FormatterLogitsProcessor:
+    """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
+
+    ::
+
+        with create_logits_processor(llama, format) as processor:
+            output = llama.create_chat_completion(messages, logits_processor=processor)
+        value = processor.result(output).value
+
+    Args:
+        llama: the `llama_cpp.Llama` that will generate.
+        format: whatever `Compiler.compile` takes.
+        end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
+            others, so name another one only if your own loop stops at it.
+
+    Raises:
+        InvalidFormat: an invalid format.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    return FormatterLogitsProcessor(llama, compiler_for(llama, end_ids=end_ids).compile(format))
+
+
+def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> FormatterSampler:
+    """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
+
+    ::
+
+        sampler = create_sampler(llama, format)
+        sampler.add_to(chain)                         # first, before top-k and the others
+        ...
+        token = llama_cpp.llama_sampler_sample(chain, llama.ctx, -1)
+
+    Args:
+        llama: the `llama_cpp.Llama` whose model generates.
+        format: whatever `Compiler.compile` takes.
+        end_ids: the ids that end an output, in place of those at which llama.cpp ends one.
+
+    Raises:
+        UnsupportedEngineVersion: this release has no samplers that others can write.
+        InvalidFormat: an invalid format.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    return FormatterSampler(compiler_for(llama, end_ids=end_ids).compile(format))
