@@ -12,6 +12,8 @@ from formatter_core.runtime.result import Capture, Event, HoleOpened, Result, Re
 from formatter_core.runtime.without_vocabulary import check, parse
 from formatter_core.vocabulary import Vocabulary
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Capture",
     "CompiledFormat",
@@ -27,6 +29,7 @@ __all__ = [
     "TextAdded",
     "ValueCompleted",
     "Vocabulary",
+    "__version__",
     "bitmask",
     "check",
     "errors",

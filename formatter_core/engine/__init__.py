@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from functools import cache
+from typing import Literal, TypeAlias, get_args
 
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import EngineUnavailable
 from formatter_core.support.arguments import one_of
 
-__all__ = ["choose_engine"]
+__all__ = ["EngineName", "choose_engine"]
+
+EngineName: TypeAlias = Literal["auto", "native", "kbnf"]
 
 _log = logging.getLogger("formatter_core")
 
@@ -19,7 +22,7 @@ _REMEDIES = {
 }
 
 
-def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
+def choose_engine(engine: EngineName | GrammarEngine) -> GrammarEngine:
     """The grammar engine of that name, or the given one; `"auto"` is the native one, or else the kbnf package.
 
     Raises:
@@ -28,14 +31,14 @@ def choose_engine(engine: str | GrammarEngine) -> GrammarEngine:
     """
     if not isinstance(engine, (str, type)) and hasattr(engine, "compile") and hasattr(engine, "name"):
         return engine
-    engine = one_of(engine, "engine", ("auto", *_REMEDIES))
-    for name in _REMEDIES if engine == "auto" else (engine,):
+    chosen = one_of(engine, "engine", get_args(EngineName))
+    for name in _REMEDIES if chosen == "auto" else (chosen,):
         found = _find(name)
         if found is not None:
-            if engine == "auto" and name == "kbnf":
+            if chosen == "auto" and name == "kbnf":
                 _notice_slow_engine()
             return found
-    raise EngineUnavailable(engine, list(_REMEDIES.values()) if engine == "auto" else [_REMEDIES[engine]])
+    raise EngineUnavailable(chosen, list(_REMEDIES.values()) if chosen == "auto" else [_REMEDIES[chosen]])
 
 
 @cache

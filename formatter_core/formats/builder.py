@@ -18,6 +18,7 @@ from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.until import until
+from formatter_core.support.arguments import shown
 
 __all__ = ["FormatterBuilder"]
 
@@ -44,6 +45,10 @@ class FormatterBuilder:
         self._nonce = secrets.token_hex(16)
         self._holes: list[Hole] = []
         self._parts: list[str | Hole] = []
+
+    def __repr__(self) -> str:
+        text = "".join(part if isinstance(part, str) else f"{{{part.name or '...'}}}" for part in self._parts)
+        return f"<FormatterBuilder {shown(text)}>"
 
     def append(self, *parts: str | Hole) -> FormatterBuilder:
         """Add literal text (`str`, taken as it is) and holes; returns the builder."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, cast, overload
 
 from formatter_core.generation.tries import Branches
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Ended, Result
+from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
@@ -100,7 +101,7 @@ class ChosenToken:
 
 
 @dataclass(frozen=True)
-class Generated:
+class Generated(Generic[Value_co]):
     """One finished sequence.
 
     Attributes:
@@ -122,10 +123,10 @@ class Generated:
     stopped: Stopped
     error: BaseException | None = None
     chosen: tuple[ChosenToken, ...] = ()
-    formatter: Formatter | None = None
+    formatter: Formatter[Value_co] | None = None
     prompt: tuple[int, ...] | str = ()
     passes_saved: int = 0
-    parsed: Result | None = None
+    parsed: Result[Value_co] | None = None
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     branches: tuple[Branches, ...] = ()
 
@@ -145,7 +146,7 @@ class Generated:
         return tuple(token.unmasked_logprob for token in self.chosen if token.unmasked_logprob is not None)
 
     @cached_property
-    def result(self) -> Result | None:
+    def result(self) -> Result[Value_co] | None:
         """What the format makes of it, parsed when first asked for; None for a sequence without a format."""
         if self.formatter is None:
             return self.parsed
@@ -158,7 +159,7 @@ class Generated:
         return {} if self.result is None else self.result.captures
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Value_co:
         """The typed value of a complete output; its text where it has no format.
 
         Raises:
@@ -166,7 +167,7 @@ class Generated:
             IncompleteResult: the text is not complete.
         """
         self.raise_error()
-        return self.text if self.result is None else self.result.value
+        return cast(Value_co, self.text) if self.result is None else self.result.value
 
     def __add__(self, text: str) -> Prompt:
         """A prompt of what is here, its own prompt included, and more text."""

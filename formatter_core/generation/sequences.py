@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, Generic, TypeAlias, TypeVar, get_args, overload
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
@@ -31,17 +31,20 @@ from formatter_core.generation.models import (
     TextRequest,
 )
 from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
-from formatter_core.generation.results import Generated
+from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
+from formatter_core.support.generics import Value_co
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
 
 #: One prompt, or a list of them.
-Prompts: TypeAlias = "OnePrompt | list[OnePrompt]"
-Writer: TypeAlias = "LogitsWriter | ApiWriter"
+Prompts: TypeAlias = "OnePrompt | list[OnePrompt] | list[str]"
+Writer: TypeAlias = "LogitsWriter[Value_co] | ApiWriter[Value_co]"
+
+_T = TypeVar("_T")
 
 GREEDY = Sampling()
 #: Of each token its log-probability among what was allowed.
@@ -49,6 +52,19 @@ LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
 NO_SCORES = ScoreSettings()
 
 
+@overload
+def completion(
+    model: LogitsModel | ApiModel,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    max_tokens: int | None = None,
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    forced_text: ForcedText = "exact",
+    batch: int = 64,
+) -> Writer[_T]: ...
+@overload
 def completion(
     model: LogitsModel | ApiModel,
     format: Any = None,
@@ -59,7 +75,18 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
-) -> Writer:
+) -> Writer[Any]: ...
+def completion(
+    model: LogitsModel | ApiModel,
+    format: Any = None,
+    *,
+    max_tokens: int | None = None,
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    forced_text: ForcedText = "exact",
+    batch: int = 64,
+) -> Writer[Any]:
     """Writes until a format is complete, or, without one, until the model ends its text.
 
     Args:
@@ -100,7 +127,7 @@ def continuation(
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
     batch: int = 64,
-) -> Writer:
+) -> Writer[str]:
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
 
     Args:
@@ -139,7 +166,7 @@ class _Options:
     scores: ScoreSettings
 
 
-class LogitsWriter:
+class LogitsWriter(Generic[Value_co]):
     """Writes outputs for prompts on a model whose logits are at hand; made by `completion` and `continuation`.
 
     May be called any number of times, by one thread at a time.
@@ -148,7 +175,7 @@ class LogitsWriter:
     def __init__(
         self,
         model: LogitsModel,
-        compiled: CompiledFormat | None,
+        compiled: CompiledFormat[Value_co] | None,
         max_tokens: int,
         sampling: BatchSampler | None,
         scores: ScoreSettings,
@@ -176,6 +203,21 @@ class LogitsWriter:
         self.scores = scores
         self._settings = LoopSettings(forced_text, stop_ids, stops, ignore_eos)
 
+    @overload
+    def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
+    @overload
+    def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
+    @overload
+    def __call__(
+        self,
+        prompts: Prompts,
+        *,
+        samples: int = 1,
+        seed: int | None = None,
+        formats: Sequence[Any] | None = None,
+        sampling: Sequence[BatchSampler] | None = None,
+        top_logprobs: Sequence[int] | None = None,
+    ) -> Any: ...
     def __call__(
         self,
         prompts: Prompts,
@@ -299,13 +341,19 @@ class LogitsWriter:
         return rows
 
 
-class ApiWriter:
+class ApiWriter(Generic[Value_co]):
     """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`."""
 
     def __init__(self, model: ApiModel, request: TextRequest) -> None:
         self.model = model
         self.request = request
 
+    @overload
+    def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
+    @overload
+    def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
+    @overload
+    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any: ...
     def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
         """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
         given, is_one = as_list(prompts)
@@ -325,7 +373,7 @@ class ApiWriter:
         return replace(self.request, samples=samples, seed=seed)
 
 
-def _compiled(model: LogitsModel, format: Any) -> CompiledFormat:
+def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any]:
     if not isinstance(format, CompiledFormat):
         return model.compiler.compile(format)
     if format.vocabulary is not model.vocabulary:

@@ -14,32 +14,33 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
 from formatter_core.runtime.text_result import result_of_text
-from formatter_core.support.arguments import not_picklable
+from formatter_core.support.arguments import not_picklable, shown
+from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import checked_end_ids
 
 __all__ = ["CompiledFormat"]
 
 
-class CompiledFormat(PreparedFormat, Alternatives):
+class CompiledFormat(PreparedFormat[Value_co], Alternatives):
     """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences.
 
     It can stand wherever a format can, and then means the format that was compiled.
     """
 
     def __repr__(self) -> str:
-        return f"<CompiledFormat {type(self.format).__name__} for {len(self.vocabulary)} tokens, engine {self.engine}>"
+        return f"<CompiledFormat of {shown(self.format)}, {len(self.vocabulary)} tokens, engine {self.engine}>"
 
-    def __copy__(self) -> CompiledFormat:
+    def __copy__(self) -> CompiledFormat[Value_co]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFormat:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFormat[Value_co]:
         return self
 
     def __reduce__(self) -> NoReturn:
         raise not_picklable(self, "send format.to_json() and compile formats.from_json of it there")
 
-    def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter:
+    def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter[Value_co]:
         """The state of a new sequence.
 
         Args:
@@ -54,7 +55,7 @@ class CompiledFormat(PreparedFormat, Alternatives):
         # The same ids are the same tuple, so that the formatter need not ask which of them are text.
         return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
 
-    def parse(self, text: str | bytes) -> Result:
+    def parse(self, text: str | bytes) -> Result[Value_co]:
         """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
         return result_of_text(self.lowered, text, self.limits)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 
-from formatter_core.engine import choose_engine
+from formatter_core.engine import EngineName, choose_engine
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
@@ -18,6 +18,8 @@ from formatter_core.support.arguments import not_picklable, shown, whole_number
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler"]
+
+_T = TypeVar("_T")
 
 #: What one grammar node costs in Python objects and engine tables; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
@@ -40,7 +42,7 @@ class Compiler:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        engine: str | GrammarEngine = "auto",
+        engine: EngineName | GrammarEngine = "auto",
         limits: Limits | None = None,
         cache_bytes: int = 256 * 2**20,
     ) -> None:
@@ -59,6 +61,9 @@ class Compiler:
             whole_number(cache_bytes, "cache_bytes"), _size_of
         )
 
+    def __repr__(self) -> str:
+        return f"<Compiler of {self.vocabulary!r}, engine {self.engine}>"
+
     def __copy__(self) -> Compiler:
         return self
 
@@ -73,7 +78,11 @@ class Compiler:
         """The name of the grammar engine."""
         return self._engine.name
 
-    def compile(self, format: Any) -> CompiledFormat:
+    @overload
+    def compile(self, format: type[_T]) -> CompiledFormat[_T]: ...
+    @overload
+    def compile(self, format: Any) -> CompiledFormat[Any]: ...
+    def compile(self, format: Any) -> CompiledFormat[Any]:
         """Compile a format, or what stands for one: a `FormatterBuilder`, a `CompiledFormat` of the same vocabulary, a
         JSON Schema (`dict`, `bool` or JSON text), a type, a list of texts, or a pattern of Python's `re`.
 

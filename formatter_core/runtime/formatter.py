@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from formatter_core.support.arguments import (
     shown,
     whole_number,
 )
+from formatter_core.support.generics import Value_co
 
 __all__ = ["Formatter"]
 
@@ -55,7 +56,7 @@ def _exclusive(
     return guarded  # type: ignore[return-value]  # functools.wraps hides the type of self
 
 
-class Formatter:
+class Formatter(Generic[Value_co]):
     """The state of one sequence: which tokens may come next, and what has come.
 
     Made by `CompiledFormat.formatter`. A step is one accepted token, an end id included, or one accepted byte string.
@@ -65,11 +66,11 @@ class Formatter:
     # The methods that run for every token are written out, and what they need lies at hand: a call of Python's costs
     # as much as a tenth of their work.
 
-    def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...]) -> None:
+    def __init__(self, compiled: PreparedFormat[Value_co], end_ids: tuple[int, ...]) -> None:
         self._state = SequenceState(compiled, end_ids)
 
     @property
-    def compiled(self) -> PreparedFormat:
+    def compiled(self) -> PreparedFormat[Value_co]:
         """The compiled format that it was made from."""
         return self._state.compiled
 
@@ -231,16 +232,16 @@ class Formatter:
         self._state.reset()
 
     @_exclusive
-    def fork(self) -> Formatter:
+    def fork(self) -> Formatter[Value_co]:
         """An independent formatter in the same state, rollback history included."""
         copy = Formatter.__new__(Formatter)
         copy._state = self._state.fork()
         return copy
 
-    def __copy__(self) -> Formatter:
+    def __copy__(self) -> Formatter[Value_co]:
         return self.fork()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Formatter:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Formatter[Value_co]:
         return self.fork()
 
     def __reduce__(self) -> NoReturn:
@@ -313,7 +314,7 @@ class Formatter:
         return self._state.transcript.events(complete=self._state.transcript.ends > 0 or self._state.must_stop())
 
     @_exclusive
-    def result(self, ended: Ended | None = None) -> Result:
+    def result(self, ended: Ended | None = None) -> Result[Value_co]:
         """The outcome so far.
 
         Args:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Census
 from formatter_core.limits import Limits
+from formatter_core.support.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["PreparedFormat"]
 
 
-class PreparedFormat:
+class PreparedFormat(Generic[Value_co]):
     """The parts of a `CompiledFormat`: immutable, shared by all its sequences.
 
     Attributes:

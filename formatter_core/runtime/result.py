@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, Protocol, TypeAlias
+from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
 
 from formatter_core.errors import IncompleteResult, InvalidValue
 from formatter_core.formats.protocol import Converter, Lowered, text_of
 from formatter_core.parsing.match import Match
 from formatter_core.support.arguments import not_picklable
+from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Reading", "Result", "Retracted", "TextAdded", "ValueCompleted"]
@@ -86,7 +87,7 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Generic[Value_co]):
     """The outcome of one sequence.
 
     Attributes:
@@ -108,10 +109,10 @@ class Result:
         if self.cause is not None:  # whatever text was there before: what failed is not complete
             object.__setattr__(self, "is_complete", False)
 
-    def __copy__(self) -> Result:
+    def __copy__(self) -> Result[Value_co]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result[Value_co]:
         return replace(self)  # with a value of its own, which is worked out when it is read
 
     def __reduce__(self) -> NoReturn:
@@ -150,7 +151,7 @@ class Result:
         return {name: tuple(values) for name, values in found.items()}
 
     @cached_property
-    def value(self) -> Any:
+    def value(self) -> Value_co:
         """The typed value of the whole text.
 
         Raises:
@@ -161,7 +162,7 @@ class Result:
         if self._whole is None:
             missing = self.missing or "the text is not in the format"
             raise IncompleteResult(ended=self.ended, missing=missing, text=self.text)
-        return converted(self._reading.lowered.value, self._whole)
+        return cast(Value_co, converted(self._reading.lowered.value, self._whole))
 
     @cached_property
     def _whole(self) -> Match | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,12 @@ MODULES = sorted(
 def test_the_names_of_the_contract() -> None:
     for name in ("Compiler", "FormatterBuilder", "Limits", "Vocabulary", "formats", "bitmask", "Result", "Formatter"):
         assert hasattr(formatter_core, name)
+
+
+def test_the_version_is_written_once() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'version = { attr = "formatter_core.__version__" }' in text
+    assert re.fullmatch(r"\d+\.\d+\.\d+", formatter_core.__version__)
 
 
 @pytest.mark.parametrize("name", MODULES)
