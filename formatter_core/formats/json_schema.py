@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
 from formatter_core.formats.json_values import read_value
@@ -14,7 +14,18 @@ from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.match import Match
-from formatter_core.schema import Coverage, Dropped, Whitespace, lower_schema, schema_coverage, why_unsatisfiable
+from formatter_core.schema import (
+    Coverage,
+    Dropped,
+    KeyOrder,
+    OnUnsupported,
+    StringFormats,
+    Whitespace,
+    WhitespaceName,
+    lower_schema,
+    schema_coverage,
+    why_unsatisfiable,
+)
 from formatter_core.schema.load import read_json
 from formatter_core.schema.whitespace import as_whitespace
 from formatter_core.support.arguments import one_of, shown
@@ -36,19 +47,19 @@ class JsonSchemaFormat(Alternatives):
     """
 
     schema: str
-    whitespace: Whitespace | str = "flexible"
-    key_order: str = "schema"
-    string_formats: str = "enforce"
-    on_unsupported: str = "error"
+    whitespace: WhitespaceName | Whitespace = "flexible"
+    key_order: KeyOrder = "schema"
+    string_formats: StringFormats = "enforce"
+    on_unsupported: OnUnsupported = "error"
     registry: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, str) or not isinstance(self.registry, str | None):
             raise InvalidFormat("the schema and the registry of a JsonSchemaFormat are JSON text; use json_schema(...)")
         as_whitespace(self.whitespace)
-        one_of(self.key_order, "key_order", ("schema", "any"))
-        one_of(self.string_formats, "string_formats", ("enforce", "annotate"))
-        one_of(self.on_unsupported, "on_unsupported", ("error", "warn"))
+        one_of(self.key_order, "key_order", get_args(KeyOrder))
+        one_of(self.string_formats, "string_formats", get_args(StringFormats))
+        one_of(self.on_unsupported, "on_unsupported", get_args(OnUnsupported))
 
     def to_grammar(self, limits: Limits) -> Lowered:
         dropped: list[Dropped] = []
@@ -116,10 +127,10 @@ class JsonSchemaFormat(Alternatives):
 def json_schema(
     schema: Mapping[str, Any] | bool | str,
     *,
-    whitespace: str | Whitespace = "flexible",
-    key_order: str = "schema",
-    string_formats: str = "enforce",
-    on_unsupported: str = "error",
+    whitespace: WhitespaceName | Whitespace = "flexible",
+    key_order: KeyOrder = "schema",
+    string_formats: StringFormats = "enforce",
+    on_unsupported: OnUnsupported = "error",
     registry: Mapping[str, Any] | None = None,
 ) -> JsonSchemaFormat:
     """JSON that satisfies `schema` (a dict, a bool, or JSON text), in every legal spelling.
@@ -148,7 +159,7 @@ def json_schema(
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
     """The format that `JsonSchemaFormat.to_json` described."""
-    blanks = data["whitespace"]
+    blanks: Any = data["whitespace"]
     for part in ("schema", "registry"):
         if not isinstance(data[part], str) and not (part == "registry" and data[part] is None):
             raise InvalidFormat(f"`{part}` is JSON text, found {shown(data[part])}")
@@ -156,7 +167,7 @@ def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
         raise InvalidFormat(f"`registry` is the JSON text of an object, found {shown(data['registry'])}")
     return JsonSchemaFormat(
         data["schema"],
-        blanks if isinstance(blanks, str) else Whitespace(**blanks),
+        Whitespace(**blanks) if isinstance(blanks, dict) else blanks,
         data["key_order"],
         data["string_formats"],
         data["on_unsupported"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from formatter_core.errors import InvalidArgument, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
@@ -13,6 +13,7 @@ from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Grammar, Node, Token, map_children
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.runtime.cache import ByteBoundedCache
+from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import BYTES_PER_NODE, Compiler
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.text_result import result_of_text
@@ -21,12 +22,18 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["check", "parse"]
 
+_T = TypeVar("_T")
+
 _CACHE_BYTES = 32 * 2**20
 #: The one special token of the vocabulary that formats are checked with.
 _SPECIAL = 257
 
 
-def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result:
+@overload
+def parse(format: type[_T] | CompiledFormat[_T], text: str | bytes, *, ended: Ended = "end") -> Result[_T]: ...
+@overload
+def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]: ...
+def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]:
     """What a format makes of a text, without a model, its tokens or a grammar engine.
 
     A text that does not match gives a result that is not complete; nothing is raised until its value is read.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import (
     FormatterError,
@@ -24,26 +24,34 @@ from formatter_core.schema.load import Loader
 from formatter_core.schema.lower import lower
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Dropped, Refusals
-from formatter_core.schema.whitespace import Whitespace, as_whitespace
+from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace
 
 __all__ = [
     "Coverage",
     "CoverageEntry",
     "Dropped",
+    "KeyOrder",
+    "OnUnsupported",
+    "StringFormats",
     "Whitespace",
+    "WhitespaceName",
     "lower_schema",
     "schema_coverage",
     "why_unsatisfiable",
 ]
 
+KeyOrder: TypeAlias = Literal["schema", "any"]
+StringFormats: TypeAlias = Literal["enforce", "annotate"]
+OnUnsupported: TypeAlias = Literal["error", "warn"]
+
 
 def lower_schema(
     schema: Any,
     *,
-    whitespace: str | Whitespace = "flexible",
-    key_order: str = "schema",
-    string_formats: str = "enforce",
-    on_unsupported: str = "error",
+    whitespace: WhitespaceName | Whitespace = "flexible",
+    key_order: KeyOrder = "schema",
+    string_formats: StringFormats = "enforce",
+    on_unsupported: OnUnsupported = "error",
     registry: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     dropped: list[Dropped] | None = None,
@@ -105,10 +113,10 @@ def why_unsatisfiable(
 def _lowered(
     schema: Any,
     *,
-    whitespace: str | Whitespace,
-    key_order: str,
-    string_formats: str,
-    on_unsupported: str,
+    whitespace: WhitespaceName | Whitespace,
+    key_order: KeyOrder,
+    string_formats: StringFormats,
+    on_unsupported: OnUnsupported,
     registry: Mapping[str, Any] | None,
     limits: Limits,
     dropped: list[Dropped] | None = None,
@@ -130,9 +138,9 @@ def _lowered(
 def schema_coverage(
     schema: Any,
     *,
-    whitespace: str | Whitespace = "flexible",
-    key_order: str = "schema",
-    string_formats: str = "enforce",
+    whitespace: WhitespaceName | Whitespace = "flexible",
+    key_order: KeyOrder = "schema",
+    string_formats: StringFormats = "enforce",
     registry: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Coverage:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
 from formatter_core.support.arguments import shown, whole_number
 from formatter_core.support.lazy import cached_property
 
-__all__ = ["Whitespace", "as_whitespace", "is_named"]
+__all__ = ["Whitespace", "WhitespaceName", "as_whitespace", "is_named"]
+
+WhitespaceName: TypeAlias = Literal["flexible", "compact"]
 
 _BLANK = " \t\n\r"
 _SPACE = Bytes(b" ")
@@ -57,10 +60,10 @@ class Whitespace:
         return Bytes(mark.encode()) if self.gap == EMPTY else Sequence((self.gap, Bytes(mark.encode()), self.gap))
 
 
-_NAMED = {"flexible": Whitespace(), "compact": Whitespace(spaces=0, lines=False)}
+_NAMED: dict[str, Whitespace] = {"flexible": Whitespace(), "compact": Whitespace(spaces=0, lines=False)}
 
 
-def as_whitespace(value: str | Whitespace) -> Whitespace:
+def as_whitespace(value: WhitespaceName | Whitespace) -> Whitespace:
     """The named whitespace ("flexible" or "compact"), or the value itself.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Result, Vocabulary, formats
+from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Result, Vocabulary, formats, parse
 from formatter_core.generation import Generated, LogitsModel, completion, continuation
 
 
@@ -20,6 +20,8 @@ def a_type(compiler: Compiler) -> None:
     compiled = compiler.compile(Person)
     assert_type(compiled, CompiledFormat[Person])
     assert_type(compiled.parse("{}"), Result[Person])
+    assert_type(parse(Person, "{}").value, Person)
+    assert_type(parse(["yes", "no"], "yes").value, Any)
     assert_type(compiled.parse("{}").value, Person)
     assert_type(compiled.formatter(), Formatter[Person])
     assert_type(compiled.formatter().fork().result("end").value, Person)
@@ -55,4 +57,8 @@ def loops(model: LogitsModel, compiled: CompiledFormat[Person]) -> None:
 
 def options_are_literals(vocabulary: Vocabulary, compiler: Compiler) -> None:
     Compiler(vocabulary, engine="fast")  # type: ignore[arg-type]
+    formats.json_schema({}, key_order="random")  # type: ignore[arg-type]
+    formats.json_schema({}, whitespace="none")  # type: ignore[arg-type]
+    formats.json_schema({}, string_formats="check")  # type: ignore[arg-type]
+    formats.json_schema({}, on_unsupported="ignore")  # type: ignore[arg-type]
     compiler.compile(Person).formatter().result("aborted")  # type: ignore[arg-type]
