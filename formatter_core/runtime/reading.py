@@ -60,7 +60,7 @@ class TextReading:
     def missing(self, ended: Ended | None) -> str:
         """See `Reading`; it only adds to what is known, so it never fails."""
         if self.may_end:
-            return "the text is in the format, but it could go on, and it did not end by itself"
+            return "the text is in the format, but it could go on, and no end id came"
         how, offset = _ENDS.get(ended, ""), 0
         try:
             recognizer = Recognizer(self.lowered.grammar, self.limits)

@@ -220,6 +220,6 @@ def test_the_code_of_the_page_that_needs_no_server_runs(tmp_path) -> None:
     person = person[person.index("@dataclass") : person.index("client =")]
     code = code.replace(MODEL, str(ROOT / "examples" / "tiny_model"))
     script = tmp_path / "page.py"
-    script.write_text(f"from dataclasses import dataclass\n{person}\n{code}\nprint('complete:', result.is_complete)")
+    script.write_text(f"from dataclasses import dataclass\n{person}\n{code}\nprint('complete:', person.is_complete)")
     shown = run_python([script], environment(), TIME_OUT)
     assert "complete: " in shown.stdout, shown.stdout[-6000:]

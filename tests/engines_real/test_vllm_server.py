@@ -277,7 +277,7 @@ def test_the_code_of_the_page_that_asks_the_server_runs(server) -> None:
     code = block.replace("http://127.0.0.1:8000/v1", server.address).replace("Qwen/Qwen2.5-0.5B-Instruct", "small")
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
-    assert names["result"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
+    assert names["person"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
 
 
 def test_the_example_runs(server) -> None:
