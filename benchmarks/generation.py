@@ -221,7 +221,10 @@ class Measurements:
         """`generate` as one can call it with the prompt computed once."""
         given = torch.tensor([ids], device=self.device)
         with torch.inference_mode():
-            past = self.torch_model(given[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
+            from transformers import DynamicCache
+
+            past = DynamicCache()
+            self.torch_model.base_model(given[:, :-1], use_cache=True, past_key_values=past)  # no logits
             past.batch_repeat_interleave(samples)
         return self._generate(ids, 1, steps, given.expand(samples, -1), past_key_values=past)
 
