@@ -221,11 +221,11 @@ class Measurements:
         """`generate` as one can call it with the prompt computed once."""
         given = torch.tensor([ids], device=self.device)
         with torch.inference_mode():
-            from transformers import DynamicCache
-
-            past = DynamicCache()
-            self.torch_model.base_model(given[:, :-1], use_cache=True, past_key_values=past)  # no logits
-            past.batch_repeat_interleave(samples)
+            past = self.torch_model.base_model(given[:, :-1], use_cache=True).past_key_values  # no logits
+            if isinstance(past, tuple):  # keys and values of each layer, before transformers 5
+                past = tuple(tuple(part.repeat_interleave(samples, 0) for part in layer) for layer in past)
+            else:
+                past.batch_repeat_interleave(samples)
         return self._generate(ids, 1, steps, given.expand(samples, -1), past_key_values=past)
 
     def _generate(
