@@ -416,7 +416,7 @@ def failures() -> Any:
     made, found = parts(), {}
     for name, mode in modes().items():
         good = filters_of(made, mode, [SCHEMA] * 3)
-        bad = Failing(made.model, made.tokenizer, good[0]._sequence.compiled)
+        bad = Failing(made.model, made.tokenizer, good[0].formatter.compiled)
         bad.__dict__.update(mode)
         batch = generated(made, [good[0], bad, *good[1:]])
         try:
