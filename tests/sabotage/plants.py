@@ -174,7 +174,7 @@ def a_request_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
 
     def forget(hook: Any, *_: Any) -> Any:
         follow = hook._rows.follow
-        hook._rows.follow = lambda count: [(row, one) for row, one in follow(count) if one.error is None]
+        hook._rows.follow = lambda count: [(row, one) for row, one in follow(count) if not one.cursor.has_failed]
         return hook
 
     after(patch, vllm_harness, "_hook", forget)
@@ -189,7 +189,7 @@ def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
 
         def without_failed(context: Any, count: int) -> Any:
             rows, drafts = follow(context, count)
-            return [(row, one) for row, one in rows if one.error is None], drafts
+            return [(row, one) for row, one in rows if not one.cursor.has_failed], drafts
 
         hook._slots.follow = without_failed
         return hook
