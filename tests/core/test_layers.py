@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import formatter_core
 
 ROOT = Path(formatter_core.__file__).parent
+CRATE = ROOT / "engine" / "native" / "src"
 
 #: From the lowest to the highest: a room may use those before it.
 ROOMS = (
@@ -103,6 +105,26 @@ def test_no_arrow_runs_back_up(module: str) -> None:
 
 def test_modules_have_no_cycle() -> None:
     assert cycle_in(GRAPH) is None
+
+
+def crate_uses(path: Path) -> Iterable[str]:
+    """The modules of the crate that a source file uses, its tests left out."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+    text = re.sub(r"//.*", "", text)
+    for match in re.finditer(r"crate::(\w+)", text):
+        yield match[1]
+    for match in re.finditer(r"crate::\{([^;]*)\}", text):
+        yield from re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"::\{[^}]*\}", "", match[1]))
+
+
+def test_modules_of_the_crate_have_no_cycle() -> None:
+    names = {path.stem for path in CRATE.glob("*.rs")} - {"lib"}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for path in CRATE.rglob("*.rs"):
+        owner = path.relative_to(CRATE).with_suffix("").parts[0]
+        if owner in graph:
+            graph[owner] |= {used for used in crate_uses(path) if used in names and used != owner}
+    assert cycle_in(graph) is None
 
 
 @pytest.mark.parametrize("module", MODULES)

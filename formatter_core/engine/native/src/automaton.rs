@@ -9,12 +9,12 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::{Active, Chart};
 use crate::damage::Guarded;
-use crate::freeze::{freeze, Frozen};
+use crate::freeze::freeze;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::Network;
-use crate::stack::{Frame, State, Thread};
+use crate::stack::{Frame, Frozen, State, Thread};
 use crate::term::{EMPTY, NOTHING};
 
 /// No situation: nothing goes on.

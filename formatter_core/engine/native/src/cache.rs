@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::freeze::Frozen;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
-use crate::stack::{Edge, Group, Key, State, ROOT};
+use crate::stack::{Edge, Frozen, Group, Key, State, ROOT};
 
 /// How many times the cache's bytes the states and frames of all sequences together may take.
 const LIVE_TO_CACHE: usize = 8;

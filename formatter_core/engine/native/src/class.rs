@@ -3,16 +3,15 @@
 //!
 //! Where many tokens cross, the class of a state can be carried on into a next terminal: the class of the two in a row.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::byteset::ByteSet;
 use crate::damage::{Guarded, Health};
-use crate::hash::{FastMap, FastSet};
-use crate::lexicon::Lexicon;
+use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::term::Term;
 use crate::trie::Trie;
-use crate::walk::{Like, Walk};
 
 /// A set of token ids.
 pub enum TokenSet {
@@ -63,6 +62,30 @@ struct Overview {
     weight: usize,
 }
 
+/// What the classes of one vocabulary share.
+#[derive(Clone, Default)]
+pub struct Owner {
+    pub health: Arc<Health>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Owner {
+    /// Count bytes that a class takes, or that it has grown by.
+    pub fn count(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes + 48, Ordering::Relaxed);
+    }
+
+    /// The bytes that were counted.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Begin to count again.
+    pub fn forget(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+}
+
 pub struct Class {
     /// The tokens after which the terminal can still go on or has just ended.
     pub inside: TokenSet,
@@ -72,62 +95,31 @@ pub struct Class {
     overview: OnceLock<Overview>,
     rests: Guarded<FastMap<u8, Arc<Rests>>>,
     followed: Guarded<FastMap<Term, Arc<Class>>>,
+    owner: Owner,
 }
 
 impl Class {
-    /// The class of `state`.
-    pub fn new(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Self> {
-        Walk::new(lexicon, state, None, meter)?.all(meter)
+    /// How many bytes are missing at most to a match of this class's state after whatever token that stays inside, where
+    /// that was worked out before.
+    pub fn known_slack(&self) -> Option<u32> {
+        self.slack.get().copied()
     }
 
-    /// The class of a state that is like other ones in many places.
-    pub fn like(lexicon: &Lexicon, state: Term, like: Like, meter: &mut Meter) -> Outcome<Self> {
-        Walk::new(lexicon, state, Some(like), meter)?.all(meter)
+    /// Keep the slack; what was kept before stays.
+    pub fn keep_slack(&self, slack: u32) -> u32 {
+        *self.slack.get_or_init(|| slack)
     }
 
-    /// The same as `like` with `Like::State`, and the slack on the way: that of the other class's `main` state is known,
-    /// or is worked out once.
-    pub fn like_with_slack(lexicon: &Lexicon, state: Term, like: Like, main: Term, meter: &mut Meter) -> Outcome<Self> {
-        let common = like.class().slack(lexicon, main, meter)?;
-        let mut walk = Walk::new(lexicon, state, Some(like), meter)?;
-        walk.states = Some(FastSet::from_iter([state]));
-        walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
-        let states = std::mem::take(&mut walk.states);
-        let slack = common.max(lexicon.longest_way(states.into_iter().flatten(), meter)?);
-        let class = walk.finish(meter)?;
-        class.slack.get_or_init(|| slack);
-        Ok(class)
+    /// The class of this one's terminal and one in `state` behind it, where that was worked out before.
+    pub fn followed(&self, state: Term) -> Outcome<Option<Arc<Class>>> {
+        Ok(self.followed.lock()?.get(&state).cloned())
     }
 
-    /// How many bytes are missing at most to a match of this class's `state`, after whatever token that stays inside.
-    pub fn slack(&self, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<u32> {
-        if let Some(slack) = self.slack.get() {
-            return Ok(*slack);
-        }
-        let mut walk = Walk::new(lexicon, state, None, meter)?;
-        walk.states = Some(FastSet::from_iter([state]));
-        walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
-        let slack = lexicon.longest_way(walk.states.into_iter().flatten(), meter)?;
-        Ok(*self.slack.get_or_init(|| slack))
-    }
-
-    /// The class of this one's terminal and one in `state` behind it.
-    pub fn then(&self, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        if let Some(class) = self.followed.lock()?.get(&state) {
-            return Ok(class.clone());
-        }
-        let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
-        let mut walk = Walk::new(lexicon, state, None, meter)?;
-        let found = self.rests(lexicon, &firsts, meter)?;
-        let mut rests: Vec<Rest> = found.iter().flat_map(|rests| rests.all.iter().copied()).collect();
-        rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
-        for rest in rests {
-            walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
-        }
-        let class = Arc::new(walk.finish(meter)?);
-        lexicon.count_class_bytes(class.bytes() + 64);
+    /// Keep the class of this one's terminal and one in `state` behind it.
+    pub fn keep_followed(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
+        self.owner.count(class.bytes() + 64);
         self.followed.lock()?.insert(state, class.clone());
-        Ok(class)
+        Ok(())
     }
 
     /// Whether any token crosses the terminal's end.
@@ -136,20 +128,20 @@ impl Class {
     }
 
     /// How many nodes of the trie lie on the way of the tokens that cross the terminal's end, after that.
-    pub fn weight(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<usize> {
-        Ok(self.overview(lexicon, meter)?.weight)
+    pub fn weight(&self, trie: &Trie, meter: &mut Meter) -> Outcome<usize> {
+        Ok(self.overview(trie, meter)?.weight)
     }
 
     /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
-    pub fn rests(&self, lexicon: &Lexicon, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
-        let wanted = self.overview(lexicon, meter)?.firsts.intersection(firsts);
+    pub fn rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
+        let wanted = self.overview(trie, meter)?.firsts.intersection(firsts);
         let mut known = self.rests.lock()?;
         let mut missing = wanted;
         known.keys().for_each(|byte| missing.remove(*byte));
         if !missing.is_empty() {
             meter.work(self.ends.len() / 16 + 1)?;
             let mut found: FastMap<u8, Rests> = FastMap::default();
-            self.for_each_rest(&lexicon.vocabulary.trie, |first, rest, weight| {
+            self.for_each_rest(trie, |first, rest, weight| {
                 if missing.contains(first) {
                     let rests = found.entry(first).or_default();
                     rests.all.push(rest);
@@ -157,20 +149,20 @@ impl Class {
                 }
             });
             for (first, rests) in found {
-                lexicon.count_class_bytes(std::mem::size_of::<Rest>() * rests.all.len());
+                self.owner.count(std::mem::size_of::<Rest>() * rests.all.len());
                 known.insert(first, Arc::new(rests));
             }
         }
         Ok(wanted.iter().filter_map(|byte| known.get(&byte).cloned()).collect())
     }
 
-    fn overview(&self, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<&Overview> {
+    fn overview(&self, trie: &Trie, meter: &mut Meter) -> Outcome<&Overview> {
         if let Some(overview) = self.overview.get() {
             return Ok(overview);
         }
         meter.work(self.ends.len() / 16 + 1)?;
         let (mut firsts, mut weight) = (ByteSet::default(), 0);
-        self.for_each_rest(&lexicon.vocabulary.trie, |first, _, more| {
+        self.for_each_rest(trie, |first, _, more| {
             firsts.insert(first);
             weight += more;
         });
@@ -197,15 +189,16 @@ impl Class {
     }
 
     /// From what a walk has found, for the owner of all classes.
-    pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Arc<Health>) -> Self {
+    pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Owner) -> Self {
         Class {
             inside,
             cuts: cuts.into(),
             ends: ends.into(),
             slack: OnceLock::new(),
             overview: OnceLock::new(),
-            rests: Guarded::new(FastMap::default(), owner),
-            followed: Guarded::new(FastMap::default(), owner),
+            rests: Guarded::new(FastMap::default(), &owner.health),
+            followed: Guarded::new(FastMap::default(), &owner.health),
+            owner: owner.clone(),
         }
     }
 

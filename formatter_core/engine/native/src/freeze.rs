@@ -1,13 +1,11 @@
 //! From the last column of a chart to what a state consists of: frames become shared and unique, calls in last place vanish.
 
-use std::hash::Hasher;
-
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
-use crate::hash::{FastHasher, FastSet};
+use crate::hash::FastSet;
 use crate::limits::{Meter, Outcome};
 use crate::network::END;
-use crate::stack::{Edge, Frame, Key, Thread, TokenThread, ROOT};
+use crate::stack::{sort, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
 #[derive(Clone)]
@@ -18,89 +16,6 @@ enum Target {
 }
 
 type Edges = Vec<(u32, Target)>;
-
-/// What a state consists of.
-#[derive(Clone, Default)]
-pub struct Frozen {
-    pub threads: Vec<Thread>,
-    pub tokens: Vec<TokenThread>,
-    pub can_stop: bool,
-}
-
-impl Frozen {
-    /// Of threads alone, in whatever order.
-    pub fn of_threads(threads: impl Iterator<Item = Thread>) -> Self {
-        let mut threads: Vec<Thread> = threads.collect();
-        sort(&mut threads);
-        Frozen {
-            threads,
-            ..Frozen::default()
-        }
-    }
-
-    /// Whether nothing goes on.
-    pub fn is_empty(&self) -> bool {
-        self.threads.is_empty() && self.tokens.is_empty() && !self.can_stop
-    }
-
-    /// What makes two states equal.
-    pub fn key(&self) -> Key {
-        let (threads, tokens) = (&self.threads, &self.tokens);
-        let mut key = Vec::with_capacity(3 * (threads.len() + tokens.len()) + 1);
-        key.push((threads.len() as u64) << 1 | u64::from(self.can_stop));
-        for thread in threads {
-            let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.state) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
-        }
-        for thread in tokens {
-            let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.token) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
-        }
-        Key(key.into())
-    }
-
-    /// The same for equal ones.
-    pub fn hash(&self) -> u64 {
-        let mut hasher = FastHasher::default();
-        hasher.write_u64((self.threads.len() as u64) << 1 | u64::from(self.can_stop));
-        for thread in &self.threads {
-            let (group, member) = thread.frame.key();
-            hasher.write_u64(u64::from(thread.state) << 32 | u64::from(thread.next));
-            hasher.write_u64(group ^ u64::from(member) << 48);
-        }
-        for thread in &self.tokens {
-            hasher.write_u64(u64::from(thread.token) << 32 | u64::from(thread.next));
-        }
-        hasher.finish()
-    }
-
-    pub fn bytes(&self) -> usize {
-        std::mem::size_of::<Thread>() * self.threads.len() + std::mem::size_of::<TokenThread>() * self.tokens.len()
-    }
-}
-
-impl PartialEq for Frozen {
-    fn eq(&self, other: &Self) -> bool {
-        let thread = |one: &Thread| (one.state, one.next, one.frame.key());
-        let token = |one: &TokenThread| (one.token, one.next, one.frame.key());
-        self.can_stop == other.can_stop
-            && self.threads.iter().map(thread).eq(other.threads.iter().map(thread))
-            && self.tokens.iter().map(token).eq(other.tokens.iter().map(token))
-    }
-}
-
-fn sort(threads: &mut Vec<Thread>) {
-    threads.sort_unstable_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
-    threads.dedup_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
-}
 
 /// Make what a state consists of from the chart's last column.
 pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frozen> {

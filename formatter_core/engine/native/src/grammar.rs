@@ -2,17 +2,18 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::allowed::allowed;
 use crate::automaton::{Automaton, Source};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::damage::{Guard, Guarded, Health};
 use crate::decode::decode;
-use crate::freeze::{freeze, Frozen};
+use crate::freeze::freeze;
 use crate::lexicon::Lexicon;
 use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
 use crate::network::Network;
-use crate::stack::{Group, State, Thread};
+use crate::stack::{Frozen, Group, State, Thread};
 use crate::trie::Vocabulary;
 
 /// A vocabulary and the automata that its grammars share.
@@ -234,7 +235,7 @@ impl Grammar {
     #[inline]
     pub fn check(&self) -> Outcome<()> {
         self.health.check()?;
-        self.lexicon.health.check()
+        self.lexicon.owner.health.check()
     }
 
     /// `check`, of the grammar that has this one's place too.
@@ -325,7 +326,7 @@ impl Grammar {
             return Ok(mask);
         }
         let mut meter = self.meter();
-        let mask = self.with_automaton(|automaton, source| Mask::new(state, automaton, *source, &mut meter))?;
+        let mask = self.with_automaton(|automaton, source| allowed(state, automaton, *source, &mut meter))?;
         let mask = Arc::new(mask);
         self.cache()?.keep_mask(state, &mask);
         Ok(mask)

@@ -2,18 +2,16 @@
 //!
 //! Moves of a state are worked out once, under a lock, and then read without one.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::byteset::{ByteSet, Kinds};
-use crate::class::Class;
-use crate::damage::{Guard, Guarded, Health};
+use crate::class::{Class, Owner};
+use crate::damage::{Guard, Guarded};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
 use crate::trie::Vocabulary;
-use crate::walk::Like;
 
 /// A lexicon whose automata take so many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
@@ -147,31 +145,27 @@ fn unpack(entry: u64) -> Step {
 }
 
 const FIRST_CHUNK_BITS: u32 = 8;
-/// The class of a state is worked out from those of so many others at most.
-const MOST_COMPARED: u32 = 4;
 type Chunk = OnceLock<Box<[OnceLock<Row>]>>;
 
 /// Automata for one vocabulary, and what their states mean for its tokens.
 pub struct Lexicon {
     pub vocabulary: Arc<Vocabulary>,
     /// Of all that is here, the classes included.
-    pub health: Arc<Health>,
+    pub owner: Owner,
     derivatives: Guarded<Derivatives>,
     chunks: [Chunk; 24],
     classes: Guarded<FastMap<Term, Arc<Class>>>,
-    class_bytes: AtomicUsize,
 }
 
 impl Lexicon {
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        let health = Arc::default();
+        let owner = Owner::default();
         Lexicon {
             vocabulary,
-            derivatives: Guarded::new(Derivatives::new(), &health),
+            derivatives: Guarded::new(Derivatives::new(), &owner.health),
             chunks: std::array::from_fn(|_| OnceLock::new()),
-            classes: Guarded::new(FastMap::default(), &health),
-            class_bytes: AtomicUsize::new(0),
-            health,
+            classes: Guarded::new(FastMap::default(), &owner.health),
+            owner,
         }
     }
 
@@ -203,7 +197,7 @@ impl Lexicon {
 
     /// An estimate of the bytes that automata and token classes take.
     pub fn bytes(&self) -> Outcome<usize> {
-        Ok(self.derivatives()?.bytes() + self.class_bytes.load(Ordering::Relaxed))
+        Ok(self.derivatives()?.bytes() + self.owner.bytes())
     }
 
     #[inline]
@@ -260,75 +254,20 @@ impl Lexicon {
         Ok(bytes)
     }
 
-    /// What `state` means for the tokens of the vocabulary.
-    pub fn class(&self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        self.class_by(state, MOST_COMPARED, meter)
+    /// The class of `state`, where it was worked out before.
+    pub fn known_class(&self, state: Term) -> Outcome<Option<Arc<Class>>> {
+        Ok(self.classes.lock()?.get(&state).cloned())
     }
 
-    /// The class of `state`, by comparison with those of at most so many other states, one by the other.
-    fn class_by(&self, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        if let Some(class) = self.classes.lock()?.get(&state) {
-            return Ok(class.clone());
-        }
-        let class = self.make_class(state, compared, meter)?;
-        if Arc::strong_count(&class) == 1 {
-            self.count_class_bytes(class.bytes());
-        }
+    /// Keep the class of `state`; all others are let go where they are too many.
+    pub fn keep_class(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
         let mut classes = self.classes.lock()?;
-        if self.class_bytes.load(Ordering::Relaxed) > MAXIMUM_CLASS_BYTES {
-            self.class_bytes.store(0, Ordering::Relaxed);
+        if self.owner.bytes() > MAXIMUM_CLASS_BYTES {
+            self.owner.forget();
             classes.clear();
         }
         classes.insert(state, class.clone());
-        Ok(class)
-    }
-
-    fn make_class(&self, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
-        // Two states may each be like the other.
-        let Some(compared) = compared.checked_sub(1) else {
-            return Ok(Arc::new(Class::new(self, state, meter)?));
-        };
-        // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
-        if let Some(main) = self.row(state, meter)?.main_target().filter(|main| *main != state) {
-            if self.row(main, meter)?.main_target() == Some(main) {
-                let like = self.class_by(main, compared, meter)?;
-                let like = Like::State(&like, self.row(main, meter)?);
-                let class = if self.uncertain(state)? {
-                    Class::like_with_slack(self, state, like, main, meter)?
-                } else {
-                    Class::like(self, state, like, meter)?
-                };
-                return Ok(Arc::new(class));
-            }
-        }
-        let (uncounted, bytes) = self.derivatives()?.uncounted(state, meter)?;
-        if uncounted != state {
-            let like = self.class_by(uncounted, compared, meter)?;
-            // Where emptiness is plain from the form, no count can decide about it.
-            let slack = if self.uncertain(uncounted)? {
-                like.slack(self, uncounted, meter)?
-            } else {
-                0
-            };
-            if self.vocabulary.longest.saturating_add(slack) < bytes {
-                return Ok(like);
-            }
-            let row = self.row(uncounted, meter)?;
-            let class = &like;
-            let like = Like::Uncounted {
-                class,
-                row,
-                slack,
-                bytes,
-            };
-            return Ok(Arc::new(Class::like(self, state, like, meter)?));
-        }
-        Ok(Arc::new(Class::new(self, state, meter)?))
-    }
-
-    /// Count bytes that a class takes, or that it has grown by.
-    pub fn count_class_bytes(&self, bytes: usize) {
-        self.class_bytes.fetch_add(bytes + 48, Ordering::Relaxed);
+        Ok(())
     }
 
     fn slot(&self, state: Term) -> &OnceLock<Row> {

@@ -1,20 +1,21 @@
 //! The native grammar engine of formatter-core.
 //!
-//! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up: `limits`,
-//! `damage`, `hash`, `byteset`, `utf8`,
-//! `substring`; regular expressions (`term`, `derive`); tokens (`trie`, `class`,
-//! `walk`) and automata (`lexicon`); grammars
-//! (`decode`, `network`); the parser (`stack`, `chart`, `freeze`, and its moves kept: `automaton`); and what is served
-//! (`mask`, `cache`, `grammar`, `sequence`).
+//! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
+//! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
+//! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`decode`,
+//! `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
+//! (`allowed`, `grammar`, `sequence`).
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod allowed;
 mod automaton;
 mod byteset;
 mod cache;
 mod chart;
 mod class;
+mod classify;
 mod damage;
 mod decode;
 mod derive;

@@ -192,7 +192,7 @@ impl<'a> Walk<'a> {
     pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
-        Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.health))
+        Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.owner))
     }
 
     fn enter(&mut self, byte: u8, row: &'a Row, end: u32, accepts: bool) {

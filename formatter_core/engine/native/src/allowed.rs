@@ -1,0 +1,232 @@
+//! The tokens that may come next, from a state.
+//!
+//! Tokens that stay inside a terminal under way are known from the class of its automaton's state; what crosses a
+//! terminal's end is followed from there on through the grammar's situations.
+
+use std::sync::Arc;
+
+use crate::automaton::{Automaton, Source, DEAD};
+use crate::class::{Class, Rest, TokenSet};
+use crate::classify::{class, then};
+use crate::limits::{Meter, Outcome};
+use crate::mask::{join, set, Mask};
+use crate::stack::{Frame, State, Thread};
+
+/// Work out the mask of `state`.
+pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Mask> {
+    let mut mask = Builder {
+        source,
+        automaton,
+        shared: Vec::new(),
+        ids: Vec::new(),
+        row: Vec::new(),
+    };
+    mask.automaton.held.clear();
+    mask.add_state(state, meter)?;
+    Ok(mask.finish())
+}
+
+struct Builder<'a> {
+    source: Source<'a>,
+    automaton: &'a mut Automaton,
+    shared: Vec<Arc<[u32]>>,
+    ids: Vec<u32>,
+    /// The bits of ids that were too many for a list.
+    row: Vec<u32>,
+}
+
+/// Rests of tokens with so many nodes are not followed through a terminal that many of them fit: the class of the two
+/// terminals in a row is asked for, up to so many terminals.
+const HEAVY: usize = 2048;
+const TERMINALS_BY_CLASS: usize = 3;
+
+/// So many terminals that few tokens fit are followed together, but for one that is under way in as many ways; of still
+/// more no classes are asked for at all.
+const SEVERAL: usize = 8;
+const MANY_TERMINALS: usize = 64;
+
+/// So many ids are listed in a mask; more are a bit set.
+const FEW_IDS: usize = 256;
+
+impl Builder<'_> {
+    fn add_state(&mut self, state: &Arc<State>, meter: &mut Meter) -> Outcome<()> {
+        let lexicon = self.source.lexicon;
+        let count = lexicon.vocabulary.len() as u32;
+        let named = state.tokens.iter().map(|thread| thread.token);
+        self.ids.extend(named.filter(|token| *token < count));
+        let mut light: Vec<&[Thread]> = Vec::new();
+        let terminals = runs(&state.threads).count();
+        for same in runs(&state.threads) {
+            let is_shared = same.len() >= SEVERAL;
+            let is_wide = lexicon.row(same[0].state, meter)?.main_target().is_some();
+            if !is_shared && !is_wide && terminals > MANY_TERMINALS {
+                light.push(same);
+                continue;
+            }
+            let class = class(lexicon, same[0].state, meter)?;
+            if is_shared || is_wide || terminals < SEVERAL || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
+                self.add_class(&class, same, 1, meter)?;
+            } else {
+                light.push(same);
+            }
+        }
+        if light.is_empty() {
+            return Ok(());
+        }
+        let number = if light.len() == terminals {
+            self.automaton.situation(state, &self.source, meter)?
+        } else {
+            self.automaton.of_threads(light.concat(), &self.source, meter)?
+        };
+        self.automaton.held.push(number);
+        self.walk(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens of `class`, the class of so many terminals, of which the last one is that of `threads`.
+    fn add_class(&mut self, class: &Class, threads: &[Thread], terminals: usize, meter: &mut Meter) -> Outcome<()> {
+        match &class.inside {
+            TokenSet::Sparse(ids) => self.add_ids(ids),
+            TokenSet::Dense(words) if self.shared.iter().any(|other| Arc::ptr_eq(other, words)) => {}
+            TokenSet::Dense(words) => self.shared.push(words.clone()),
+        }
+        if !class.has_rests() {
+            return Ok(());
+        }
+        let (source, lexicon) = (self.source, self.source.lexicon);
+        let places: Vec<(u32, Frame)> = threads
+            .iter()
+            .map(|thread| (thread.next, thread.frame.clone()))
+            .collect();
+        let mut number = self.automaton.at_places(&places, &source, meter)?;
+        if number == DEAD {
+            return Ok(());
+        }
+        let mut rests = class.rests(&lexicon.vocabulary.trie, self.automaton.live(number), meter)?;
+        let weight: usize = rests.iter().map(|rests| rests.weight).sum();
+        if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
+            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+            for thread in self.automaton.threads(number) {
+                match lexicon.row(thread.state, meter)?.main_target() {
+                    Some(_) => wide.push(thread.clone()),
+                    None => narrow.push(thread.clone()),
+                }
+            }
+            for same in runs(&wide) {
+                let both = then(class, lexicon, same[0].state, meter)?;
+                self.add_class(&both, same, terminals + 1, meter)?;
+            }
+            number = self.automaton.of_threads(narrow, &source, meter)?;
+            if number == DEAD {
+                return Ok(());
+            }
+            rests = class.rests(&lexicon.vocabulary.trie, self.automaton.live(number), meter)?;
+        }
+        self.automaton.held.push(number);
+        for rest in rests.iter().flat_map(|rests| rests.all.iter()) {
+            self.add_rest(rest, meter)?;
+        }
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens of a rest that go on from the situation that is held last.
+    fn add_rest(&mut self, rest: &Rest, meter: &mut Meter) -> Outcome<()> {
+        let vocabulary = &self.source.lexicon.vocabulary;
+        let Some(ids) = vocabulary.trie.ids_below(rest.node as usize).next() else {
+            return Ok(());
+        };
+        let Some(mut number) = self.automaton.held.last().copied() else {
+            return Ok(());
+        };
+        for &byte in &vocabulary.token(ids[0])[rest.depth as usize..rest.node_depth as usize - 1] {
+            number = self.automaton.step(number, byte, &self.source, meter)?;
+            if number == DEAD {
+                return Ok(());
+            }
+        }
+        self.automaton.held.push(number);
+        let end = vocabulary.trie.nodes()[rest.node as usize].end;
+        self.walk(rest.node as usize, end as usize, meter)?;
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens at and below the nodes from `index` up to `end`, which stand side by side, that go on from the
+    /// situation that is held last.
+    fn walk(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
+        let source = self.source;
+        let trie = &source.lexicon.vocabulary.trie;
+        let nodes = trie.nodes();
+        let mut open: Vec<usize> = Vec::new();
+        let mut visited = 0;
+        while index < end {
+            while open.last().is_some_and(|last| *last <= index) {
+                open.pop();
+                self.automaton.held.pop();
+            }
+            self.automaton.make_room(&source, meter)?;
+            visited += 1;
+            let node = &nodes[index];
+            let below = node.end as usize;
+            let from = self.automaton.held.last().copied().unwrap_or(DEAD);
+            let to = self.automaton.step(from, node.byte, &source, meter)?;
+            if to == DEAD {
+                index = below;
+            } else if index + 1 == below {
+                self.add_ids(trie.ids(index));
+                index = below;
+            } else if node.below.is_within(self.automaton.stays(to, &source, meter)?) {
+                self.add_ids(trie.all_ids_below(index));
+                index = below;
+            } else {
+                self.add_ids(trie.ids(index));
+                open.push(below);
+                self.automaton.held.push(to);
+                index += 1;
+            }
+        }
+        let held = self.automaton.held.len() - open.len();
+        self.automaton.held.truncate(held);
+        meter.work(visited / 16 + 1)
+    }
+
+    fn add_ids(&mut self, ids: &[u32]) {
+        self.ids.extend_from_slice(ids);
+        if self.ids.len() > 4 * FEW_IDS {
+            self.list_as_bits();
+        }
+    }
+
+    fn list_as_bits(&mut self) {
+        self.row.resize(self.source.lexicon.vocabulary.words(), 0);
+        set(&mut self.row, &self.ids);
+        self.ids.clear();
+    }
+
+    fn finish(mut self) -> Mask {
+        if self.row.is_empty() && self.ids.len() > FEW_IDS {
+            self.ids.sort_unstable();
+            self.ids.dedup();
+        }
+        if self.row.is_empty() && self.ids.len() <= FEW_IDS && self.shared.len() <= 2 {
+            return Mask::new(self.shared, self.ids.into());
+        }
+        self.list_as_bits();
+        self.shared.iter().for_each(|words| join(&mut self.row, words));
+        Mask::new(vec![self.row.into()], Box::default())
+    }
+}
+
+/// Threads whose terminals are in the same state, together; they stand side by side.
+fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
+    let mut rest = threads;
+    std::iter::from_fn(move || {
+        let first = rest.first()?.state;
+        let same = rest.iter().take_while(|thread| thread.state == first).count();
+        let (run, others) = rest.split_at(same);
+        rest = others;
+        Some(run)
+    })
+}
