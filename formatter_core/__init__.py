@@ -7,6 +7,7 @@ from formatter_core.limits import Limits
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import Compiler
+from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Capture, Event, HoleOpened, Result, Retracted, TextAdded, ValueCompleted
 from formatter_core.runtime.without_vocabulary import check, parse
@@ -18,6 +19,7 @@ __all__ = [
     "Capture",
     "CompiledFormat",
     "Compiler",
+    "Cursor",
     "Event",
     "Format",
     "Formatter",

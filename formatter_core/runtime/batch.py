@@ -14,7 +14,7 @@ from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
 from formatter_core.runtime.sequence_state import SequenceState
 from formatter_core.support.arguments import not_a_token_id, shown
 
-__all__ = ["ONE_THREAD", "step_batch"]
+__all__ = ["ONE_THREAD", "checked_row_indices", "step_batch"]
 
 _HAS_TOKENS, _CAN_STOP = MaskStatus.HAS_TOKENS, MaskStatus.CAN_STOP  # a name is read faster than an attribute
 
@@ -30,17 +30,69 @@ def step_batch(
     """What `Formatter.step_batch` promises."""
     count = len(states)
     check_rows(rows, count)
-    rows_of = range(count) if row_indices is None else _checked_indices(row_indices, len(rows))
-    given = len(token_ids)
-    if not count or given != count or len(rows_of) != count:
+    rows_of = range(count) if row_indices is None else checked_row_indices(row_indices, count, rows)
+    if not count or len(token_ids) != count:
         raise InvalidArgument(
-            f"found {count} formatters, {given} token ids and {len(rows_of)} row indices; "
-            "give as many of each, at least one"
+            f"found {count} formatters and {len(token_ids)} token ids; give as many of each, at least one"
         )
+    first = states[0]
+    vocabulary, kind, size, words = first.compiled.vocabulary, type(first.engine), first.size, first.words
+    fits = rows.shape[1] >= words
     faults: dict[int, Exception] = {}
     held: list[SequenceState] = []
+    together, engines, tokens, targets = [], [], [], []
     try:
-        _step_all(states, token_ids, rows, rows_of, held, faults)
+        for number, (state, token_id, row_index) in enumerate(zip(states, token_ids, rows_of, strict=True)):
+            if not state.busy.acquire(False):
+                faults[number] = ConcurrentUse(ONE_THREAD)
+                continue
+            held.append(state)
+            if token_id is not None:
+                try:
+                    token_id = index(token_id)
+                except TypeError:
+                    faults[number] = not_a_token_id(token_id)
+                    continue
+            engine = state.engine
+            if (
+                fits
+                and not state.transcript.ends
+                and (token_id is None or (0 <= token_id < size and token_id not in state.end_ids))
+                and type(engine) is kind
+                and state.compiled.vocabulary is vocabulary
+            ):
+                together.append(number)
+                engines.append(engine)
+                tokens.append(token_id)
+                targets.append(row_index)
+                continue
+            try:
+                if token_id is not None:
+                    state.accept(token_id)
+                state.fill(rows[row_index])
+            except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others go on
+                faults[number] = error
+        if together:
+            text = rows
+            if rows.shape[1] > words:
+                rows[targets, words:] = 0
+                text = rows[:, :words]
+            answers = first.compiled.engine_grammar.step_batch(engines, tokens, text, targets)
+            for number, token_id, row_index, status in zip(together, tokens, targets, answers, strict=True):
+                state = states[number]
+                if isinstance(status, Exception):
+                    faults[number] = status
+                    continue
+                if token_id is not None:
+                    if not status:
+                        faults[number] = state.rejected(token_id)
+                        continue
+                    state.transcript.steps.append(token_id)
+                if status & _CAN_STOP or state.own_ends or not status & _HAS_TOKENS:
+                    try:
+                        state.add_ends(text[row_index], status)
+                    except FormatterError as error:
+                        faults[number] = error
     finally:
         for state in held:
             state.busy.release()
@@ -49,79 +101,18 @@ def step_batch(
     return faults
 
 
-def _checked_indices(row_indices: Sequence[int], count: int) -> Sequence[int]:
+def checked_row_indices(row_indices: Sequence[int], count: int, rows: NDArray[np.int32]) -> Sequence[int]:
+    """The numbers of `count` rows.
+
+    Raises:
+        InvalidArgument: they are something else, or not as many.
+    """
     argument = "row_indices"
     try:
         rows_of = list(map(index, row_indices))
     except TypeError as error:
         raise InvalidArgument(f"{argument} is {shown(row_indices)}; give row numbers", argument=argument) from error
-    if rows_of and not 0 <= min(rows_of) <= max(rows_of) < count:
-        reason = f"{argument} is {shown(row_indices)}; give numbers of the {count} rows"
+    if len(rows_of) != count or (rows_of and not 0 <= min(rows_of) <= max(rows_of) < len(rows)):
+        reason = f"{argument} is {shown(row_indices)}; give numbers of {count} of the {len(rows)} rows"
         raise InvalidArgument(reason, argument=argument)
     return rows_of
-
-
-def _step_all(
-    states: Sequence[SequenceState],
-    token_ids: Sequence[int | None],
-    rows: NDArray[np.int32],
-    row_indices: Sequence[int],
-    held: list[SequenceState],
-    faults: dict[int, Exception],
-) -> None:
-    """Step all that can be held: one by one those that are not like the first, the others at once."""
-    first = states[0]
-    vocabulary, kind, size, words = first.compiled.vocabulary, type(first.engine), first.size, first.words
-    fits = rows.shape[1] >= words
-    batch, engines, tokens, targets = [], [], [], []
-    for number, (state, token_id, row_index) in enumerate(zip(states, token_ids, row_indices, strict=True)):
-        if not state.busy.acquire(False):
-            faults[number] = ConcurrentUse(ONE_THREAD)
-            continue
-        held.append(state)
-        if token_id is not None:
-            try:
-                token_id = index(token_id)
-            except TypeError:
-                faults[number] = not_a_token_id(token_id)
-                continue
-        engine = state.engine
-        if (
-            fits
-            and not state.transcript.ends
-            and (token_id is None or (0 <= token_id < size and token_id not in state.end_ids))
-            and type(engine) is kind
-            and state.compiled.vocabulary is vocabulary
-        ):
-            batch.append(number)
-            engines.append(engine)
-            tokens.append(token_id)
-            targets.append(row_index)
-            continue
-        try:
-            if token_id is not None:
-                state.accept(token_id)
-            state.fill(rows[row_index])
-        except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others go on
-            faults[number] = error
-    if not batch:
-        return
-    if rows.shape[1] > words:
-        rows[targets, words:] = 0
-        rows = rows[:, :words]
-    answers = first.compiled.engine_grammar.step_batch(engines, tokens, rows, targets)
-    for number, token_id, row_index, status in zip(batch, tokens, targets, answers, strict=True):
-        state = states[number]
-        if isinstance(status, Exception):
-            faults[number] = status
-            continue
-        if token_id is not None:
-            if not status:
-                faults[number] = state.rejected(token_id)
-                continue
-            state.transcript.steps.append(token_id)
-        if status & _CAN_STOP or state.own_ends or not status & _HAS_TOKENS:
-            try:
-                state.add_ends(rows[row_index], status)
-            except FormatterError as error:
-                faults[number] = error

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from logging import Logger
+from operator import index
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.rows import check_row, set_ids
-from formatter_core.errors import FormatterError, HookNotCalled
+from formatter_core.engine.rows import check_row, check_rows, set_ids
+from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument
+from formatter_core.runtime.batch import checked_row_indices
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.history import History
 from formatter_core.runtime.result import Ended, Result
+from formatter_core.support.arguments import not_a_token_id, shown, token_ids_of, whole_number
 
 __all__ = ["Cursor", "FailureLog"]
 
@@ -32,6 +35,9 @@ class Cursor:
 
     Args:
         formatter: the state in which the output begins. It belongs to the cursor from now on.
+
+    Raises:
+        InvalidArgument: `formatter` is something else.
 
     Attributes:
         end_ids: the ids that end the sequence, sorted.
@@ -55,6 +61,10 @@ class Cursor:
     )
 
     def __init__(self, formatter: Formatter) -> None:
+        if not isinstance(formatter, Formatter):
+            raise InvalidArgument(
+                f"{shown(formatter)} is not a Formatter; give compiled.formatter()", argument="formatter"
+            )
         self._begin(formatter, formatter.end_ids, History(list))
         self._kept.extend(formatter.tokens)
         self._accepted = len(self._kept)
@@ -74,10 +84,14 @@ class Cursor:
 
     @classmethod
     def failed(cls, error: Exception, end_ids: Sequence[int]) -> Cursor:
-        """A sequence that could not begin, for example because its format does not compile."""
+        """A sequence that could not begin, for example because its format does not compile.
+
+        Raises:
+            InvalidArgument: `error` is not an exception, or `end_ids` are not token ids.
+        """
         cursor = cls.__new__(cls)
-        cursor._begin(None, tuple(end_ids), History(list))
-        cursor._error, cursor.has_failed = error, True
+        cursor._begin(None, token_ids_of(end_ids, "end_ids"), History(list))
+        cursor.fail(error)
         return cursor
 
     # --- tokens ------------------------------------------------------------------------------------------------
@@ -89,13 +103,17 @@ class Cursor:
         again, the same object, is taken to be the engine's own, which grows at its end: then only its length and the
         two last ids are compared.
         """
-        kept = self._kept
+        kept, live = self._kept, self._live
         length = self._history.shared + len(kept)
-        if token_ids is self._live and len(token_ids) == length + 1 and (not length or token_ids[-2] == kept[-1]):
-            self.append(token_ids[-1])
+        if token_ids is live is not None and len(live) == length + 1 and (not length or live[-2] == kept[-1]):
+            self.append(live[-1])
             return
         self._live = token_ids if isinstance(token_ids, list) else None
-        new = [int(token_id) for token_id in token_ids]
+        try:
+            new = list(map(index, token_ids))
+        except Exception:  # noqa: BLE001 - as in `append`
+            self._keep_unknown(InvalidArgument(f"found {shown(token_ids)} in place of a list of token ids"))
+            return
         common = _common_prefix(self._history.to_list(), new)
         if common < length:
             self._go_back(common)
@@ -107,14 +125,22 @@ class Cursor:
         self.is_used = True
         if self._pending is not None:
             self._settle()
-        token_id = int(token_id)
+        try:
+            token_id = index(token_id)
+        except Exception:  # noqa: BLE001 - whatever was given, and whatever it raises, it ends this sequence alone
+            self._keep_unknown(not_a_token_id(token_id))
+            return
         self._kept.append(token_id)
         if not self.has_failed:
             self._pending = token_id
 
     def rollback(self, count: int) -> None:
-        """Take back the last `count` kept ids, or all where there are fewer."""
-        if count > 0:
+        """Take back the last `count` kept ids, or all where there are fewer.
+
+        Raises:
+            InvalidArgument: `count` is not a whole number from 0.
+        """
+        if whole_number(count, "count"):
             self._go_back(max(0, self.length - count))
 
     def count_valid(self, token_ids: Sequence[int]) -> int:
@@ -135,7 +161,13 @@ class Cursor:
             self._error, self.has_failed, self.is_reported = None, False, False
 
     def fail(self, error: Exception) -> None:
-        """Offer nothing but the end ids from here on; the first cause is kept."""
+        """Offer nothing but the end ids from here on; the first cause is kept.
+
+        Raises:
+            InvalidArgument: `error` is not an exception.
+        """
+        if not isinstance(error, BaseException):
+            raise InvalidArgument(f"{shown(error)} is not an exception; give the cause", argument="error")
         if self.has_failed:
             return
         self._pending = None
@@ -172,8 +204,13 @@ class Cursor:
 
         Raises:
             InvalidBitmask: rows of another kind; nothing was changed. Whatever else goes wrong is kept by the cursors.
+            InvalidArgument: something else than cursors, or not as many row indices; nothing was changed.
         """
-        rows_of = range(len(cursors)) if row_indices is None else row_indices
+        count = len(cursors) if isinstance(cursors, Sequence) else -1
+        if count < 0 or not {*map(type, cursors)} <= {Cursor}:
+            raise InvalidArgument(f"{shown(cursors)} is not a list of cursors; give cursors alone", argument="cursors")
+        check_rows(rows, count)
+        rows_of = range(count) if row_indices is None else checked_row_indices(row_indices, count, rows)
         going, formatters, tokens, targets = [], [], [], []
         for cursor, row_index in zip(cursors, rows_of, strict=True):
             cursor.is_used = True
@@ -203,14 +240,20 @@ class Cursor:
             drafts: ids that were proposed but not kept.
             rows: int32 (len(drafts) + 1, words). Row `i` is the mask after the first `i` drafts; past the first draft
                 that is not allowed the rows hold the end ids alone, for no kept token can follow there.
+
+        Raises:
+            InvalidArgument: `drafts` are not token ids.
+            InvalidBitmask: rows of another kind; nothing was changed.
         """
+        drafts = token_ids_of(drafts, "drafts")
+        check_rows(rows, len(drafts) + 1)
         self.fill_bitmask(rows[0])
         taken, filled = 0, 1
         if not self.has_failed:
             formatter = self.formatter
             with suppress(Exception):  # found again, and kept, if the draft is
                 for draft in drafts:
-                    if not formatter.accept_tokens([int(draft)]):
+                    if not formatter.accept_tokens([draft]):
                         break
                     taken += 1
                     formatter.fill_bitmask(rows[taken])
@@ -297,6 +340,13 @@ class Cursor:
         except Exception as error:  # noqa: BLE001 - as above
             self.fail(error)
 
+    def _keep_unknown(self, error: Exception) -> None:
+        """Fail until what was given in place of a token is gone again."""
+        self.is_used = True
+        self._settle()
+        self._kept.append(-1)
+        self.fail(error)
+
     def _go_back(self, length: int) -> None:
         """Keep only the first `length` ids, of which there are that many."""
         gone = length < self.length
@@ -352,4 +402,4 @@ def _common_prefix(old: list[int], new: list[int]) -> int:
     shorter = min(len(old), len(new))
     if old[:shorter] == new[:shorter]:
         return shorter
-    return next(index for index in range(shorter) if old[index] != new[index])
+    return next(place for place in range(shorter) if old[place] != new[place])

@@ -8,9 +8,8 @@ from threading import RLock
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Formatter, Result, bitmask
+from formatter_core import Cursor, Formatter, Result, bitmask
 from formatter_core.errors import InvalidArgument, TokenRejected
-from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Ended, Event
 
 __all__ = ["Sequence"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from formatter_core import CompiledFormat, Formatter, Result, bitmask
+from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import HookReused, InvalidVocabulary, NoTokenLeft, TokenRejected
-from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.masks import MaskBuffer

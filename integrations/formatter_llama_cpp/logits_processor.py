@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Formatter, Result
-from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core import CompiledFormat, Cursor, Formatter, Result
+from formatter_core.runtime.cursor import FailureLog
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Formatter, Vocabulary, bitmask
+from formatter_core import Cursor, Formatter, Vocabulary, bitmask
 from formatter_core.errors import NoTokenLeft
-from formatter_core.runtime.cursor import Cursor
 
 __all__ = ["Mask"]
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Formatter, Result, bitmask
+from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft
-from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.c_interface import check_release, native_sampler

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from formatter_core import CompiledFormat
+from formatter_core import CompiledFormat, Cursor
 from formatter_core.errors import InvalidArgument, TokenRejected
-from formatter_core.runtime.cursor import Cursor
 from formatter_transformers.calls import reused
 from formatter_transformers.results import tokens_of
 

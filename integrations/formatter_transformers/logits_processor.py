@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Result, bitmask
+from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
 from formatter_core.runtime import torch_bitmask
-from formatter_core.runtime.cursor import Cursor
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core import Compiler, Formatter
+from formatter_core import Compiler, Cursor, Formatter
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
-from formatter_core.runtime.cursor import Cursor
 from formatter_vllm import _compat
 from formatter_vllm.requests import read_format
 

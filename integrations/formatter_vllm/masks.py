@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core import bitmask
+from formatter_core import Cursor, bitmask
 from formatter_core.errors import NoTokenLeft
 from formatter_core.runtime import torch_bitmask
-from formatter_core.runtime.cursor import Cursor
 from formatter_vllm.constraints import Constraint
 
 __all__ = ["NO_DRAFTS", "Drafts", "Rows", "StepMasks", "end_rows"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from formatter_core import CompiledFormat
-from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core import CompiledFormat, Cursor
+from formatter_core.runtime.cursor import FailureLog
 from formatter_vllm.constraints import Constraint
 from formatter_vllm.masks import StepMasks
 from formatter_vllm.vocabulary import compiler_for_results, create_vocabulary, logger

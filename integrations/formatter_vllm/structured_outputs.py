@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from formatter_core import CompiledFormat, Compiler, Format, Formatter, bitmask, formats
+from formatter_core import CompiledFormat, Compiler, Cursor, Format, Formatter, bitmask, formats
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
-from formatter_core.runtime.cursor import Cursor, FailureLog
+from formatter_core.runtime.cursor import FailureLog
 from formatter_core.schema.load import read_json
 from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from formatter_core import Compiler, bitmask
-from formatter_core.runtime.cursor import Cursor
+from formatter_core import Compiler, Cursor, bitmask
 from tests.adapters.contract import WIDTH, Request
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core import Compiler, Vocabulary, bitmask, formats
+from formatter_core import Compiler, Cursor, Vocabulary, bitmask, formats
 from formatter_core.errors import DeadEnd, TokenRejected
-from formatter_core.runtime.cursor import Cursor
 
 from .conftest import END, TOKENS
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, bitmask, formats
+from formatter_core import Compiler, Cursor, FormatterBuilder, Limits, Vocabulary, bitmask, formats
 from formatter_core.errors import (
     FormatterError,
     IncompleteResult,
@@ -24,7 +24,6 @@ from formatter_core.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
-from formatter_core.runtime.cursor import Cursor
 
 END = 256
 VOCABULARY = Vocabulary.of_bytes()

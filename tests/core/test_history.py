@@ -12,9 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from formatter_core import Compiler, Formatter, Vocabulary, formats
+from formatter_core import Compiler, Cursor, Formatter, Vocabulary, formats
 from formatter_core.errors import EngineUnavailable
-from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.history import History
 
 A, LETTERS = ord("a"), b"abcdefg"

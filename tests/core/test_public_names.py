@@ -21,7 +21,17 @@ MODULES = sorted(
 
 
 def test_the_names_of_the_contract() -> None:
-    for name in ("Compiler", "FormatterBuilder", "Limits", "Vocabulary", "formats", "bitmask", "Result", "Formatter"):
+    for name in (
+        "Compiler",
+        "Cursor",
+        "FormatterBuilder",
+        "Limits",
+        "Vocabulary",
+        "formats",
+        "bitmask",
+        "Result",
+        "Formatter",
+    ):
         assert hasattr(formatter_core, name)
 
 

@@ -24,6 +24,10 @@ def formatter() -> Any:
     return made
 
 
+def cursor() -> Any:
+    return formatter_core.Cursor(formatter())
+
+
 def row() -> np.ndarray:
     return bitmask.allocate(1, len(VOCABULARY))[0]
 
@@ -73,6 +77,22 @@ CALLS = [
     Call("Formatter.rollback", on(formatter, "rollback"), lambda: (1,)),
     Call("Formatter.explain", on(formatter, "explain"), lambda: (97,)),
     Call("Formatter.result", on(formatter, "result"), lambda: ("end",)),
+    Call("Cursor", formatter_core.Cursor, lambda: (formatter(),)),
+    Call("Cursor.failed", formatter_core.Cursor.failed, lambda: (ValueError("why"), [END])),
+    Call("Cursor.follow", on(cursor, "follow"), lambda: ([97],)),
+    Call("Cursor.append", on(cursor, "append"), lambda: (97,)),
+    Call("Cursor.rollback", on(cursor, "rollback"), lambda: (1,)),
+    Call("Cursor.count_valid", on(cursor, "count_valid"), lambda: ([97],)),
+    Call("Cursor.fail", on(cursor, "fail"), lambda: (ValueError("why"),)),
+    Call("Cursor.fill_bitmask", on(cursor, "fill_bitmask"), lambda: (row(),)),
+    Call("Cursor.fill_drafts", on(cursor, "fill_drafts"), lambda: ([97], bitmask.allocate(2, len(VOCABULARY)))),
+    Call(
+        "Cursor.step_batch",
+        formatter_core.Cursor.step_batch,
+        lambda: ([cursor(), cursor()], bitmask.allocate(2, len(VOCABULARY)), [1, 0]),
+    ),
+    Call("Cursor.result", on(cursor, "result"), lambda: ("end",)),
+    Call("Cursor.check_used", on(cursor, "check_used"), lambda: ("give the hook to the engine",)),
     Call("Limits", Limits, tuple, lambda: {"nodes": 1, "states": 1, "work": 1, "depth": 1, "max_top_n": 1}),
     # bitmasks
     Call("bitmask.words", bitmask.words, lambda: (5,)),
@@ -177,7 +197,8 @@ def public_functions() -> Iterator[str]:
     for name in formats.__all__:
         if name != "FormatterBuilder":
             yield f"formats.{name}"
-    for kind in (Vocabulary, Compiler, formatter_core.CompiledFormat, formatter_core.Formatter, FormatterBuilder):
+    kinds = (Vocabulary, Compiler, formatter_core.CompiledFormat, formatter_core.Formatter, formatter_core.Cursor)
+    for kind in (*kinds, FormatterBuilder):
         for name, member in vars(kind).items():
             if not name.startswith("_") and callable(getattr(kind, name)) and not isinstance(member, property):
                 yield f"{kind.__name__}.{name}"
@@ -186,6 +207,7 @@ def public_functions() -> Iterator[str]:
 def test_every_public_function_that_takes_arguments_is_called() -> None:
     without_arguments = {"Formatter.allowed_tokens", "Formatter.reset", "Formatter.fork", "Formatter.forced_bytes"}
     without_arguments |= {"Formatter.events", "FormatterBuilder.build", "Vocabulary.of_bytes"}
+    without_arguments |= {"Cursor.fork", "Cursor.reset"}
     without_arguments |= {"CompiledFormat.to_json", "CompiledFormat.key"}
     internal = {"Vocabulary.from_table", "CompiledFormat.to_grammar"}
     missing = {*public_functions()} - {call.name for call in CALLS} - without_arguments - internal

@@ -133,7 +133,7 @@ def _open(patch: Patch, owner: Any, name: str) -> None:
 
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
 def a_cursor_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    from formatter_core.runtime.cursor import Cursor
+    from formatter_core import Cursor
 
     _open(patch, Cursor, "_fill_end_only")
 
@@ -199,7 +199,7 @@ def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
 
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
 def the_cause_is_forgotten(patch: Patch) -> None:
-    from formatter_core.runtime.cursor import Cursor
+    from formatter_core import Cursor
 
     def forget(_: None, cursor: Cursor, row: np.ndarray) -> None:
         cursor._error, cursor.has_failed = None, False
