@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.cases import Case
 from formatter_core import Compiler, Vocabulary, bitmask
+from formatter_core.engine import EngineName
 from formatter_core.errors import TokenRejected
 
 __all__ = ["ENGINES", "Engine", "NoNotationError", "Sequence"]
@@ -50,7 +51,7 @@ class Engine(Protocol):
 class _Formatter:
     """formatter-core, by its public names."""
 
-    grammar_engine = "auto"
+    grammar_engine: EngineName = "auto"
 
     def __init__(self, vocabulary: Vocabulary, _encode: Encode) -> None:
         self.compiler = Compiler(vocabulary, engine=self.grammar_engine, cache_bytes=0)

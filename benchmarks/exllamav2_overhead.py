@@ -251,7 +251,7 @@ class Modes:
                 self._made.model, self._made.tokenizer, compiled, background=answer.endswith("threads")
             )
             if not answer.startswith("mask"):
-                each.can_mask_logits = lambda: False
+                each.can_mask_logits = lambda: False  # type: ignore[method-assign]
             if answer.startswith("set"):
                 each.allow_return_type_list = False
             found.append(each)
@@ -293,7 +293,7 @@ class Texts:
 
     def tokens(self, name: str, rng: random.Random, count: int) -> list[int]:
         text = self._letter(rng) if name == "regex" else self._document(rng)
-        data, found, place = text.encode(), [], 0
+        data, place, found = text.encode(), 0, list[int]()
         while len(found) < count:
             size = next(n for n in range(self._longest, 0, -1) if data[place : place + n] in self._ids)
             size = min(size, len(data) - place)

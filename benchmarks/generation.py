@@ -192,7 +192,9 @@ class Measurements:
             mode: completion(self.model, FORCED, max_tokens=most, sampling=WARM, scores=NO_SCORES, forced_text=mode)
             for mode in ("off", "exact", "canonical")
         }
-        tasks = {mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()}
+        tasks: dict[str, Task] = {
+            mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()
+        }
         found = self._turns(tasks)
         for mode in tasks:
             outputs = tasks[mode]()
@@ -217,7 +219,7 @@ class Measurements:
                     found[name]["cpu"].append(1000 * cpu)
         return found
 
-    def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> torch.Tensor:
+    def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> Any:
         """`generate` as one can call it with the prompt computed once."""
         given = torch.tensor([ids], device=self.device)
         with torch.inference_mode():
@@ -230,7 +232,7 @@ class Measurements:
 
     def _generate(
         self, ids: Sequence[int], samples: int, steps: int, given: torch.Tensor | None = None, **options: Any
-    ) -> torch.Tensor:
+    ) -> Any:
         if given is None:
             given = torch.tensor([ids], device=self.device)
         output = self.torch_model.generate(
@@ -317,7 +319,7 @@ def medians(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
 def itself(found: dict[str, Any], clock: str) -> float:
     """What the format adds to recorded masks, as the median over pairs of runs that were made one after the other."""
     pairs = zip(found["format"][clock], found["control"][clock], strict=True)
-    return statistics.median(own - control for own, control in pairs)
+    return float(statistics.median(own - control for own, control in pairs))
 
 
 def paired(found: dict[str, Any], ours: str, reference: str) -> str:

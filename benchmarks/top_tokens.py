@@ -27,6 +27,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +122,11 @@ def batch(rounds: int) -> dict[str, Any]:
         for n in COUNTS[1:]:
             times = taking_turns(
                 {
-                    "at once": lambda logits=logits, n=n: top_tokens(logits, n),
-                    "row by row": lambda logits=logits, n=n: row_loop(logits, n),
-                    "torch.topk": lambda logits=logits, n=n: plain_topk(logits, n),
-                    "row by row, again": lambda logits=logits, n=n: row_loop(logits, n),
-                    "torch.topk, again": lambda logits=logits, n=n: plain_topk(logits, n),
+                    "at once": partial(top_tokens, logits, n),
+                    "row by row": partial(row_loop, logits, n),
+                    "torch.topk": partial(plain_topk, logits, n),
+                    "row by row, again": partial(row_loop, logits, n),
+                    "torch.topk, again": partial(plain_topk, logits, n),
                 },
                 rounds,
             )

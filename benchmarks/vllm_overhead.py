@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -217,7 +217,7 @@ def scripted_processor() -> Any:
         scripts: list[list[int]] = []  # noqa: RUF012 - one engine a process
         recorded: dict[tuple[int, ...], Any] = {}  # noqa: RUF012
         is_counting = False  # a look at the clock takes microseconds
-        seconds: Counter[str] = Counter()  # noqa: RUF012 - of CPU time; counted from inside
+        seconds: dict[str, float] = defaultdict(float)  # noqa: RUF012 - of CPU time; counted from inside
 
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
@@ -260,7 +260,7 @@ def scripted_processor() -> Any:
                 if other is not None and direction.name == "SWAP":
                     self.outputs[first] = other
 
-        def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
+        def apply(self, logits: torch.Tensor, ctx: Any = None) -> Any:
             logits = self.counted("processor", super().apply, logits, ctx)
             rows = [self.outputs[row] for row in range(len(logits))]
             bits = [recorded[len(output)] for _, output, recorded in rows if recorded is not None]

@@ -41,6 +41,8 @@ WORDS = [
     "é",
     "日",
 ]
+WORDS_IN_BYTES = [word.encode() for word in WORDS]
+SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 SPECIAL = ["<|begin|>", "<|end|>", "<|turn|>"]
 
 
@@ -84,8 +86,8 @@ class Scripted:
 
 
 def byte_level_tokenizer(
-    words: Sequence[bytes] = tuple(word.encode() for word in WORDS),
-    first: Sequence[bytes] = tuple(bytes([byte]) for byte in range(256)),
+    words: Sequence[bytes] = WORDS_IN_BYTES,
+    first: Sequence[bytes] = SINGLE_BYTES,
     **special: int,
 ) -> str:
     """The text of a tokenizer.json with one token for each byte, these words, and special tokens behind them."""

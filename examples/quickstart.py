@@ -66,7 +66,7 @@ class Writer:
     def write(self, prompt: str, seed: int, count: int = 1, processors: Sequence[Any] = ()) -> torch.Tensor:
         torch.manual_seed(seed)
         inputs = self.tokenizer(prompt, return_tensors="pt")
-        return self.model.generate(
+        output: torch.Tensor = self.model.generate(
             **inputs,
             do_sample=True,
             temperature=self.temperature,
@@ -75,6 +75,7 @@ class Writer:
             max_new_tokens=MOST_TOKENS,
             logits_processor=list(processors),
         )
+        return output
 
     def unconstrained(self, prompt: str, seed: int, count: int = 1) -> list[str]:
         width = len(self.tokenizer(prompt)["input_ids"])

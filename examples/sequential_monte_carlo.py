@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from formatter_core import formats
@@ -28,7 +28,7 @@ FORMAT = formats.regex(r"[A-Z][a-z]{1,8} [A-Z][a-z]{1,8} \(8[0-9]\), [a-z]{1,8} 
 
 def log_allowed(particle: Generated, since: int) -> float:
     """The logarithm of the probability that the model gave to what was allowed, for all tokens from `since` on."""
-    return sum(token.unmasked_logprob - token.logprob for token in particle.chosen[since:])
+    return sum(particle.unmasked_logprobs[since:]) - sum(particle.logprobs[since:])
 
 
 def resampled(particles: list[Generated], weights: list[float], draw: random.Random) -> list[Generated]:
@@ -46,8 +46,8 @@ def resampled(particles: list[Generated], weights: list[float], draw: random.Ran
 def steer(model: TransformersModel, prompt: str, count: int, seed: int) -> list[tuple[Generated, float]]:
     """Complete outputs and their weights."""
     draw = random.Random(seed)
-    settings = {"sampling": multinomial(), "scores": ScoreSettings(logprob=True, unmasked=True)}
-    step = completion(model, FORMAT, max_tokens=3, **settings)
+    scores = ScoreSettings(logprob=True, unmasked=True)
+    step = completion(model, FORMAT, max_tokens=3, sampling=multinomial(), scores=scores)
     particles = step(prompt, samples=count, seed=seed)
     logs = [log_allowed(particle, 0) for particle in particles]
     while any(particle.stopped == "length" for particle in particles):
@@ -67,10 +67,10 @@ def main() -> None:
     parser.add_argument("--particles", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    shares: Counter[str] = Counter()
+    shares: dict[str, float] = defaultdict(float)
     for particle, weight in steer(transformers_model(str(TINY_MODEL)), PROMPT, options.particles, options.seed):
         shares[particle.value] += weight
-    for text, weight in shares.most_common(8):
+    for text, weight in sorted(shares.items(), key=lambda share: -share[1])[:8]:
         print(f"{weight / sum(shares.values()):6.1%}  {text}")
 
 

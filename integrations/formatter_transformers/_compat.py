@@ -18,7 +18,7 @@ except ImportError as error:
     ) from error
 
 # A feature that the oldest releases lack on which the adapter was never tried.
-if not hasattr(GenerationConfig(), "stop_strings"):  # type: ignore[no-untyped-call]
+if not hasattr(GenerationConfig(), "stop_strings"):
     raise UnsupportedEngineVersion(
         "transformers", found=transformers.__version__, needed=">= 4.46", missing="GenerationConfig.stop_strings"
     )
