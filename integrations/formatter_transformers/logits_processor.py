@@ -31,31 +31,36 @@ _FORCED_END = -1e4
 
 
 def create_logits_processor(
-    tokenizer: Any, formats: Any, *, model: Any = None, end_ids: Iterable[int] | None = None
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
 ) -> FormatterLogitsProcessor:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` gives.
-        formats: one thing that `Compiler.compile` takes, for all prompts; or a list with one for each prompt, where
-            None leaves that prompt unconstrained.
+        format: whatever `Compiler.compile` takes, for all prompts.
+        formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
         model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
             wide its logits are.
         end_ids: the ids that end an output, in place of the model's.
 
     Raises:
-        InvalidArgument: the tokenizer's name in place of the tokenizer, no format, or an empty list.
+        InvalidArgument: the tokenizer's name in place of the tokenizer; neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    if formats is None:
+    if (format is None) == (formats is None):
         raise InvalidArgument(
-            "formats is None; give a format, or a list in which None leaves a prompt unconstrained", argument="formats"
+            "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
+            argument="format",
         )
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    if isinstance(formats, (list, tuple)):
-        return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats])
-    return FormatterLogitsProcessor([compiler.compile(formats)])
+    given = [format] if formats is None else formats
+    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in given])
 
 
 class _LastWord(LogitsProcessor):
@@ -138,11 +143,18 @@ class FormatterLogitsProcessor(LogitsProcessor):
             call.last_word.check = partial(self._mask_again, cursors, bits)
         return masked
 
-    def results(self, sequences: Any) -> list[Result | None]:
+    def result(self, output: Any) -> Result | None:
+        """What the only sequence that `generate` returned turned out to be; see `results`."""
+        results = self.results(output)
+        if len(results) != 1:
+            raise InvalidArgument(f"the output has {len(results)} sequences; read them with results", argument="output")
+        return results[0]
+
+    def results(self, outputs: Any) -> list[Result | None]:
         """What the generated sequences turned out to be.
 
         Args:
-            sequences: what `generate` returned: int64 (rows, length) with the prompts, or its output object.
+            outputs: what `generate` returned: int64 (rows, length) with the prompts, or its output object.
 
         Returns:
             one for each row; None where it had no format.
@@ -150,15 +162,15 @@ class FormatterLogitsProcessor(LogitsProcessor):
         Raises:
             InvalidArgument: something else than what the latest `generate` returned.
         """
-        outputs = getattr(sequences, "sequences", sequences)
-        if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+        sequences = getattr(outputs, "sequences", outputs)
+        if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
             raise InvalidArgument(
                 f"results needs the tensor (rows, length) that generate returned, or its output object, not this "
                 f"{type(outputs).__name__}; texts, as from a pipeline, are read by formatter_core.parse(format, text)",
-                argument="sequences",
+                argument="outputs",
             )
         generation, results = self._call.generation, list[Result | None]()
-        keys = None if generation is None else generation.outputs(outputs)
+        keys = None if generation is None else generation.outputs(sequences)
         if generation is None or keys is None:
             raise _foreign_sequences()
         errors: dict[int, Exception] = {}
@@ -230,5 +242,5 @@ def _foreign_sequences() -> InvalidArgument:
     return InvalidArgument(
         "these sequences are not those of the generate that this processor served last; "
         "give what it returned, prompts included, and before reset()",
-        argument="sequences",
+        argument="outputs",
     )

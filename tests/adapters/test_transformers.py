@@ -400,7 +400,7 @@ class TestResults:
     def test_a_cut_output(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{30}"))])
         loops.max_new_tokens = 5
-        result = processor.results(loops.generate(processor, prompts_of("p")))[0]
+        result = processor.result(loops.generate(processor, prompts_of("p")))
         assert result.ended == "length"
         with pytest.raises(IncompleteResult):
             _ = result.value
@@ -587,6 +587,14 @@ class TestMisuse:
             FormatterLogitsProcessor([])
         with pytest.raises(InvalidArgument, match="None"):
             create_logits_processor(object(), None)
+        with pytest.raises(InvalidArgument, match="either a format"):
+            create_logits_processor(object(), int, formats=[int])
+
+    def test_one_result_of_several_sequences(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a{3}"))])
+        rows = loops.generate(processor, prompts_of("p", "q"))
+        with pytest.raises(InvalidArgument, match="2 sequences; read them with results"):
+            processor.result(rows)
 
     def test_the_name_of_a_tokenizer(self) -> None:
         with pytest.raises(InvalidArgument, match=r"AutoTokenizer\.from_pretrained\('gpt2'\)"):

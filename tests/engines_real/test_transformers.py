@@ -133,7 +133,7 @@ MODES = {
 class TestModes:
     @pytest.mark.parametrize("mode", MODES)
     def test_every_row_is_in_the_format_of_its_prompt(self, tokenizer, model, mode) -> None:
-        processor = create_logits_processor(tokenizer, [case.format for case in CASES], model=model)
+        processor = create_logits_processor(tokenizer, formats=[case.format for case in CASES], model=model)
         inputs = inputs_of(tokenizer)
         output = model.generate(**inputs, **MODES[mode], max_new_tokens=300, logits_processor=[processor])
         texts = check(tokenizer, model, output, inputs["input_ids"].shape[1], CASES)
@@ -150,7 +150,7 @@ class TestModes:
         assert [result.value for result in processor.results(output)] == [json.loads(text) for text in texts]
 
     def test_an_unconstrained_prompt_writes_what_it_would_write_alone(self, tokenizer, llama) -> None:
-        processor = create_logits_processor(tokenizer, [CASES[0].format, None], model=llama)
+        processor = create_logits_processor(tokenizer, formats=[CASES[0].format, None], model=llama)
         inputs = inputs_of(tokenizer, ["ab", "ab"])
         output = llama.generate(**inputs, max_new_tokens=20, logits_processor=[processor])
         free = llama.generate(**inputs, max_new_tokens=20)
@@ -185,7 +185,7 @@ class TestModes:
             pytest.fail("contrastive search ran")
 
     def test_groups_of_beams(self, tokenizer, llama) -> None:
-        processor = create_logits_processor(tokenizer, [case.format for case in CASES[:2]], model=llama)
+        processor = create_logits_processor(tokenizer, formats=[case.format for case in CASES[:2]], model=llama)
         inputs = inputs_of(tokenizer, PROMPTS[:2])
         options = {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}
         try:
@@ -265,7 +265,7 @@ class TestEncoderDecoder:
     @pytest.mark.parametrize("mode", ["greedy", "several outputs", "beams"])
     def test_the_decoder_is_constrained(self, tokenizer, mode) -> None:
         model = random_model("t5", tokenizer)
-        processor = create_logits_processor(tokenizer, [case.format for case in CASES], model=model)
+        processor = create_logits_processor(tokenizer, formats=[case.format for case in CASES], model=model)
         inputs = inputs_of(tokenizer)
         output = model.generate(**inputs, **MODES[mode], max_new_tokens=300, logits_processor=[processor])
         texts = check(tokenizer, model, output, 1, CASES)
@@ -292,7 +292,7 @@ class TestEnds:
 
     def test_min_new_tokens(self, tokenizer, llama) -> None:
         either = [formats.choice(["abc"]), formats.regex("[a-j]{1,60}")]
-        processor = create_logits_processor(tokenizer, either, model=llama)
+        processor = create_logits_processor(tokenizer, formats=either, model=llama)
         inputs = inputs_of(tokenizer, ["x", "y"])
         width = inputs["input_ids"].shape[1]
         output = llama.generate(**inputs, min_new_tokens=15, max_new_tokens=80, logits_processor=[processor])
@@ -315,7 +315,9 @@ class TestEnds:
 
     def test_banned_words_end_the_sequence_with_the_cause(self, tokenizer, llama) -> None:
         banned = [[token] for token in range(len(tokenizer)) if "b" in tokenizer.decode([token])]
-        processor = create_logits_processor(tokenizer, [formats.choice(["abc"]), formats.choice(["acd"])], model=llama)
+        processor = create_logits_processor(
+            tokenizer, formats=[formats.choice(["abc"]), formats.choice(["acd"])], model=llama
+        )
         inputs = inputs_of(tokenizer, ["x", "y"])
         output = llama.generate(**inputs, bad_words_ids=banned, max_new_tokens=20, logits_processor=[processor])
         results = processor.results(output)
@@ -334,7 +336,9 @@ class TestTokenizers:
         tokenizer = metaspace_tokenizer()
         model = random_model("llama", tokenizer)
         patterns = [r"[a-j ]{10,30}", r"(cafe|été|日本|😀| ){3,9}", r'\{"name": \[[0-9], (a bad|head)\]\}']
-        processor = create_logits_processor(tokenizer, [formats.regex(pattern) for pattern in patterns], model=model)
+        processor = create_logits_processor(
+            tokenizer, formats=[formats.regex(pattern) for pattern in patterns], model=model
+        )
         inputs = inputs_of(tokenizer, ["the cab", "a", "{"])
         output = model.generate(
             **inputs, do_sample=True, num_return_sequences=10, max_new_tokens=300, logits_processor=[processor]
@@ -431,7 +435,7 @@ class TestLaterProcessors:
 
 class TestMisuse:
     def test_formats_that_do_not_fit_the_prompts(self, tokenizer, llama) -> None:
-        processor = create_logits_processor(tokenizer, [CASES[0].format, CASES[1].format], model=llama)
+        processor = create_logits_processor(tokenizer, formats=[CASES[0].format, CASES[1].format], model=llama)
         with pytest.raises(InvalidArgument, match="2 formats were given for 3 rows"):
             llama.generate(**inputs_of(tokenizer, PROMPTS[:3]), max_new_tokens=5, logits_processor=[processor])
 
