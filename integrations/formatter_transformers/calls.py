@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Sequence
@@ -64,6 +65,14 @@ class OneCall:
                 self._processors = weakref.ref(processors)
             self._thread = thread
             return is_draft
+
+    def runs_elsewhere(self) -> bool:
+        """Whether another thread's `generate` is in the middle of it."""
+        if self._thread in (None, threading.current_thread()) or self._processors is None:
+            return False
+        if self._processors() is not None:
+            gc.collect()  # it may be over and wait in a cycle of references
+        return self._processors() is not None
 
     def close(self) -> OneCall:
         """Refuse everything from now on; what this gives admits another call, but not this one if it still runs."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from formatter_core import CompiledFormat, Cursor
+from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_transformers.calls import reused
-from formatter_transformers.results import tokens_of
+from formatter_transformers.results import result_of, tokens_of
 
 __all__ = ["Generation"]
 
@@ -66,22 +66,29 @@ class Generation:
         """Whether these rows begin with the prompts."""
         return torch.equal(input_ids[:, : self._prompts.shape[1]], self._prompts)
 
-    def outputs(self, sequences: torch.Tensor) -> list[bytes] | None:
-        """The generated tokens of each row, as int64; None if the rows do not begin with the prompts.
+    def results(self, sequences: torch.Tensor) -> list[tuple[Result | None, Exception | None]] | None:
+        """The result of each row of what `generate` returned, and what went wrong with it.
 
-        There may be another number of rows than prompts were seen, as long as each prompt has its share of them.
+        None if these are other sequences: the rows do not begin with the prompts, or go on as no row did. There may be
+        another number of rows than prompts were seen, as long as each prompt has its share of them.
         """
         rows, (seen, width) = len(sequences), self._prompts.shape
         prompts = self._prompts[[row * seen // rows for row in range(rows)]].to(sequences.device)
-        return _generated(sequences, width) if torch.equal(sequences[:, :width], prompts) else None
-
-    def has_seen(self, compiled: CompiledFormat, tokens: Sequence[int]) -> bool:
-        """Whether at most the last of these generated tokens is new."""
-        return self._pools[compiled].has_seen(np.array(tokens, np.int64).tobytes())
-
-    def error_in(self, compiled: CompiledFormat, key: bytes) -> Exception | None:
-        """What ended the row with these generated tokens, if something went wrong with it."""
-        return self._pools[compiled].error_in(key)
+        if not torch.equal(sequences[:, :width], prompts):
+            return None
+        found: list[tuple[Result | None, Exception | None]] = []
+        for key, compiled in zip(_generated(sequences, width), self.formats_of(rows), strict=True):
+            if compiled is None:
+                found.append((None, None))
+                continue
+            pool, tokens = self._pools[compiled], tokens_of(key)
+            result, error = result_of(compiled, tokens, pool.error_in(key))
+            # Of a rejected token the one after it is looked at as well, because only the last one may be new.
+            count = len(result.tokens) + (2 if isinstance(error, TokenRejected) else 0)
+            if not pool.has_seen(key[: count * _ID_BYTES]):
+                return None
+            found.append((result, error))
+        return found
 
     def _keys(self, input_ids: torch.Tensor) -> list[bytes]:
         if len(input_ids) == len(self._prompts):
@@ -117,10 +124,12 @@ class _Pool:
         return {key: self._cursors[key] for key in wanted}
 
     def has_seen(self, key: bytes) -> bool:
+        """Whether at most the last of these generated tokens is new."""
         rest = len(key) - _ID_BYTES
         return not self._is_whole or any(_shared(known, key) >= rest for known in self._cursors)
 
     def error_in(self, key: bytes) -> Exception | None:
+        """What ended the row with these generated tokens, if something went wrong with it."""
         known = max((known for known in self._cursors if key.startswith(known)), key=len, default=None)
         error = None if known is None else self._cursors[known].error
         return None if isinstance(error, TokenRejected) else error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import torch
@@ -14,22 +14,33 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
 from formatter_core.runtime import torch_bitmask
+from formatter_core.support.generics import Value_co
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
-from formatter_transformers.results import result_of, tokens_of
 from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["FormatterLogitsProcessor", "create_logits_processor"]
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 #: The score of an end that another rule forbids but that has to come: the only finite one of its row, so it is taken
 #: for sure, and so low that a beam which goes on is better.
 _FORCED_END = -1e4
 
 
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+) -> FormatterLogitsProcessor[_T]: ...
+@overload
 def create_logits_processor(
     tokenizer: Any,
     format: Any = None,
@@ -37,7 +48,15 @@ def create_logits_processor(
     formats: Sequence[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
-) -> FormatterLogitsProcessor:
+) -> FormatterLogitsProcessor[Any]: ...
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
     Args:
@@ -74,7 +93,7 @@ class _LastWord(LogitsProcessor):
         return scores if check is None else check(scores)
 
 
-class FormatterLogitsProcessor(LogitsProcessor):
+class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
     """Leaves each row of a batch only the tokens that its format allows next.
 
     The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`, and
@@ -91,7 +110,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
         InvalidArgument: no formats.
     """
 
-    def __init__(self, formats: Sequence[CompiledFormat | None]) -> None:
+    def __init__(self, formats: Sequence[CompiledFormat[Value_co] | None]) -> None:
         self._formats = tuple(formats)
         if not self._formats:
             raise InvalidArgument(
@@ -143,14 +162,16 @@ class FormatterLogitsProcessor(LogitsProcessor):
             call.last_word.check = partial(self._mask_again, cursors, bits)
         return masked
 
-    def result(self, output: Any) -> Result | None:
-        """What the only sequence that `generate` returned turned out to be; see `results`."""
+    def result(self, output: Any) -> Result[Value_co]:
+        """What the only sequence that `generate` returned turned out to be; otherwise like `results`."""
         results = self.results(output)
         if len(results) != 1:
             raise InvalidArgument(f"the output has {len(results)} sequences; read them with results", argument="output")
+        if results[0] is None:
+            raise InvalidArgument("the prompt has no format, so its text is all there is", argument="output")
         return results[0]
 
-    def results(self, outputs: Any) -> list[Result | None]:
+    def results(self, outputs: Any) -> list[Result[Value_co] | None]:
         """What the generated sequences turned out to be.
 
         Args:
@@ -160,7 +181,7 @@ class FormatterLogitsProcessor(LogitsProcessor):
             one for each row; None where it had no format.
 
         Raises:
-            InvalidArgument: something else than what the latest `generate` returned.
+            InvalidArgument: something else than what the latest `generate` returned; or another one runs by now.
         """
         sequences = getattr(outputs, "sequences", outputs)
         if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
@@ -169,23 +190,18 @@ class FormatterLogitsProcessor(LogitsProcessor):
                 f"{type(outputs).__name__}; texts, as from a pipeline, are read by formatter_core.parse(format, text)",
                 argument="outputs",
             )
-        generation, results = self._call.generation, list[Result | None]()
-        keys = None if generation is None else generation.outputs(sequences)
-        if generation is None or keys is None:
-            raise _foreign_sequences()
-        errors: dict[int, Exception] = {}
-        for row, (key, compiled) in enumerate(zip(keys, generation.formats_of(len(keys)), strict=True)):
-            if compiled is None:
-                results.append(None)
-                continue
-            result, error = result_of(compiled, tokens_of(key), generation.error_in(compiled, key))
-            if not generation.has_seen(compiled, result.tokens):
-                raise _foreign_sequences()
-            results.append(result)
-            if error is not None:
-                errors[row] = error
-        self.errors = errors
-        return results
+        call = self._call
+        results = None
+        if call.generation is not None and not call.runs_elsewhere():
+            results = call.generation.results(sequences)
+        if results is None:
+            raise InvalidArgument(
+                "these sequences are not those of the generate that this processor served last; "
+                "give what it returned, prompts included, and before reset()",
+                argument="outputs",
+            )
+        self.errors = {row: error for row, (_, error) in enumerate(results) if error is not None}
+        return [result for result, _ in results]
 
     def __len__(self) -> int:
         raise InvalidArgument("generate takes a list of processors; write logits_processor=[processor]")
@@ -236,11 +252,3 @@ class FormatterLogitsProcessor(LogitsProcessor):
                 if cursor.error not in self.errors.values():
                     logger.warning("row %d is ended: %s", row, cursor.error)
         self.errors = errors
-
-
-def _foreign_sequences() -> InvalidArgument:
-    return InvalidArgument(
-        "these sequences are not those of the generate that this processor served last; "
-        "give what it returned, prompts included, and before reset()",
-        argument="outputs",
-    )

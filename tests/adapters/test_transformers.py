@@ -323,7 +323,7 @@ def judged(processor, loops: Loops, prompts, rng: random.Random) -> str:
     assert re.fullmatch(pattern, texts_of(rows, prompts.shape[1])[0])
     if rng.random() < 0.5:
         # Another thread may have reset it, and begun again with the same prompt.
-        with suppress(InvalidArgument, IncompleteResult):
+        with suppress(InvalidArgument):
             assert re.fullmatch(pattern, processor.results(rows)[0].value)
     return "text"
 
@@ -431,6 +431,31 @@ class TestResults:
         for sequences in (prompts_of("b"), torch.tensor(foreign[:1])):
             with pytest.raises(InvalidArgument, match="prompts"):
                 processor.results(sequences)
+
+    def test_sequences_of_a_longer_prompt(self, compiler, loops) -> None:
+        """Another thread has reset the processor since, and gone on from the beginning of this prompt."""
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[0-9]{3}"))])
+        rows = loops.generate(processor, prompts_of("Question 1a"))
+        processor.reset()
+        loops.generate(processor, prompts_of("Question 1"))
+        with pytest.raises(InvalidArgument, match="prompts"):
+            processor.results(rows)
+
+    def test_while_another_thread_generates(self, compiler, loops) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{3}"))])
+        outcomes = []
+
+        def read(input_ids, scores):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(InvalidArgument, match="prompts"):
+                pool.submit(processor.results, input_ids).result()
+            outcomes.append(processor.results(input_ids)[0].ended)
+            return scores
+
+        loops.after = [read]
+        with ThreadPoolExecutor(1) as pool:
+            rows = pool.submit(loops.generate, processor, prompts_of("a")).result()
+            assert processor.result(rows).is_complete
+        assert set(outcomes) == {"length"}
 
     @pytest.mark.parametrize(
         "wrong", [["abc"], [{"generated_text": "abc"}], "abc", None, torch.tensor([1, 2]), [[1, 2]]]
@@ -595,6 +620,9 @@ class TestMisuse:
         rows = loops.generate(processor, prompts_of("p", "q"))
         with pytest.raises(InvalidArgument, match="2 sequences; read them with results"):
             processor.result(rows)
+        with pytest.raises(InvalidArgument, match="no format"):
+            free = FormatterLogitsProcessor([None])
+            free.result(loops.generate(free, prompts_of("p")))
 
     def test_the_name_of_a_tokenizer(self) -> None:
         with pytest.raises(InvalidArgument, match=r"AutoTokenizer\.from_pretrained\('gpt2'\)"):

@@ -9,6 +9,7 @@ from typing_extensions import assert_type
 
 from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Result, Vocabulary, formats, parse
 from formatter_core.generation import Generated, LogitsModel, completion, continuation
+from formatter_transformers import create_logits_processor
 
 
 @dataclass
@@ -53,6 +54,13 @@ def loops(model: LogitsModel, compiled: CompiledFormat[Person]) -> None:
     assert_type(completion(model, compiled)("Ivo").value, Person)
     assert_type(completion(model, {"type": "null"})("Ivo").value, Any)
     assert_type(continuation(model)("Ivo").value, str)
+
+
+def logits_processor(tokenizer: Any, compiled: CompiledFormat[Person], output: Any) -> None:
+    assert_type(create_logits_processor(tokenizer, Person).result(output).value, Person)
+    assert_type(create_logits_processor(tokenizer, compiled, model=None).results(output), list[Result[Person] | None])
+    assert_type(create_logits_processor(tokenizer, {"type": "null"}).result(output).value, Any)
+    assert_type(create_logits_processor(tokenizer, formats=[Person, None]).results(output), list[Result | None])
 
 
 def options_are_literals(vocabulary: Vocabulary, compiler: Compiler) -> None:
