@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
 from formatter_core.engine.native_program import encode
+from formatter_core.engine.rows import check_row
 from formatter_core.errors import (
     EngineFailed,
     EngineUnavailable,
@@ -335,7 +335,7 @@ def step_batch(
     vocabulary, count = states[0]._vocabulary, len(states)
     if rows.shape[1] != vocabulary.words or not 0 <= min(places) <= max(places) < len(rows):
         raise ValueError(f"rows of shape {rows.shape} have no place for {count} masks of {vocabulary.words} words")
-    bitmask.check_row(rows[0])
+    check_row(rows[0])
     size = vocabulary.size
     tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
     handles, ids = array("Q", [state._handle.pointer for state in states]), array("I", tokens)

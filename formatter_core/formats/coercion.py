@@ -65,7 +65,7 @@ def _from_text(text: str) -> Format:
             "a str is taken as the JSON text of a schema, and this one is not; "
             "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
         )
-    return json_schema(text)
+    return json_schema(schema)
 
 
 def _texts(options: list[Any]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
-from formatter_core.formats.json_values import read_value
+from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -26,7 +26,7 @@ from formatter_core.schema import (
     schema_coverage,
     why_unsatisfiable,
 )
-from formatter_core.schema.load import read_json
+from formatter_core.schema.load import own_json, read_json
 from formatter_core.schema.whitespace import as_whitespace
 from formatter_core.support.arguments import one_of, shown
 
@@ -37,25 +37,21 @@ class SchemaWarning(UserWarning):
     """A keyword that is not enforced, because the format was made with `on_unsupported="warn"`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JsonSchemaFormat(Alternatives):
-    """JSON that satisfies a schema; its value is what `json.loads` makes of the text.
+    """JSON that satisfies a schema. The value is what `json.loads` gives; numbers too large for a float are `Decimal`.
 
-    A number that is too large for a float is a `Decimal`.
-
-    `schema` is JSON text, and `registry` JSON text of an object: URI to schema.
+    `schema` and the schemas of `registry`, by URI, are the format's own copies: leave them unchanged.
     """
 
-    schema: str
+    schema: dict[str, Any] | bool
     whitespace: WhitespaceName | Whitespace = "flexible"
     key_order: KeyOrder = "schema"
     string_formats: StringFormats = "enforce"
     on_unsupported: OnUnsupported = "error"
-    registry: str | None = None
+    registry: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.schema, str) or not isinstance(self.registry, str | None):
-            raise InvalidFormat("the schema and the registry of a JsonSchemaFormat are JSON text; use json_schema(...)")
         as_whitespace(self.whitespace)
         one_of(self.key_order, "key_order", get_args(KeyOrder))
         one_of(self.string_formats, "string_formats", get_args(StringFormats))
@@ -76,11 +72,11 @@ class JsonSchemaFormat(Alternatives):
             InvalidSchema: the schema is none.
             LimitExceeded: within `limits` there is no answer.
         """
-        return schema_coverage(read_json(self.schema), limits=limits, **self._options())
+        return schema_coverage(self.schema, limits=limits, **self._options())
 
     def _lower(self, limits: Limits, dropped: list[Dropped]) -> Any:
         return lower_schema(
-            read_json(self.schema),
+            self.schema,
             limits=limits,
             dropped=dropped,
             on_unsupported=self.on_unsupported,
@@ -89,7 +85,7 @@ class JsonSchemaFormat(Alternatives):
 
     def _why_empty(self, limits: Limits) -> UnsatisfiableSchema | None:
         return why_unsatisfiable(
-            read_json(self.schema), limits=limits, exactly=True, on_unsupported=self.on_unsupported, **self._options()
+            self.schema, limits=limits, exactly=True, on_unsupported=self.on_unsupported, **self._options()
         )
 
     def _options(self) -> dict[str, Any]:
@@ -97,30 +93,36 @@ class JsonSchemaFormat(Alternatives):
             "whitespace": self.whitespace,
             "key_order": self.key_order,
             "string_formats": self.string_formats,
-            "registry": None if self.registry is None else read_json(self.registry),
+            "registry": self.registry,
         }
 
     def to_json(self) -> dict[str, Any]:
         blanks = self.whitespace
         return {
             "type": "json_schema",
-            "schema": self.schema,
+            "schema": _plain(self.schema),
             "whitespace": blanks if isinstance(blanks, str) else vars(blanks).copy(),
             "key_order": self.key_order,
             "string_formats": self.string_formats,
             "on_unsupported": self.on_unsupported,
-            "registry": self.registry,
+            "registry": self.registry and {uri: _plain(schema) for uri, schema in self.registry.items()},
         }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonSchemaFormat) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
 
     def key(self) -> Hashable:
         return (
             "json_schema",
-            self.schema,
+            repr(self.schema),  # which tells 1 from True, and one order of keys from another
             self.whitespace,
             self.key_order,
             self.string_formats,
             self.on_unsupported,
-            self.registry,
+            repr(self.registry),
         )
 
 
@@ -153,25 +155,22 @@ def json_schema(
     """
     known = None
     if registry is not None:
-        known = _text({uri.rstrip("#"): getattr(each, "contents", each) for uri, each in _entries(registry)})
-    return JsonSchemaFormat(_text(schema), whitespace, key_order, string_formats, on_unsupported, known)
+        known = {uri.rstrip("#"): _data(getattr(each, "contents", each)) for uri, each in _entries(registry)}
+    return JsonSchemaFormat(_data(schema), whitespace, key_order, string_formats, on_unsupported, known)
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
     """The format that `JsonSchemaFormat.to_json` described."""
     blanks: Any = data["whitespace"]
-    for part in ("schema", "registry"):
-        if not isinstance(data[part], str) and not (part == "registry" and data[part] is None):
-            raise InvalidFormat(f"`{part}` is JSON text, found {shown(data[part])}")
-    if data["registry"] is not None and not isinstance(read_json(data["registry"]), dict):
-        raise InvalidFormat(f"`registry` is the JSON text of an object, found {shown(data['registry'])}")
-    return JsonSchemaFormat(
+    if not isinstance(data["registry"], dict | None):
+        raise InvalidFormat(f"`registry` is {shown(data['registry'])}; give an object from URI to schema, or null")
+    return json_schema(
         data["schema"],
-        Whitespace(**blanks) if isinstance(blanks, dict) else blanks,
-        data["key_order"],
-        data["string_formats"],
-        data["on_unsupported"],
-        data["registry"],
+        whitespace=Whitespace(**blanks) if isinstance(blanks, dict) else blanks,
+        key_order=data["key_order"],
+        string_formats=data["string_formats"],
+        on_unsupported=data["on_unsupported"],
+        registry=data["registry"],
     )
 
 
@@ -186,15 +185,21 @@ def _entries(registry: Any) -> list[tuple[str, Any]]:
     return entries
 
 
-def _text(schema: Any) -> str:
-    if isinstance(schema, str):
-        return schema
-    if not isinstance(schema, (dict, bool)):
-        raise InvalidFormat(f"a schema is a dict, a bool or JSON text, found {type(schema).__name__}")
+def _data(schema: Any) -> Any:
+    data = read_json(schema) if isinstance(schema, str) else own_json(schema)
+    if not isinstance(data, (dict, bool)):
+        raise InvalidFormat(f"found {shown(schema)} in the place of a schema; give a dict, a bool or JSON text")
+    return data
+
+
+def _plain(schema: Any) -> Any:
+    """A schema as data for `json.dumps`; as JSON text if it holds a number that has more digits than a float."""
+    text = write_value(schema)
+    data = json.loads(text)
     try:
-        return json.dumps(schema, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchema(f"the schema is not JSON data: {error}") from error
+        return data if repr(own_json(data)) == repr(schema) else text
+    except InvalidSchema:  # too large for a float
+        return text
 
 
 def _load(match: Match) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_origin
 
-from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue
+from formatter_core.errors import InvalidFormat, InvalidValue
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.json_values import read_exact, write_value
+from formatter_core.formats.json_values import read_exact
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.type_schemas import Shaped, shape_of
@@ -80,7 +80,7 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
             "or use formats.json_schema(schema) for a schema and formats.example(value) for an example"
         )
     shaped = shape_of(tp)
-    return PythonTypeFormat(tp, json_schema(_text(tp, shaped), **options), shaped)
+    return PythonTypeFormat(tp, json_schema(shaped.schema, **options), shaped)
 
 
 def with_schema(tp: Any, schema: JsonSchemaFormat) -> PythonTypeFormat:
@@ -90,13 +90,6 @@ def with_schema(tp: Any, schema: JsonSchemaFormat) -> PythonTypeFormat:
         InvalidFormat: this type has another schema.
     """
     made = python_type(tp)
-    if made.schema.schema != schema.schema:
+    if repr(made.schema.schema) != repr(schema.schema):
         raise InvalidFormat(f"the data are of a type with another schema than {shown(tp)}; pass the type they are of")
     return replace(made, schema=schema)
-
-
-def _text(tp: Any, shaped: Shaped) -> str:
-    try:
-        return write_value(shaped.schema)
-    except (TypeError, ValueError) as error:
-        raise InvalidSchema(f"the schema of {tp!r} is not JSON data: {error}") from error

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
+from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["ForcedText", "canonical_tokens", "only_id"]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
 from formatter_core.errors import FormatterError, PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
@@ -29,6 +28,7 @@ from formatter_core.generation.models import (
 from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
 from formatter_core.generation.sampling import SamplingRows
 from formatter_core.generation.stopping import TextStream, cut_back
+from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Event
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
 from formatter_core.generation.candidates import ScoreSettings, chosen_token, top_tokens
 from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked
 from formatter_core.generation.results import ChosenToken
 from formatter_core.generation.sampling import SamplingRows
 from formatter_core.generation.top_n import log_softmax
+from formatter_core.runtime import bitmask
 
 __all__ = ["NumpyLogits", "best_allowed"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core.engine import rows as bitmask
 from formatter_core.errors import InvalidBitmask
+from formatter_core.runtime import bitmask
 
 __all__ = ["allocate", "apply", "apply_inplace", "unpack"]
 
@@ -70,15 +70,15 @@ def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
     return masked
 
 
-def apply_inplace(logits: torch.Tensor, rows: Rows, places: Sequence[int] | None = None) -> None:
+def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] | None = None) -> None:
     """Write -inf over the logits of every token that is not allowed; arguments and errors as in `apply`.
 
     Args:
-        places: for logits (n, width) and fewer bitmask rows, which row of the logits each of them is for; the others
-            are not touched.
+        row_indices: for fewer bitmask rows than logits (n, width) has: the row of logits that each of them masks. The
+            other rows of logits stay as they are.
     """
-    if places is not None:
-        _apply_at(logits, rows, places)
+    if row_indices is not None:
+        _apply_at(logits, rows, row_indices)
         return
     _check(logits, rows)
     if logits.device.type != "cpu":
@@ -93,20 +93,20 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, places: Sequence[int] | None
     logits[index] = kept
 
 
-def _apply_at(logits: torch.Tensor, rows: Rows, places: Sequence[int]) -> None:
-    if logits.ndim != 2 or rows.ndim != 2 or len(rows) != len(places):
+def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> None:
+    if logits.ndim != 2 or rows.ndim != 2 or len(rows) != len(row_indices):
         raise InvalidBitmask(
-            f"{len(places)} places need as many bitmask rows, and logits of two dimensions; these are of the shapes "
+            f"{len(row_indices)} row indices need as many bitmask rows, and two-dimensional logits, found shapes "
             f"{tuple(rows.shape)} and {tuple(logits.shape)}"
         )
     # Runs of rows that lie together are masked where they are.
-    starts = [at for at in range(len(places)) if not at or places[at] != places[at - 1] + 1]
+    starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
     if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
-        index = torch.tensor(places, dtype=torch.int64, device=logits.device)
+        index = torch.tensor(row_indices, dtype=torch.int64, device=logits.device)
         logits[index] = apply(logits[index], rows)
         return
-    for first, end in zip(starts, [*starts[1:], len(places)], strict=False):
-        apply_inplace(logits[places[first] : places[end - 1] + 1], rows[first:end])
+    for first, end in zip(starts, [*starts[1:], len(row_indices)], strict=False):
+        apply_inplace(logits[row_indices[first] : row_indices[end - 1] + 1], rows[first:end])
 
 
 def _check(logits: torch.Tensor, rows: Rows) -> None:
@@ -148,7 +148,7 @@ def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
-    """The places of the allowed logits, or None where they are so many that a boolean mask is cheaper."""
+    """The indices of the allowed logits, or None where they are so many that a boolean mask is cheaper."""
     packed = _as_numpy(rows)
     if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
         return None

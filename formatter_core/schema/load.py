@@ -10,14 +10,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote, urldefrag, urljoin
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
+from formatter_core.support.arguments import shown
 
-__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "read_json"]
+__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "own_json", "read_json"]
 
 #: The literals of the schemas `true` and `false`.
 TRUE = 1
@@ -25,6 +26,8 @@ FALSE = -1
 
 #: Digits of a number in a schema: as many as Python turns into text and back without being asked to.
 _MOST_DIGITS = 4000
+_TOO_LARGE = 10**_MOST_DIGITS
+_AS_THEY_ARE = frozenset([str, bool, type(None)])
 #: What gives a schema a URI, or a name inside of one.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
 _HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
@@ -64,7 +67,7 @@ class Location:
 
 
 def read_json(text: str) -> Any:
-    """The JSON value of `text`: fractions exact, as `Decimal`; of a name that occurs twice the last counts.
+    """The JSON value of `text`: fractions exact, as `Decimal`; if a name occurs twice, the last one counts.
 
     Raises:
         InvalidSchema: not JSON.
@@ -73,34 +76,80 @@ def read_json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RecursionError as error:
-        what = "the nesting of the schema's JSON text"
-        raise LimitExceeded("levels of Python's own stack", sys.getrecursionlimit(), what, is_fixed=True) from error
+        raise _too_deep("the nesting of the schema's JSON text") from error
     except json.JSONDecodeError as error:
         raise InvalidSchema(f"the text is not JSON: {error}") from error
     except ValueError as error:  # how `int` says that a number has too many digits
-        raise InvalidSchema(f"an integer has more than {_MOST_DIGITS} digits; use a shorter one") from error
+        raise _too_long("an integer") from error
 
 
-def _exact(text: str) -> Decimal:
+def own_json(data: Any) -> Any:
+    """A copy of JSON data, as `read_json` gives it: later changes to `data` do not reach it.
+
+    Raises:
+        InvalidSchema: a part of it is not JSON data.
+        LimitExceeded: nested too deeply, or contains itself.
+    """
+    try:
+        return _own(data)
+    except RecursionError as error:
+        raise _too_deep("the nesting of the schema") from error
+
+
+def _own(data: Any) -> Any:
+    if isinstance(data, dict):
+        made = {}
+        for name, item in data.items():
+            if not isinstance(name, str):
+                raise InvalidSchema(
+                    f"the key {shown(name)} is not a str; use str keys, or formats.example(value) if it is an example"
+                )
+            made[str.__str__(name)] = item if type(item) in _AS_THEY_ARE else _own(item)
+        return made
+    if isinstance(data, (list, tuple)):
+        return [item if type(item) in _AS_THEY_ARE else _own(item) for item in data]
+    if isinstance(data, str):
+        return str.__str__(data)
+    if data is None or isinstance(data, bool):
+        return data
+    if isinstance(data, int):
+        if abs(data) >= _TOO_LARGE:
+            raise _too_long("an integer")
+        return int(data)
+    if isinstance(data, float):
+        return _exact(float.__repr__(data))
+    if isinstance(data, Decimal):
+        return _exact(str(data))
+    raise InvalidSchema(f"{shown(data)} is not JSON data; use dict, list, str, int, float, bool or None")
+
+
+def _exact(text: str) -> Decimal | int:
     try:
         value = Decimal(text)
     except InvalidOperation as error:
-        raise _too_long(text) from error
+        raise _too_long(f"the number {_cut(text)}") from error
+    if not value.is_finite():
+        _no_constant(text)
     if not value:
-        return Decimal(0)
+        return 0
     if abs(value.adjusted()) + len(text) > _MOST_DIGITS:
-        raise _too_long(text)
+        raise _too_long(f"the number {_cut(text)}")
     return value
 
 
-def _too_long(number: str) -> InvalidSchema:
-    shown = number if len(number) <= 40 else f"{number[:37]}..."
-    return InvalidSchema(
-        f"the number {shown} has more than {_MOST_DIGITS} digits, written without an exponent; use a shorter one"
-    )
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _no_constant(name: str) -> Any:
+def _too_long(what: str) -> InvalidSchema:
+    return InvalidSchema(f"{what} has more than {_MOST_DIGITS} digits without an exponent; use a shorter one")
+
+
+def _too_deep(what: str) -> LimitExceeded:
+    return LimitExceeded("levels of Python's own stack", sys.getrecursionlimit(), what, is_fixed=True)
+
+
+def _no_constant(name: str) -> NoReturn:
     raise InvalidSchema(f"{name} is not JSON; use a number")
 
 
@@ -342,5 +391,4 @@ def _escaped(step: str) -> str:
 
 
 def _brief(value: Any) -> str:
-    shown = json.dumps(value, default=str, ensure_ascii=False)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+    return _cut(json.dumps(value, default=str, ensure_ascii=False))

@@ -33,8 +33,7 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     """
     data = format.to_json()
     if data["type"] == "python_type" and server != "formatter_vllm":
-        schema = _without_look_around(json.loads(data["schema"]["schema"]))
-        data = {**data["schema"], "schema": json.dumps(schema)}
+        data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
     arguments = _SERVERS[server](data, data["type"], endpoint)
     if arguments is None:
         raise UnsupportedFormat(

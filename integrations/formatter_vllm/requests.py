@@ -13,7 +13,6 @@ from typing import Any
 
 from formatter_core import Format, formats
 from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded
-from formatter_core.formats.json_values import write_value
 from formatter_core.schema.load import read_json
 
 __all__ = ["KEY", "create_extra_args", "read_format"]
@@ -74,8 +73,6 @@ def read_format(arguments: Any) -> Format | None:
 def _read_text(text: str) -> Format:
     try:
         wanted = read_json(text)
-        if isinstance(wanted, dict) and isinstance(wanted.get("json_schema"), dict):
-            wanted["json_schema"] = write_value(wanted["json_schema"])  # its numbers keep their digits
     except (InvalidSchema, LimitExceeded, RecursionError) as error:
         raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
     return _read(wanted)

@@ -91,7 +91,10 @@ def hostile(names: Sequence[str]) -> list[Any]:
         found.append(formats.json_schema({keyword: name, "$comment": name}).to_json())
     for name in names:
         whole = formats.python_type(dict[str, int]).to_json()
-        found.append({**whole, "name": name, "schema": {**whole["schema"], "schema": json.dumps({"$ref": name})}})
+        found += [
+            {**whole, "name": name, "schema": {**whole["schema"], "schema": schema}}
+            for schema in ({"$ref": name}, json.dumps({"$ref": name}))
+        ]
     return found
 
 

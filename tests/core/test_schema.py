@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -518,6 +519,42 @@ def test_the_format_goes_to_json_and_back() -> None:
     for fault in (3, None, [1]):
         with pytest.raises(InvalidFormat):
             json_schema(fault)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"const": 0.0}', '{"enum": [1, true, 1.0, 1E2]}', '{"const": 0.1000000000000000000001}', '{"const": 1e999}'],
+)
+def test_json_keeps_every_digit(text: str) -> None:
+    made = json_schema(text)
+    again = from_json(json.loads(json.dumps(made.to_json())))
+    assert again == made
+    assert hash(again) == hash(made)
+
+
+def test_a_schema_is_data_in_json() -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 0.5}}}
+    assert json_schema(schema, registry={"x:y": schema}).to_json()["schema"] == schema
+    assert json_schema(True, registry={"x:y": schema}).to_json()["registry"] == {"x:y": schema}
+
+
+def test_later_changes_of_a_dict_do_not_reach_the_format() -> None:
+    schema: dict[str, Any] = {"properties": {"a": {"type": "integer"}}}
+    made = json_schema(schema)
+    key = made.key()
+    schema["properties"]["a"]["type"] = "string"
+    assert made.key() == key != json_schema(schema).key()
+
+
+def test_order_and_kind_make_another_format() -> None:
+    assert json_schema({"const": 1}) != json_schema({"const": True})
+    assert json_schema({"properties": {"a": A, "b": A}}) != json_schema({"properties": {"b": A, "a": A}})
+
+
+def test_data_that_json_does_not_have() -> None:
+    for fault in ({"const": {1}}, {"const": float("inf")}, {"const": {2: 1}}, {"const": b"a"}, {"const": 10**4000}):
+        with pytest.raises(InvalidSchema):
+            json_schema(fault)
     with pytest.raises(InvalidSchema):
         json_schema({"minimum": float("nan")})
 
