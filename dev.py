@@ -6,7 +6,7 @@
     python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt where cargo is there
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
-    python3.11 dev.py bench       masks against other engines, see benchmarks/README.md
+    python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
     python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
@@ -78,6 +78,13 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
         ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1", "matplotlib>=3.8"],
     ],
+}
+
+#: The environment of each benchmark.
+BENCHMARKS = {
+    **dict.fromkeys(("masks", "gil", "memory", "json_schema", "schema_times", "endurance"), "bench"),
+    "llama_cpp": "llama_cpp",
+    "exllamav2_overhead": "exllamav2",
 }
 
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
@@ -241,8 +248,10 @@ def compare(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
+    """The first argument names a benchmark, by default `masks`; see benchmarks/README.md."""
     build_native()
-    return python("bench", "-m", "benchmarks.masks", *arguments)
+    name = arguments.pop(0) if arguments and arguments[0] in BENCHMARKS else "masks"
+    return python(BENCHMARKS[name], "-m", "benchmarks", name, *arguments)
 
 
 def wheel(arguments: list[str]) -> int:

@@ -1,8 +1,8 @@
 """Walk through formats to the end of what they promise: the worst mask of each, and any failure on the way.
 
-    python -m benchmarks.endurance --output endurance           # all schemas of the shared data sets, and OWN
-    python -m benchmarks.endurance --schemas 0 --walks 2000     # OWN alone, with as many walks as the promise has
-    python -m benchmarks.endurance --only o57047                # the schemas whose name contains this
+    python3.11 dev.py bench endurance                           # all schemas of the shared data sets, and OWN
+    python3.11 dev.py bench endurance --schemas 0 --walks 2000     # OWN alone, with as many walks as the promise has
+    python3.11 dev.py bench endurance --only o57047             # the schemas whose name contains this
 
 Each format is compiled for a vocabulary in a forked child with limits on CPU time and memory, and then takes its valid
 documents and random walks: at each step any allowed token, with the end preferred in every second walk, so that some
@@ -16,22 +16,20 @@ import argparse
 import collections
 import gc
 import json
-import os
 import random
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.json_schema import read_cases
-from benchmarks.masks import llama3, shared
-from formatter_core import Compiler, Vocabulary, bitmask
+from benchmarks.data import VOCABULARIES, Encode, read_cases, valid_documents
+from benchmarks.harness import ChildError, in_child
+from formatter_core import Compiler, bitmask
 from formatter_core.errors import FormatterError, LimitExceeded, TokenRejected
 
-CPU_SECONDS, GIBIBYTES = 120, 8
+CPU_SECONDS = 120
 HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
 
 
@@ -61,12 +59,16 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def byte_vocabulary() -> tuple[Vocabulary, Callable[[str], list[int]]]:
-    """One token for each byte, and an end id."""
-    return Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256]), lambda text: list(text.encode())
-
-
-VOCABULARIES = {"bytes": byte_vocabulary, "llama3": llama3}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--vocabulary": {"choices": VOCABULARIES, "default": "bytes"},
+    "--schemas": {"type": int, "help": "how many of the shared schemas, drawn at random; by default all"},
+    "--only": {"default": "", "help": "the cases whose name contains this"},
+    "--walks": {"type": int, "default": 4},
+    "--bytes": {"type": int, "default": 4096, "help": "the length of a walk"},
+    "--part": {"default": "0/1", "help": "I/N: every N-th case, from number I on"},
+    "--seed": {"type": int, "default": 0},
+}
+SMOKE = {"schemas": 0, "only": "host", "walks": 1, "bytes": 64}
 
 
 def cases(schemas: int | None, only: str, seed: int) -> Iterator[tuple[str, Any, list[str]]]:
@@ -77,13 +79,13 @@ def cases(schemas: int | None, only: str, seed: int) -> Iterator[tuple[str, Any,
     if schemas == 0:
         return
     # Read as they are needed: what lies in memory is copied for each child.
-    found: Iterable[dict[str, Any]] = (case for case in read_cases(shared()) if only in case["id"])
+    found: Iterable[dict[str, Any]] = (case for case in read_cases() if only in case["id"])
     if schemas is not None:
         listed = list(found)
         found = random.Random(seed).sample(listed, min(schemas, len(listed)))
     for case in found:
-        valid = (test["data"] for test in case["tests"] if test["valid"])
-        yield case["id"], case["schema"], [json.dumps(document, ensure_ascii=False) for document in valid]
+        documents = [json.dumps(document, ensure_ascii=False) for document in valid_documents(case)]
+        yield case["id"], case["schema"], documents
 
 
 class Walker:
@@ -142,7 +144,9 @@ class Walker:
             self._mask(lambda token=token: formatter.step(token, self._row))  # type: ignore[misc]
 
 
-def judge(compiler: Compiler, encode: Any, case: tuple[str, Any, list[str]], walks: int, most: int) -> dict[str, Any]:
+def judge(
+    compiler: Compiler, encode: Encode, case: tuple[str, Any, list[str]], walks: int, most: int
+) -> dict[str, Any]:
     """What becomes of one format."""
     name, schema, documents = case
     try:
@@ -174,70 +178,40 @@ def judge(compiler: Compiler, encode: Any, case: tuple[str, Any, list[str]], wal
     }
 
 
-def in_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The answer of `work` in a process of its own."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        resource.setrlimit(resource.RLIMIT_AS, (GIBIBYTES << 30, GIBIBYTES << 30))
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 2))
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 (a panic is a result too)
-            result = {"outcome": "crash", "error": repr(error)[:300]}
-        with os.fdopen(writing, "w") as pipe:
-            json.dump(result, pipe)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        answer = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(answer) if answer else {"outcome": "crash", "error": f"the process ended with status {status}"}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vocabulary", choices=VOCABULARIES, default="bytes")
-    parser.add_argument("--schemas", type=int, help="so many of the shared schemas, drawn at random; by default all")
-    parser.add_argument("--only", default="", help="the cases whose name contains this")
-    parser.add_argument("--walks", type=int, default=4)
-    parser.add_argument("--bytes", type=int, default=4096, help="the length of a walk")
-    parser.add_argument("--part", default="0/1", help="I/N: every N-th case, from number I on")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="a file name without its ending, for the JSON")
-    arguments = parser.parse_args()
-    vocabulary, encode = VOCABULARIES[arguments.vocabulary]()
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All cases, or a part of them."""
+    vocabulary, encode = VOCABULARIES[options.vocabulary]()
     compiler = Compiler(vocabulary, engine="native")
     compiler.compile({"type": "object"}).formatter().allowed_tokens()
-    part, parts = map(int, arguments.part.split("/"))
+    part, parts = map(int, options.part.split("/"))
     results: dict[str, dict[str, Any]] = {}
     gc.freeze()
-    for number, case in enumerate(cases(arguments.schemas, arguments.only, arguments.seed)):
+    for number, case in enumerate(cases(options.schemas, options.only, options.seed)):
         if number % parts != part:
             continue
-        result = in_child(lambda case=case: judge(compiler, encode, case, arguments.walks, arguments.bytes))  # type: ignore[misc]
+        try:
+            result = in_child(partial(judge, compiler, encode, case, options.walks, options.bytes), CPU_SECONDS)
+        except ChildError as error:
+            result = {"outcome": "crash", "error": str(error)}
         results[case[0]] = result
         if result["outcome"] not in ("walked", "refused"):
             print(case[0], result, flush=True)
-    outcomes = collections.Counter(result["outcome"] for result in results.values())
     walked = {name: result for name, result in results.items() if "worst_ms" in result}
 
     def worst(measure: str) -> list[tuple[str, float]]:
         return sorted(((name, one[measure]) for name, one in walked.items()), key=lambda item: -item[1])[:20]
 
     summary = {
-        "vocabulary": arguments.vocabulary,
-        "walks": arguments.walks,
-        "outcomes": dict(outcomes),
+        "vocabulary": options.vocabulary,
+        "walks": options.walks,
+        "outcomes": dict(collections.Counter(result["outcome"] for result in results.values())),
         "masks": sum(result["masks"] for result in walked.values()),
         "worst_ms": worst("worst_ms"),
         "worst_work": worst("worst_work"),
     }
-    print(json.dumps(summary, indent=1))
-    if arguments.output:
-        arguments.output.with_suffix(".json").write_text(json.dumps({"summary": summary, "cases": results}, indent=1))
+    return {"summary": summary, "cases": results}
 
 
-if __name__ == "__main__":
-    main()
+def show(found: dict[str, Any]) -> str:
+    """What became of all cases together, and the worst of them."""
+    return json.dumps(found["summary"], indent=1)

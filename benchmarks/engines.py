@@ -10,13 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.cases import Case
+from benchmarks.data import Encode
 from formatter_core import Compiler, Vocabulary, bitmask
 from formatter_core.engine import EngineName
 from formatter_core.errors import TokenRejected
 
-__all__ = ["ENGINES", "Engine", "NoNotationError", "Sequence"]
+__all__ = ["ENGINES", "Engine", "NoNotationError", "Sequence", "build"]
 
-Encode = Callable[[str], "list[int]"]
+WARM_UP = Case("warm-up", ("ab",), pattern="[a-z]+")
 
 
 class NoNotationError(Exception):
@@ -213,3 +214,14 @@ ENGINES: dict[str, type[Any]] = {
     "llguidance": _LLGuidance,
     "xgrammar": _XGrammar,
 }
+
+
+def build(name: str, vocabulary: Vocabulary, encode: Encode) -> Engine | None:
+    """The engine with its vocabulary; None, said aloud, where it is not installed."""
+    try:
+        engine: Engine = ENGINES[name](vocabulary, encode)
+        engine.compile(WARM_UP)().mask()  # what is made once for each vocabulary
+    except Exception as error:  # noqa: BLE001 (whatever keeps a peer from being there)
+        print(f"{name} is left out: {type(error).__name__}: {error}")
+        return None
+    return engine

@@ -1,7 +1,7 @@
 """How much slower ExLlamaV2 generates with a filter: every way of answering, in one process, taking turns.
 
-    python3.11 dev.py run exllamav2 -m benchmarks.exllamav2_overhead --output exllamav2_overhead
-    python3.11 dev.py run exllamav2 -m benchmarks.exllamav2_overhead --read exllamav2_overhead.json --plot NAME.png
+    python3.11 dev.py bench exllamav2_overhead
+    python3.11 dev.py bench exllamav2_overhead --read exllamav2_overhead.json --plot NAME.png
 
 This repeats the experiment that ExLlamaV2's authors made with an earlier filter (`PUBLISHED`), without a GPU:
 generator, sampler, filters and both thread pools are the package's own, and the forward pass is simulated. It returns
@@ -18,7 +18,6 @@ answer by sets or lists take long, and take part in the first `--slow-rounds` ro
 from __future__ import annotations
 
 import argparse
-import base64
 import gc
 import json
 import os
@@ -32,6 +31,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.data import llama3_ranks
+from benchmarks.harness import seconds_of
 from examples import exllamav2_simulated as simulated
 from formatter_core import Compiler, formats
 
@@ -90,44 +91,19 @@ place case week company system program question work government number night poi
 story fact month lot right study book eye job word business issue side kind head house service friend father power
 """
 WORDS = COMMON.split()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", default="exllamav2_overhead", help="where to write: this name with .json and .png")
-    parser.add_argument("--read", type=Path, help="show this .json instead of measuring")
-    parser.add_argument("--plot", type=Path, help="where to draw")
-    parser.add_argument("--tokens", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=5, help="of the modes that mask, and of none")
-    parser.add_argument("--slow-rounds", type=int, default=1, help="of those that make sets and lists")
-    parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--answers", nargs="+", choices=ANSWERS, default=list(ANSWERS))
-    parser.add_argument("--formats", nargs="+", choices=list(FORMATS), default=list(FORMATS))
-    parser.add_argument("--forwards", type=int, nargs="+", default=[25, 10], help="milliseconds")
-    parser.add_argument("--waits", nargs="+", choices=["asleep", "busy"], default=["asleep", "busy"])
-    parser.add_argument(
-        "--smoke", action="store_true", help="that it runs: a small vocabulary, hardly any forward pass"
-    )
-    parser.add_argument("--add", action="store_true", help="keep what the .json has of other forward passes")
-    options = parser.parse_args()
-    if options.read:
-        found = json.loads(options.read.read_text())
-    else:
-        if options.smoke:
-            options.forwards, options.waits, options.rounds = [1], ["asleep"], 1
-            options.tokens, options.batches = 4, [1, 3]
-        found = measure(options)
-        before = Path(f"{options.output}.json")
-        if options.add and before.exists():
-            found["runs"] = json.loads(before.read_text())["runs"] | found["runs"]
-        Path(f"{options.output}.json").write_text(json.dumps(found, indent=1))
-    print(table(found))
-    if options.plot or not options.read:
-        plot(found, options.plot or Path(f"{options.output}.png"))
-
-
-# --- measuring -------------------------------------------------------------------------------------------------------
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--tokens": {"type": int, "default": 24},
+    "--rounds": {"type": int, "default": 5, "help": "of the modes that mask, and of none"},
+    "--slow-rounds": {"type": int, "default": 1, "help": "of those that make sets and lists"},
+    "--batches": {"type": int, "nargs": "+", "default": list(BATCHES)},
+    "--engines": {"nargs": "+", "choices": ENGINES, "default": list(ENGINES)},
+    "--answers": {"nargs": "+", "choices": ANSWERS, "default": list(ANSWERS)},
+    "--formats": {"nargs": "+", "choices": list(FORMATS), "default": list(FORMATS)},
+    "--forwards": {"type": int, "nargs": "+", "default": [25, 10], "help": "milliseconds"},
+    "--waits": {"nargs": "+", "choices": ["asleep", "busy"], "default": ["asleep", "busy"]},
+    "--add": {"action": "store_true", "help": "keep what the .json has of other forward passes"},
+}
+SMOKE = {"forwards": [1], "waits": ["asleep"], "rounds": 1, "tokens": 4, "batches": [1, 3]}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -136,7 +112,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     import exllamav2
 
     torch.set_num_threads(1)
-    pieces = small_vocabulary() if options.smoke else llama_3()
+    pieces = small_vocabulary() if options.smoke else list(llama3_ranks())
     source = Script()
     made = simulated.Parts(model_folder(pieces), source)
     modes = Modes(made, options)
@@ -144,7 +120,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {
         "exllamav2": exllamav2.__version__,
         "torch": torch.__version__,
-        "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "tokens": options.tokens,
         "ids": made.config.vocab_size,
@@ -171,6 +146,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                                     found["runs"].setdefault(key, []).append(seconds)
         print(f"round {number} is over, load {os.getloadavg()[0]:.1f}", flush=True)
     found["load after"] = os.getloadavg()
+    before = options.output.with_suffix(".json")
+    if options.add and before.exists():
+        found["runs"] = json.loads(before.read_text())["runs"] | found["runs"]
     return found
 
 
@@ -215,12 +193,9 @@ def sampling(made: simulated.Parts) -> float:
 
     logits = torch.randn((1, 1, made.forward.width))
     ids = torch.zeros((1, 3), dtype=torch.long)
-    taken = []
-    for _ in range(100):
-        begun = time.perf_counter()
-        ExLlamaV2Sampler.sample(logits, ExLlamaV2Sampler.Settings(), ids, 0.5, made.tokenizer)
-        taken.append(time.perf_counter() - begun)
-    return statistics.median(taken)
+    settings = ExLlamaV2Sampler.Settings()
+    sample = seconds_of(lambda: ExLlamaV2Sampler.sample(logits, settings, ids, 0.5, made.tokenizer), time.perf_counter)
+    return statistics.median(sample() for _ in range(100))
 
 
 class Modes:
@@ -327,13 +302,6 @@ class Texts:
         )
 
 
-def llama_3() -> list[bytes]:
-    path = Path(os.environ.get("FORMATTER_SHARED", "../shared")) / "tokenizers" / "llama3.tiktoken"
-    if not path.exists():
-        raise SystemExit(f"no {path}; put Llama 3's ranks there, or say in FORMATTER_SHARED where they are")
-    return [base64.b64decode(line.split()[0]) for line in path.read_bytes().splitlines()]
-
-
 def small_vocabulary() -> list[bytes]:
     return [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)]
 
@@ -379,7 +347,7 @@ def noise(runs: dict[str, list[float]]) -> float:
     return 100 * (high - low) / statistics.median(times)
 
 
-def table(found: dict[str, Any]) -> str:
+def show(found: dict[str, Any]) -> str:
     lines = [f"exllamav2 {found['exllamav2']}, {found['ids']:,} ids, {found['tokens']} tokens, load {found['load']}"]
     lines.append(f"to sample one token takes {1000 * found['sampling']:.2f} ms")
     for name, share in found["forced"].items():
@@ -400,12 +368,8 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def plot(found: dict[str, Any], path: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """The reductions by batch; a panel for each forward pass and format."""
     cases = list(groups(found))
     columns = max(1, (len(cases) + 1) // 2)
     figure, axes = pyplot.subplots(2, columns, figsize=(4.2 * columns, 8), sharex=True, squeeze=False)
@@ -436,8 +400,4 @@ def plot(found: dict[str, Any], path: Path) -> None:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=5, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.09, 1, 1))
-    figure.savefig(path, dpi=75)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

@@ -1,6 +1,6 @@
 """How long other threads are held up: a counting thread while schemas compile, and two threads with cold masks.
 
-    python -m benchmarks.gil --output gil            # writes gil.json
+    python3.11 dev.py bench gil            # writes gil.json
 
 Stalls: one thread does nothing but count, another one compiles real schemas; a stall is the time between two counts. A
 stall within a call into the native library is told apart, since ctypes frees the GIL there and no such call may hold
@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import functools
 import gc
-import json
 import random
 import shutil
 import statistics
@@ -31,18 +29,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.data import Encode, llama3, read_cases
 from benchmarks.grammars import GRAMMARS
-from benchmarks.json_schema import read_cases
-from benchmarks.masks import llama3, shared
+from benchmarks.harness import aim, take_turns
 from formatter_core import Compiler, Vocabulary, bitmask
 from formatter_core.engine import native
 from formatter_core.errors import FormatterError
 
 LONGEST_NATIVE_MS = 5.0
 SCALING = 0.15
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--schemas": {"type": int, "default": 200},
+    "--seed": {"type": int, "default": 1},
+    "--rounds": {"type": int, "default": 9},
+    "--engines": {"nargs": "+", "choices": ("native", "kbnf"), "default": ["native", "kbnf"]},
+}
+SMOKE = {"schemas": 2, "rounds": 1, "engines": ["native"]}
 NOTED = 1e-3
 LOOP = """
 unsigned long long spin(unsigned long long turns) {
@@ -211,7 +217,7 @@ def seconds_of(works: list[Callable[[], Any]]) -> float:
 class ColdMasks:
     """Masks of states that no formatter has seen, of formats compiled for each call."""
 
-    def __init__(self, vocabulary: Vocabulary, encode: Callable[[str], list[int]], batch: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, encode: Encode, batch: bool) -> None:
         self.compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
         cases = [case for case in GRAMMARS if case.name in COLD_CASES]
         self.texts = [(case.format(), [encode(text) for text in case.texts]) for case in cases] * COPIES
@@ -241,11 +247,11 @@ class ColdMasks:
 
 def speed_ups(kinds: dict[str, Callable[[], Callable[[], Any]]], rounds: int) -> dict[str, dict[str, float]]:
     """For each kind of work, its seconds in one thread and the speed-up of two; medians, the kinds taking turns."""
-    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
-    for _ in range(rounds):
-        for kind, prepare in kinds.items():
-            one = seconds_of([prepare()])
-            found[kind].append((one, seconds_of([prepare(), prepare()])))
+
+    def one_and_two(prepare: Callable[[], Callable[[], Any]]) -> tuple[float, float]:
+        return seconds_of([prepare()]), seconds_of([prepare(), prepare()])
+
+    found = take_turns({kind: partial(one_and_two, prepare) for kind, prepare in kinds.items()}, rounds)
     return {
         kind: {
             "seconds": round(statistics.median(one for one, _ in times), 4),
@@ -256,7 +262,7 @@ def speed_ups(kinds: dict[str, Callable[[], Callable[[], Any]]], rounds: int) ->
 
 
 def kinds_of_work(
-    spin: Callable[[int], int], vocabulary: Vocabulary, encode: Callable[[str], list[int]]
+    spin: Callable[[int], int], vocabulary: Vocabulary, encode: Encode
 ) -> dict[str, Callable[[], Callable[[], Any]]]:
     """Masks and C loops, in one call and in many; each prepares one thread's work."""
     masks, singly = (ColdMasks(vocabulary, encode, batch=batch) for batch in (True, False))
@@ -277,24 +283,14 @@ def kinds_of_work(
     }
 
 
-def main() -> None:
-    """Read the command line, measure, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("gil"), help="without ending; .json is added")
-    parser.add_argument("--schemas", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--engines", nargs="+", choices=("native", "kbnf"), default=["native", "kbnf"])
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Stalls beside each kind of work, and the speed-ups of two threads."""
     vocabulary, encode = llama3()
-    schemas = [case["schema"] for case in read_cases(shared())]
+    schemas = [case["schema"] for case in read_cases()]
     random.Random(options.seed).shuffle(schemas)
     del schemas[options.schemas :]
     spin = c_loop()
-    results: dict[str, Any] = {"schemas": len(schemas), "seed": options.seed, "stalls in ms": {}, "threads": {}}
-    held = results["stalls in ms"]
-
-    held["nothing else"] = stalls(vocabulary, lambda: time.sleep(2))
+    held = {"nothing else": stalls(vocabulary, lambda: time.sleep(2))}
     if spin is not None:
         held["a C loop"] = stalls(vocabulary, spin_for(spin, 2.0))
     for engine in options.engines:
@@ -305,38 +301,27 @@ def main() -> None:
         for interval in (5e-3, 5e-4) if engine == "native" else (5e-3,):
             sys.setswitchinterval(interval)
             name = f"{engine}, switch interval {interval * 1e3:g} ms"
-            held[name] = stalls(vocabulary, functools.partial(compile_all, compiler, schemas))
+            held[name] = stalls(vocabulary, partial(compile_all, compiler, schemas))
         sys.setswitchinterval(5e-3)
-
-    if spin is not None:
-        results["threads"] = speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds)
-
-    options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    for group in (held, results["threads"]):
-        for name, figures in group.items():
-            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items()))
-    for verdict in verdicts(results):
-        print(verdict)
+    threads = {} if spin is None else speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds)
+    return {"schemas": len(schemas), "seed": options.seed, "stalls in ms": held, "threads": threads}
 
 
-def verdicts(results: dict[str, Any]) -> list[str]:
-    """The figures beside what this project holds itself to."""
-    most = LONGEST_NATIVE_MS
+def show(found: dict[str, Any]) -> str:
+    """All figures, and those that this project holds itself to beside their limits."""
+    held, threads = found["stalls in ms"], found["threads"]
     lines = [
-        f"{name}: longest stall within a native call {figures['longest stall within a native call']} ms (≤ {most:g}"
-        f"{'' if figures['longest stall within a native call'] <= most else ', MISSED'})"
-        for name, figures in results["stalls in ms"].items() if figures["native calls"]
-    ]  # fmt: skip
-    threads = results["threads"]
+        f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items())
+        for group in (held, threads)
+        for name, figures in group.items()
+    ]
+    for name, figures in held.items():
+        if figures["native calls"]:
+            what = "longest stall within a native call"
+            lines.append(aim(f"{name}: {what}, in ms:", figures[what], LONGEST_NATIVE_MS))
     for masks, loop in (("masks, one call for all", "a C loop"), ("masks, one call each", "a C loop, many calls")):
         if masks in threads:
             share = threads[masks]["speed-up"] / threads[loop]["speed-up"]
-            lines.append(
-                f"{masks}: speed-up {threads[masks]['speed-up']}, {share:.2f} of that of {loop}"
-                f" (≥ {1 - SCALING:.2f}{'' if share >= 1 - SCALING else ', MISSED'})"
-            )
-    return lines
-
-
-if __name__ == "__main__":
-    main()
+            what = f"{masks}: speed-up {threads[masks]['speed-up']}, as a share of that of {loop}:"
+            lines.append(aim(what, share, 1 - SCALING, at_least=True))
+    return "\n".join(lines)

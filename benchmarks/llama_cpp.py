@@ -1,6 +1,6 @@
 """Measure what constraining costs on llama.cpp, and what sharing prompts and batching continuously save.
 
-    python -m benchmarks.llama_cpp --output llama_cpp      # writes llama_cpp.json and, with matplotlib, llama_cpp.png
+    python3.11 dev.py bench llama_cpp      # writes llama_cpp.json and, with matplotlib, llama_cpp.png
 
 Everything runs in this process on one thread, on a model of random weights made on the spot: 32,000 tokens, 6 layers of
 width 256. Variants take turns, round by round, in seconds of processor time; figures are medians over the rounds, and
@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +21,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
+from benchmarks.harness import bars, medians, ratio, take_turns
 from formatter_core import formats
 from formatter_core.generation import Sampling
 from formatter_llama_cpp import Scheduler, create_logits_processor, create_sampler, create_vocabulary
@@ -33,47 +31,32 @@ from tests.engines_real.llama_cpp_models import write_bpe
 FORMAT = formats.regex("[a-zA-Z ,.]+")
 GRAMMAR = "root ::= [a-zA-Z ,.]+"
 PROMPT_TOKENS, STEPS, TOKENS = 512, 48, 64
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--rounds": {"type": int, "default": 7},
+    "--counts": {"type": int, "nargs": "+", "default": [1, 4, 16], "help": "samples of one prompt"},
+}
+SMOKE = {"rounds": 1, "counts": [1, 2]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("llama_cpp"))
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All three parts, on one model."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_bpe(Path(folder) / "model.gguf", layers=6, width=256, size=32_000, context=4096)
         llama = llama_cpp.Llama(str(path), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False, seed=1)
-        report = {
-            "versions": {"llama_cpp": llama_cpp.__version__, "python": platform.python_version()},
-            "machine": {"processor": platform.machine(), "processors": os.cpu_count()},
-            "per_token": per_token(llama, options.rounds),
-            "parallel": parallel(llama, options.rounds),
-            "batching": batching(llama, options.rounds),
-        }
-        llama.close()
-    options.output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report, indent=1))
-    plot(report, options.output.with_suffix(".png"))
+        try:
+            return {
+                "versions": {"llama_cpp": llama_cpp.__version__},
+                "per_token": per_token(llama, options.rounds),
+                "parallel": {str(count): parallel(llama, count, options.rounds) for count in options.counts},
+                "batching": batching(llama, options.rounds),
+            }
+        finally:
+            llama.close()
 
 
-def taking_turns(rounds: int, variants: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The seconds of each variant in each round; each says itself how long it took."""
-    for run in variants.values():
-        run()  # warm
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, run in variants.items():
-            seconds[name].append(run())
-    return seconds
-
-
-def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
-    return {name: statistics.median(times) for name, times in seconds.items()}
-
-
-def ratio(over: list[float], under: list[float]) -> float:
-    """The median of the rounds' own ratios."""
-    return statistics.median(one / other for one, other in zip(over, under, strict=True))
+def show(found: dict[str, Any]) -> str:
+    """All figures."""
+    return json.dumps(found, indent=1)
 
 
 def per_token(llama: Any, rounds: int) -> dict[str, Any]:
@@ -111,18 +94,15 @@ def per_token(llama: Any, rounds: int) -> dict[str, Any]:
         llama_cpp.llama_sampler_free(made)
         return seconds
 
-    seconds = taking_turns(
-        rounds,
-        {
-            "plain": generate,
-            "processor that does nothing": lambda: generate(logits_processor=nothing),
-            "our processor": lambda: generate(logits_processor=ours),
-            "LlamaGrammar": lambda: generate(grammar=grammar),
-            "own chain": lambda: chain(False),
-            "own chain with our sampler": lambda: chain(True),
-        },
-    )
-    microseconds = {name: value / TOKENS * 1e6 for name, value in medians(seconds).items()}
+    tasks: dict[str, Callable[[], float]] = {
+        "plain": generate,
+        "processor that does nothing": partial(generate, logits_processor=nothing),
+        "our processor": partial(generate, logits_processor=ours),
+        "LlamaGrammar": partial(generate, grammar=grammar),
+        "own chain": partial(chain, False),
+        "own chain with our sampler": partial(chain, True),
+    }
+    seconds = take_turns(tasks, rounds)
 
     def added(name: str, without: str) -> list[float]:
         return [one - other for one, other in zip(seconds[name], seconds[without], strict=True)]
@@ -134,59 +114,51 @@ def per_token(llama: Any, rounds: int) -> dict[str, Any]:
         "our sampler": added("own chain with our sampler", "own chain"),
     }
     return {
-        "microseconds": microseconds,
-        "added": {name: value / TOKENS * 1e6 for name, value in medians(costs).items()},
+        "microseconds": medians(seconds, 1e6 / TOKENS),
+        "added": medians(costs, 1e6 / TOKENS),
         "ours to LlamaGrammar": ratio(costs["our processor"], costs["LlamaGrammar"]),
     }
 
 
-def parallel(llama: Any, rounds: int) -> dict[str, Any]:
-    """Seconds for N samples of one prompt: in parallel, one after the other with the prompt kept, and without."""
+def parallel(llama: Any, count: int, rounds: int) -> dict[str, Any]:
+    """Seconds for samples of one prompt: in parallel, one after the other with the prompt kept, and without."""
     allowed = [token for token in range(llama.n_vocab()) if create_vocabulary(llama).text_token(token)]
     prompt = np.random.default_rng(0).choice(allowed, PROMPT_TOKENS).tolist()
-    report: dict[str, Any] = {}
-    for count in (1, 4, 16):
+    sampling = Sampling(0.8, top_k=40, seed=1)
 
-        def together(count: int = count) -> float:
-            with Scheduler(llama, max_sequences=count, context_size=PROMPT_TOKENS + count * STEPS + 256) as scheduler:
-                start = time.process_time()
-                scheduler.submit(
-                    prompt, samples=count, format=FORMAT, max_tokens=STEPS, sampling=Sampling(0.8, top_k=40, seed=1)
-                )
-                for _ in scheduler.run():
-                    pass
-                return time.process_time() - start
-
-        def one_by_one(count: int = count, keep: bool = True) -> float:
-            llama.reset()
-            processor = create_logits_processor(llama, FORMAT)
+    def together() -> float:
+        with Scheduler(llama, max_sequences=count, context_size=PROMPT_TOKENS + count * STEPS + 256) as scheduler:
             start = time.process_time()
-            for _ in range(count):
-                if not keep:
-                    llama.reset()
-                processor.reset()
-                for _, _ in zip(
-                    range(STEPS), llama.generate(prompt, temp=0.8, logits_processor=processor), strict=False
-                ):
-                    pass
+            scheduler.submit(prompt, samples=count, format=FORMAT, max_tokens=STEPS, sampling=sampling)
+            for _ in scheduler.run():
+                pass
             return time.process_time() - start
 
-        times = taking_turns(
-            rounds,
-            {
-                "parallel": together,
-                "one by one, prompt kept": one_by_one,
-                "one by one": partial(one_by_one, count, keep=False),
-            },
-        )
-        seconds = medians(times)
-        report[str(count)] = {
-            "seconds": seconds,
-            "tokens a second": {name: count * STEPS / value for name, value in seconds.items()},
-            "parallel to prompt kept": ratio(times["parallel"], times["one by one, prompt kept"]),
-            "parallel to one by one": ratio(times["parallel"], times["one by one"]),
-        }
-    return report
+    def one_by_one(keep: bool) -> float:
+        llama.reset()
+        processor = create_logits_processor(llama, FORMAT)
+        start = time.process_time()
+        for _ in range(count):
+            if not keep:
+                llama.reset()
+            processor.reset()
+            for _ in zip(range(STEPS), llama.generate(prompt, temp=0.8, logits_processor=processor), strict=False):
+                pass
+        return time.process_time() - start
+
+    tasks: dict[str, Callable[[], float]] = {
+        "parallel": together,
+        "one by one, prompt kept": partial(one_by_one, True),
+        "one by one": partial(one_by_one, False),
+    }
+    times = take_turns(tasks, rounds)
+    seconds = medians(times)
+    return {
+        "seconds": seconds,
+        "tokens a second": {name: count * STEPS / value for name, value in seconds.items()},
+        "parallel to prompt kept": ratio(times["parallel"], times["one by one, prompt kept"]),
+        "parallel to one by one": ratio(times["parallel"], times["one by one"]),
+    }
 
 
 def batching(llama: Any, rounds: int) -> dict[str, Any]:
@@ -207,10 +179,8 @@ def batching(llama: Any, rounds: int) -> dict[str, Any]:
             counts[name] = steps, tokens
             return time.process_time() - start
 
-    times = taking_turns(
-        rounds,
-        {"continuous": partial(run, "continuous", len(lengths)), "static": partial(run, "static", 16)},
-    )
+    tasks = {"continuous": partial(run, "continuous", len(lengths)), "static": partial(run, "static", 16)}
+    times = take_turns(tasks, rounds)
     report: dict[str, Any] = {
         name: {
             "seconds": seconds,
@@ -224,34 +194,19 @@ def batching(llama: Any, rounds: int) -> dict[str, Any]:
     return report
 
 
-def plot(report: dict[str, Any], path: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: matplotlib is not installed")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """Microseconds a token, samples in parallel, and requests that are batched."""
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(15, 4), width_ratios=(4, 4, 2))
-    costs = report["per_token"]["microseconds"]
-    left.barh(list(costs), list(costs.values()))
-    left.invert_yaxis()
+    bars(left, {"": found["per_token"]["microseconds"]}, lying=True)
     left.set_xlabel("µs a token")
-    counts = list(report["parallel"])
-    for name in report["parallel"]["1"]["seconds"]:
-        middle.plot(counts, [report["parallel"][count]["tokens a second"][name] for count in counts], "o-", label=name)
-    middle.set_xlabel(f"samples of one prompt of {PROMPT_TOKENS} tokens")
-    middle.set_ylabel("tokens a second")
+    counts = found["parallel"]
+    for name in next(iter(counts.values()))["seconds"]:
+        middle.plot(list(counts), [one["tokens a second"][name] for one in counts.values()], "o-", label=name)
+    middle.set(xlabel=f"samples of one prompt of {PROMPT_TOKENS} tokens", ylabel="tokens a second")
     middle.legend()
     kinds = ("continuous", "static")
-    bars = right.bar(kinds, [report["batching"][kind]["tokens a second"] for kind in kinds])
-    right.bar_label(bars, [f"{report['batching'][kind]['occupancy']:.0%} busy" for kind in kinds])
-    right.set_ylabel("tokens a second")
-    right.set_title("64 requests, 16 places")
+    drawn = right.bar(kinds, [found["batching"][kind]["tokens a second"] for kind in kinds])
+    right.bar_label(drawn, [f"{found['batching'][kind]['occupancy']:.0%} busy" for kind in kinds])
+    right.set(ylabel="tokens a second", title="64 requests, 16 places")
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

@@ -1,6 +1,6 @@
 """Memory of the native engine: tables, compiled grammars, sequences, forks, and a million tokens through one grammar.
 
-    python -m benchmarks.memory --output memory            # writes memory.json
+    python3.11 dev.py bench memory            # writes memory.json
 
 Bytes are counted, not estimated: those of the native library by what the C library's allocator has in use (glibc's
 `mallinfo2`, less Python's own large objects), those of Python objects by `tracemalloc`. What is measured is done once
@@ -20,8 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.data import Encode, llama3
 from benchmarks.grammars import GRAMMARS
-from benchmarks.masks import llama3
+from benchmarks.harness import aim
 from formatter_core import Compiler, Formatter, Limits, Vocabulary, bitmask
 from formatter_core.engine.native import NativeEngine
 
@@ -33,7 +34,9 @@ TABLES, SEQUENCE, TOKEN, SLACK = 64 * MEBIBYTE, 10_000, 32, 4 * MEBIBYTE
 CASES = ("JSON", "SQL subset", "enum of 1,000 values")
 #: Bytes of masks and states that a compiled grammar may keep: few, and the default.
 CACHES = (4 * MEBIBYTE, Limits().cache_bytes)
-FORKS, SEQUENCES, LONG, TOKENS = 64, 256, 20_000, 1_000_000
+FORKS, SEQUENCES, LONG = 64, 256, 20_000
+OPTIONS: dict[str, dict[str, Any]] = {"--tokens": {"type": int, "default": 1_000_000}}
+SMOKE = {"tokens": 1000}
 
 
 class _Allocated(ctypes.Structure):
@@ -41,18 +44,7 @@ class _Allocated(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_size_t)
-        for name in (
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keep",
-        )
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "inuse", "free", "keep")
     ]
 
 
@@ -61,7 +53,7 @@ def native_bytes() -> int:
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _Allocated
     found = library.mallinfo2()
-    return int(found.uordblks + found.hblkhd)
+    return int(found.inuse + found.hblkhd)
 
 
 def resident_bytes() -> int:
@@ -97,13 +89,13 @@ def walked(formatter: Formatter, tokens: array[int]) -> Formatter:
     return formatter
 
 
-def numbers(encode: Callable[[str], list[int]], count: int) -> array[int]:
+def numbers(encode: Encode, count: int) -> array[int]:
     """So many tokens of a JSON array that is not closed yet."""
     text = "[" + ", ".join(str(number * 7919 % 1_000_003) for number in range(count))
     return array("l", encode(text)[:count])
 
 
-def documents(encode: Callable[[str], list[int]], seed: int) -> Any:
+def documents(encode: Encode, seed: int) -> Any:
     """Random JSON documents as tokens, without end."""
     chooser = random.Random(seed)
     words = ("the", "order", "is", "at", "station", "nine", "of", "seven", "please", "send", "more", "blue", "paint")
@@ -131,7 +123,7 @@ def documents(encode: Callable[[str], list[int]], seed: int) -> Any:
         )
 
 
-def measure_case(case: Any, compiler: Compiler, encode: Callable[[str], list[int]]) -> dict[str, Any]:
+def measure_case(case: Any, compiler: Compiler, encode: Encode) -> dict[str, Any]:
     """One compiled grammar, its sequences and forks."""
     texts = [array("l", encode(text)) for text in case.texts]
     row = bitmask.allocate(1, len(compiler.vocabulary))[0]
@@ -159,7 +151,7 @@ def measure_case(case: Any, compiler: Compiler, encode: Callable[[str], list[int
     }  # fmt: skip
 
 
-def long_sequence(compiler: Compiler, case: Any, encode: Callable[[str], list[int]]) -> dict[str, Any]:
+def long_sequence(compiler: Compiler, case: Any, encode: Encode) -> dict[str, Any]:
     """Bytes of a sequence by its length: none of its states is new to the grammar."""
     compiled = compiler.compile(case.format())
     tokens = numbers(encode, LONG)
@@ -169,9 +161,7 @@ def long_sequence(compiler: Compiler, case: Any, encode: Callable[[str], list[in
     return {"new": new, "a token more": per({name: grown[name] - new[name] for name in new}, len(tokens))}
 
 
-def million(
-    vocabulary: Vocabulary, case: Any, encode: Callable[[str], list[int]], count: int, cache_bytes: int
-) -> dict[str, Any]:
+def million(vocabulary: Vocabulary, case: Any, encode: Encode, count: int, cache_bytes: int) -> dict[str, Any]:
     """Resident bytes while random documents go through one compiled grammar, every mask computed."""
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0, limits=Limits(cache_bytes=cache_bytes))
     compiled = compiler.compile(case.format())
@@ -191,53 +181,37 @@ def million(
     return {"cache": cache_bytes, "tokens": done, "resident": resident, "counted by the engine": grammar.bytes_used()}
 
 
-def main() -> None:
-    """Read the command line, measure, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("memory"), help="without ending; .json is added")
-    parser.add_argument("--tokens", type=int, default=TOKENS)
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything, with the vocabulary of Llama 3."""
     read, encode = llama3()
     vocabulary = Vocabulary(read.tokens, end_ids=read.end_ids)
     counted, tables = taken(lambda: NativeEngine().prepare(vocabulary))
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     cases = {case.name: case for case in GRAMMARS if case.name in CASES}
-    results: dict[str, Any] = {
+    return {
         "vocabulary": {"ids": len(vocabulary), "taken": tables, "counted by the engine": counted},
         "cases": {name: measure_case(case, compiler, encode) for name, case in cases.items()},
         "a long sequence": long_sequence(compiler, cases["JSON"], encode),
         "a million tokens": [million(vocabulary, cases["JSON"], encode, options.tokens, cache) for cache in CACHES],
     }
-    options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    print(json.dumps(results, indent=1))
-    print("\n".join(verdicts(results)))
 
 
-def verdicts(results: dict[str, Any]) -> list[str]:
-    """The figures beside what this project holds itself to."""
-    tables = max(results["vocabulary"]["taken"]["native"], results["vocabulary"]["counted by the engine"])
-    sequence = sum(results["a long sequence"]["new"].values())
-    token = sum(results["a long sequence"]["a token more"].values())
-    held = [
-        (f"tables of the vocabulary: {tables / MEBIBYTE:.1f} MiB", TABLES / MEBIBYTE, tables <= TABLES),
-        (f"a new sequence: {sequence} bytes", SEQUENCE, sequence <= SEQUENCE),
-        (f"a token more: {token:.1f} bytes", TOKEN, token <= TOKEN),
+def show(found: dict[str, Any]) -> str:
+    """All figures, and those that this project holds itself to beside their limits."""
+    tables = max(found["vocabulary"]["taken"]["native"], found["vocabulary"]["counted by the engine"])
+    lines = [
+        json.dumps(found, indent=1),
+        aim("tables of the vocabulary, in MiB:", tables / MEBIBYTE, TABLES / MEBIBYTE),
+        aim("a new sequence, in bytes:", sum(found["a long sequence"]["new"].values()), SEQUENCE),
+        aim("a token more, in bytes:", sum(found["a long sequence"]["a token more"].values()), TOKEN),
     ]
-    held += [
-        (f"{FORKS} forks of {name} share its grammar: {found[f'{FORKS} forks share the grammar']}", True,
-         found[f"{FORKS} forks share the grammar"])
-        for name, found in results["cases"].items()
-    ]  # fmt: skip
-    for found in results["a million tokens"]:
-        growth = max(found["resident"][2:]) - found["resident"][1]
+    for name, case in found["cases"].items():
+        kept = case[f"{FORKS} forks share the grammar"]
+        lines.append(f"{FORKS} forks of {name} share its grammar: {kept}{'' if kept else ', MISSED'}")
+    for one in found["a million tokens"]:
+        growth = max(one["resident"][2:]) - one["resident"][1]
         # A cache that is not full yet may still grow; nothing else may.
-        most = SLACK + max(0, found["cache"] - found["counted by the engine"])
-        what = (
-            f"growth after the first fifth of {found['tokens']} tokens, at most {found['cache'] / MEBIBYTE:g} MiB kept"
-        )
-        held.append((f"{what}: {growth / MEBIBYTE:.1f} MiB", round(most / MEBIBYTE, 1), growth <= most))
-    return [f"{what} (≤ {most:g}{'' if kept else ', MISSED'})" for what, most, kept in held]
-
-
-if __name__ == "__main__":
-    main()
+        limit = SLACK + max(0, one["cache"] - one["counted by the engine"])
+        what = f"growth after the first fifth of {one['tokens']} tokens, at most {one['cache'] / MEBIBYTE:g} MiB kept"
+        lines.append(aim(f"{what}, in MiB:", growth / MEBIBYTE, limit / MEBIBYTE))
+    return "\n".join(lines)

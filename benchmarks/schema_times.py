@@ -1,6 +1,6 @@
 """Time to the first mask of JSON Schemas: schema text in, mask out, nothing kept but the vocabulary. Beside llguidance.
 
-    python -m benchmarks.schema_times --output schema_times              # 40 schemas of each kind, all three ways
+    python3.11 dev.py bench schema_times                  # 40 schemas of each kind, all three ways
 
 Three ways, each over the schemas that both engines compile, the engines taking turns:
 
@@ -21,17 +21,14 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import pickle
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
-from benchmarks.json_schema import choose, percentiles, read_cases
-from benchmarks.masks import llama3
+from benchmarks.harness import ChildError, in_child, percentiles
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native
 from formatter_core.errors import FormatterError
@@ -42,6 +39,12 @@ WAYS = ("process", "warmed children", "children")
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
 LOOK_UPS = 5
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--schemas": {"type": int, "default": 40, "help": "of each kind; 0: all"},
+    "--seed": {"type": int, "default": 1},
+    "--ways": {"nargs": "+", "choices": WAYS, "default": WAYS},
+}
+SMOKE = {"schemas": 2}
 
 EVERYDAY = json.dumps(
     {
@@ -92,7 +95,7 @@ class Clock:
         return timed
 
 
-def engines(vocabulary: Vocabulary, encode: Callable[[str], list[int]], clock: Clock) -> dict[str, Compile]:
+def engines(vocabulary: Vocabulary, encode: Encode, clock: Clock) -> dict[str, Compile]:
     """What compiles a schema's text and computes its first mask, by engine."""
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     row = bitmask.allocate(1, len(vocabulary))[0]
@@ -113,7 +116,7 @@ def engines(vocabulary: Vocabulary, encode: Callable[[str], list[int]], clock: C
     return {OURS: ours, PEER: theirs}
 
 
-def measure(compile_text: Compile, clock: Clock, text: str) -> Measured:
+def measure_one(compile_text: Compile, clock: Clock, text: str) -> Measured:
     """Compile one schema."""
     clock.spent = 0.0
     before = time.process_time()
@@ -125,21 +128,18 @@ def measure(compile_text: Compile, clock: Clock, text: str) -> Measured:
     return spent * MICROSECONDS, clock.spent * MICROSECONDS
 
 
-def in_child(compile_text: Compile, clock: Clock, text: str, *, warm: bool) -> Measured:
+def measure_in_child(compile_text: Compile, clock: Clock, text: str, *, warm: bool) -> Measured:
     """The same in a forked child."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def work() -> Measured:
         if warm:
             compile_text(EVERYDAY)
-        with os.fdopen(writing, "wb") as pipe:
-            pickle.dump(measure(compile_text, clock, text), pipe)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    os.waitpid(child, 0)
-    found: Measured = pickle.loads(data) if data else None
+        return measure_one(compile_text, clock, text)
+
+    try:
+        found: Measured = in_child(work, cpu_seconds=None)
+    except ChildError:
+        return None
     return found
 
 
@@ -151,9 +151,9 @@ def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str)
         measured: dict[str, Measured] = {}
         for name in names:
             if way == "process":
-                measured[name] = measure(compilers[name], clock, text)
+                measured[name] = measure_one(compilers[name], clock, text)
             else:
-                measured[name] = in_child(compilers[name], clock, text, warm=way == "warmed children")
+                measured[name] = measure_in_child(compilers[name], clock, text, warm=way == "warmed children")
         if None not in measured.values():
             found.append(measured)
     return found
@@ -174,13 +174,12 @@ def found_in_cache(vocabulary: Vocabulary, texts: list[str]) -> dict[str, float]
             times.append(time.process_time() - before)
         if times:
             shares.append(statistics.median(times[1:]) / times[0])
-    shares.sort()
-    return {f"p{place}": round(shares[min(len(shares) - 1, place * len(shares) // 100)], 4) for place in (50, 90, 99)}
+    return percentiles(shares, digits=4)
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Percentiles in microseconds, their ratios, and the share of Python."""
-    times = {name: percentiles([record[name][0] for record in records]) for name in (OURS, PEER)}
+    times = {name: percentiles((record[name][0] for record in records), (50, 90, 99, 100)) for name in (OURS, PEER)}
     total, library = (sum(record[OURS][part] for record in records) for part in (0, 1))
     shares = sorted(1 - record[OURS][1] / record[OURS][0] for record in records)
     return {
@@ -191,38 +190,14 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def plot(found: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """How many schemas are compiled within each time."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
-    for axis, (way, records) in zip(axes[0], found.items(), strict=True):
-        for name in (OURS, PEER):
-            times = sorted(record[name][0] / 1000 for record in records)
-            axis.plot(times, [100 * (place + 1) / len(times) for place in range(len(times))], label=name)
-        axis.set_xscale("log")
-        axis.set_xlabel("time to first mask, ms")
-        axis.set_title(way, fontsize="small")
-        axis.grid(visible=True, alpha=0.3)
-    axes[0][0].set_ylabel("% of the schemas")
-    axes[0][0].legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=80)
+def milliseconds(records: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """The times of each engine in order."""
+    return {name: sorted(round(record[name][0] / 1e3, 3) for record in records) for name in (OURS, PEER)}
 
 
-def main() -> None:
-    """Read the command line, measure, print and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("schema_times"), help="without ending; .json and .png")
-    parser.add_argument("--schemas", type=int, default=40, help="of each kind; 0: all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
-    options = parser.parse_args()
-    shared = Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
-    texts = [json.dumps(case["schema"]) for case in choose(read_cases(shared), options.schemas, options.seed)]
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All ways, children first, while nothing has been compiled."""
+    texts = [json.dumps(case["schema"]) for case in choose(options.schemas, options.seed)]
     clock = Clock()
     vocabulary, encode = llama3()
     compilers = engines(vocabulary, encode, clock)
@@ -231,17 +206,34 @@ def main() -> None:
             compile_text(EVERYDAY)
     gc.collect()
     gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
-    found: dict[str, list[dict[str, Any]]] = {}
     results: dict[str, Any] = {}
-    for way in sorted(options.ways, key=WAYS.index, reverse=True):  # children first, while nothing has been compiled
-        found[way] = run(compilers, clock, texts, way)
-        results[way] = summary(found[way])
-        print(f"{way}: {json.dumps(results[way])}", flush=True)
-    results["found in the cache"] = found_in_cache(vocabulary, texts)
-    print(f"found in the cache: {json.dumps(results['found in the cache'])}", flush=True)
-    options.output.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    plot(found, options.output.with_suffix(".png"))
+    for way in sorted(options.ways, key=WAYS.index, reverse=True):
+        found = run(compilers, clock, texts, way)
+        results[way] = summary(found)
+        results[way]["milliseconds"] = milliseconds(found)
+    return {"ways": results, "found in the cache": found_in_cache(vocabulary, texts)}
 
 
-if __name__ == "__main__":
-    main()
+def show(found: dict[str, Any]) -> str:
+    """A line for each way."""
+    lines = []
+    for way, one in found["ways"].items():
+        shown = {key: value for key, value in one.items() if key != "milliseconds"}
+        lines.append(f"{way}: {json.dumps(shown)}")
+    return "\n".join([*lines, f"found in the cache: {json.dumps(found['found in the cache'])}"])
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """How many schemas are compiled within each time."""
+    ways = found["ways"]
+    figure, axes = pyplot.subplots(1, len(ways), figsize=(4.2 * len(ways), 3.4), sharey=True, squeeze=False)
+    for axis, (way, one) in zip(axes[0], ways.items(), strict=True):
+        for name, times in one["milliseconds"].items():
+            axis.plot(times, [100 * (place + 1) / len(times) for place in range(len(times))], label=name)
+        axis.set(xscale="log", xlabel="time to first mask, ms")
+        axis.set_title(way, fontsize="small")
+        axis.grid(visible=True, alpha=0.3)
+    axes[0][0].set_ylabel("% of the schemas")
+    axes[0][0].legend(fontsize="small")
+    figure.tight_layout()
+    return figure

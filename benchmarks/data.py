@@ -1,0 +1,96 @@
+"""What benchmarks read: the shared data sets, and the vocabularies."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import gzip
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from formatter_core import Vocabulary
+
+Encode = Callable[[str], "list[int]"]
+
+# How Llama 3 cuts text into words before it applies its byte pairs.
+_LLAMA_3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def shared() -> Path:
+    """The folder of shared data sets."""
+    return Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+
+
+def llama3_ranks() -> dict[bytes, int]:
+    """The byte pairs of Llama 3 with their ids."""
+    path = shared() / "tokenizers" / "llama3.tiktoken"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is absent; set FORMATTER_SHARED to the folder of shared data sets")
+    lines = (line.split() for line in path.read_bytes().splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+
+def llama3() -> tuple[Vocabulary, Encode]:
+    """The 128,256 ids of Llama 3, from the file of its ranks among the shared data sets."""
+    import tiktoken
+
+    encoding = tiktoken.Encoding(
+        "llama3",
+        pat_str=_LLAMA_3_WORDS,
+        mergeable_ranks=llama3_ranks(),
+        special_tokens={"<|end_of_text|>": 128_001},
+    )
+    return Vocabulary.from_tiktoken(encoding, end_ids=[128_001], size=128_256), encoding.encode
+
+
+def tekken() -> tuple[Vocabulary, Encode]:
+    """The 131,072 ids of Mistral's Tekken, which mistral-common ships."""
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
+    tokenizer = MistralTokenizer.v3(is_tekken=True)
+    inner = tokenizer.instruct_tokenizer.tokenizer
+    return Vocabulary.from_mistral_common(tokenizer), lambda text: inner.encode(text, bos=False, eos=False)
+
+
+def byte_vocabulary() -> tuple[Vocabulary, Encode]:
+    """One token for each byte, and an end id."""
+    return Vocabulary.of_bytes(), lambda text: list(text.encode())
+
+
+VOCABULARIES: dict[str, Callable[[], tuple[Vocabulary, Encode]]] = {
+    "llama3": llama3,
+    "tekken": tekken,
+    "bytes": byte_vocabulary,
+}
+
+
+def read_cases() -> Iterator[dict[str, Any]]:
+    """Real JSON Schemas with documents: objects with `id`, `split`, `schema` and `tests`, in the order of the files."""
+    for path in sorted((shared() / "maskbench").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+
+def valid_documents(case: dict[str, Any]) -> list[Any]:
+    """Of one of these cases."""
+    return [test["data"] for test in case["tests"] if test["valid"]]
+
+
+def choose(count: int, seed: int) -> list[dict[str, Any]]:
+    """At most `count` cases of each kind; all of them where `count` is 0."""
+    kinds: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for case in read_cases():
+        kinds[case["split"]].append(case)
+    chooser = random.Random(seed)
+    chosen: list[dict[str, Any]] = []
+    for kind in sorted(kinds):
+        chooser.shuffle(kinds[kind])
+        chosen += kinds[kind][: count or None]
+    return chosen

@@ -1,0 +1,207 @@
+"""What all benchmarks share: taking turns, ratios of pairs, children with limits, command line, JSON and drawing."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import platform
+import random
+import resource
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Clock = Callable[[], float]
+
+#: Options of every benchmark; a module's own OPTIONS stand beside them.
+COMMON: dict[str, dict[str, Any]] = {
+    "--output": {"type": Path, "help": "without ending, by default the benchmark's name; .json and .png are added"},
+    "--read": {"type": Path, "help": "show and draw this .json instead of measuring"},
+    "--plot": {"type": Path, "help": "where to draw, if not beside the .json"},
+    "--smoke": {"action": "store_true", "help": "as little as shows that it runs; its times say nothing"},
+}
+
+
+def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
+    """Measure, write, print and draw, by what the module of a benchmark defines.
+
+    `OPTIONS` are arguments of `add_argument` by option, `SMOKE` the values that they have with `--smoke`. `measure`
+    takes the options and returns what is written, `show` makes a text of it, and `plot`, where there is one, draws it.
+    """
+    parser = argparse.ArgumentParser(
+        description=benchmark.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for option, settings in {**COMMON, **benchmark.OPTIONS}.items():
+        parser.add_argument(option, **settings)
+    options = parser.parse_args(arguments)
+    options.output = options.output or Path(benchmark.__name__.rpartition(".")[2])
+    if options.smoke:
+        vars(options).update(benchmark.SMOKE)
+    if options.read:
+        found = json.loads(options.read.read_text(encoding="utf-8"))
+    else:
+        found = {"machine": machine(), **benchmark.measure(options)}
+        write(options.output.with_suffix(".json"), found)
+    print(benchmark.show(found))
+    if hasattr(benchmark, "plot"):
+        draw(benchmark.plot, found, options.plot or (options.read or options.output).with_suffix(".png"))
+
+
+def machine() -> str:
+    """Where figures were taken."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def write(path: Path, found: Mapping[str, Any]) -> None:
+    """One JSON file."""
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def draw(plot: Callable[[Any, Any], Any], found: Any, path: Path) -> None:
+    """Save the figure that `plot(pyplot, found)` makes; where matplotlib is absent, say so."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        print("no plot: matplotlib is not installed")
+        return
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure = plot(pyplot, found)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def seconds_of(task: Callable[[], Any], clock: Clock = time.process_time) -> Callable[[], float]:
+    """A task that runs another and returns how long it took."""
+
+    def timed() -> float:
+        begun = clock()
+        task()
+        return clock() - begun
+
+    return timed
+
+
+def take_turns(tasks: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """What each task returned in each round. The order is shuffled each time; a round before them warms every cache."""
+    found: dict[str, list[T]] = {name: [] for name in tasks}
+    for turn in range(rounds + 1):
+        for name in random.Random(turn).sample(list(tasks), len(tasks)):
+            gc.collect()
+            measured = tasks[name]()
+            if turn:
+                found[name].append(measured)
+    return found
+
+
+def medians(found: Mapping[str, Iterable[float]], factor: float = 1.0) -> dict[str, float]:
+    """The median of each task, times a factor."""
+    return {name: factor * statistics.median(values) for name, values in found.items()}
+
+
+def ratio(ours: Iterable[float], theirs: Iterable[float]) -> float:
+    """The median over pairs of the same round."""
+    return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
+
+
+def spread(control: Sequence[float]) -> float:
+    """How far a task is from itself in the next round, as a share; how far to trust a ratio to it."""
+    return statistics.median([abs(after / before - 1) for before, after in pairwise(control)] or [0.0])
+
+
+def percentiles(values: Iterable[float], places: Sequence[float] = (50, 90, 99), digits: int = 2) -> dict[str, float]:
+    """By name: `p50`, …"""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return {f"p{place:g}": round(ordered[min(last, int(place / 100 * len(ordered)))], digits) for place in places}
+
+
+class ChildError(Exception):
+    """A child ended without an answer: "time-out", a signal, or its error."""
+
+
+def in_child(work: Callable[[], Any], cpu_seconds: int | None, gibibytes: int = 8) -> Any:
+    """What `work` returns, as JSON, in a forked child with limits on CPU time and memory; what it prints is dropped.
+
+    A limit on CPU time makes `time.process_time` coarse, so who reads that one sets none.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        resource.setrlimit(resource.RLIMIT_AS, (gibibytes << 30, gibibytes << 30))
+        if cpu_seconds is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 2))
+        try:
+            answer = {"found": work()}
+        except BaseException as error:  # noqa: BLE001 (panics too)
+            answer = {"error": repr(error)[:300]}
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(answer, pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if not data:
+        killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        raise ChildError("time-out" if killed in (signal.SIGXCPU, signal.SIGKILL) else f"signal {killed}")
+    answer = json.loads(data)
+    if "error" in answer:
+        raise ChildError(answer["error"])
+    return answer["found"]
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def aim(what: str, found: float, limit: float, *, at_least: bool = False) -> str:
+    """A figure beside what this project holds itself to."""
+    sign, kept = ("≥", found >= limit) if at_least else ("≤", found <= limit)
+    return f"{what} {found:.4g} ({sign} {limit:.4g}{'' if kept else ', MISSED'})"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def bars(axis: Any, series: Mapping[str, Mapping[str, float]], *, lying: bool = False, labels: str = "") -> None:
+    """Groups of bars: the series beside each other at each of their places; a place may lack a series."""
+    places = list(dict.fromkeys(place for heights in series.values() for place in heights))
+    width = 0.8 / len(series)
+    for index, (name, heights) in enumerate(series.items()):
+        at = [places.index(place) + (index - (len(series) - 1) / 2) * width for place in heights]
+        drawn = (axis.barh if lying else axis.bar)(at, list(heights.values()), width, label=name)
+        if labels:
+            axis.bar_label(drawn, fmt=labels, fontsize=7)
+    (axis.set_yticks if lying else axis.set_xticks)(range(len(places)), places)
+    if lying and not axis.yaxis_inverted():
+        axis.invert_yaxis()
+
+
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Collect now, and not while something is measured."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
