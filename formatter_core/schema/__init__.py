@@ -56,16 +56,16 @@ def lower_schema(
     limits: Limits = DEFAULT_LIMITS,
     dropped: list[Dropped] | None = None,
 ) -> Grammar:
-    """The grammar of a schema's valid documents, in every spelling.
+    """The grammar of a schema's valid documents, in every accepted spelling.
 
-    `schema` is JSON data as `load.read_json` gives it. With `on_unsupported="warn"` the keywords that were dropped are
-    added to `dropped`.
+    `schema` is JSON data as `load.own_json` gives it. With `on_unsupported="warn"`, dropped keywords are added to
+    `dropped`.
 
     Raises:
         InvalidSchema: not a schema.
         UnsupportedSchema: a keyword that cannot be enforced exactly.
         UnsatisfiableSchema: no document satisfies the schema.
-        LimitExceeded: within `limits` there is no answer.
+        LimitExceeded: lowering needs more than `limits` allow.
     """
     options: dict[str, Any] = {
         "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats, "registry": registry
@@ -80,9 +80,9 @@ def lower_schema(
 def why_unsatisfiable(
     schema: Any, *, limits: Limits = DEFAULT_LIMITS, exactly: bool = False, **options: Any
 ) -> UnsatisfiableSchema | None:
-    """The error that names the keywords which contradict each other, if they can be found; None if there are documents.
+    """The error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
 
-    Takes the options of `lower_schema`. With `exactly` the automata of its strings and numbers are looked through.
+    Takes the options of `lower_schema`. With `exactly` we also check the automata of strings and numbers.
     """
     small = replace(
         limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
@@ -103,7 +103,7 @@ def why_unsatisfiable(
         return None
     pointers = contradicting(schema, is_empty)
     if not pointers:
-        return UnsatisfiableSchema("its parts contradict each other; relax one of them")
+        return UnsatisfiableSchema("its keywords contradict each other; relax one of them")
     if len(pointers) == 1:
         return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
     named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])
@@ -144,11 +144,11 @@ def schema_coverage(
     registry: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Coverage:
-    """What becomes of each keyword of a schema; nothing is refused by an error.
+    """Which keywords of a schema are enforced. Unsupported keywords are reported, not raised.
 
     Raises:
         InvalidSchema: not a schema.
-        LimitExceeded: within `limits` there is no answer.
+        LimitExceeded: lowering needs more than `limits` allow.
     """
     refused: list[Dropped] = []
     options: dict[str, Any] = {"whitespace": whitespace, "key_order": key_order, "string_formats": string_formats}
@@ -163,6 +163,4 @@ def schema_coverage(
 
 def _check_known(schema: Any) -> None:
     if isinstance(schema, dict) and schema and not any(map(known, schema)):
-        raise InvalidSchema(
-            "none of its keys is a keyword of JSON Schema, so it is probably an example; use formats.example(value)"
-        )
+        raise InvalidSchema("no key is a JSON Schema keyword; if this is an example, use formats.example(value)")

@@ -28,12 +28,14 @@ class ArrayLowering:
         self._refusals = refusals
 
     def lower(self, arrays: ArraySet, title: str) -> Node | None:
-        """What spells these arrays; None where there are none for certain."""
+        """The node of these arrays; None if there are certainly none."""
         goals, arrays = self._goals(arrays)
         if arrays.maximum is not None and arrays.minimum > arrays.maximum:
             return None
         if arrays.repeated is not None:
-            self._refusals.refuse(arrays.repeated, "uniqueItems", "its negation is not context-free")
+            self._refusals.refuse(
+                arrays.repeated, "uniqueItems", "its negation is not context-free; remove the negation"
+            )
             arrays = replace(arrays, repeated=None)
         contains = tuple(wanted for wanted in arrays.contains if wanted.minimum or wanted.maximum is not None)
         arrays = replace(arrays, contains=contains)
@@ -89,7 +91,7 @@ class ArrayLowering:
         return start if maximum == 0 else in_order(start, Repeat(further, max(minimum, 0), maximum))
 
     def _must_differ(self, goals: list[Goal], arrays: ArraySet) -> bool:
-        """Whether items differ anyway: there is at most one, or no two places have a value in common."""
+        """Whether items always differ: there is at most one, or no two positions share a value."""
         if arrays.maximum is None:
             return False
         if arrays.maximum <= 1:

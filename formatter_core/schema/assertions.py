@@ -1,4 +1,4 @@
-"""The keywords that speak about values of one JSON type, and `enum` and `const`, as shapes."""
+"""The keywords for values of one JSON type, and `enum` and `const`, as shapes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OBJECT_KEYWORDS = frozenset(
 
 _TYPED_KEYWORDS = _NUMBER_KEYWORDS | _STRING_KEYWORDS | _ARRAY_KEYWORDS | _OBJECT_KEYWORDS
 
-#: What `type` alone allows, but for integers of draft 4.
+#: What `type` alone allows (draft 4 has another "integer").
 _PLAIN = {
     "null": Shape(null=True),
     "boolean": Shape(booleans=3),
@@ -70,10 +70,7 @@ class Assertions:
         self._enforce_formats = enforce_formats
 
     def typed(self, location: Location) -> Shape:
-        """The values that `type` and the keywords about single types allow.
-
-        A keyword about a type that `type` excludes has no effect, and is not even read.
-        """
+        """The values that `type` and the keywords for single types allow; keywords of excluded types are not read."""
         schema = location.schema
         types = self._types(location)
         if _TYPED_KEYWORDS.isdisjoint(schema):
@@ -116,7 +113,7 @@ class Assertions:
         if keyword == "const":
             values = [values]
         elif not isinstance(values, list):
-            raise InvalidSchema("`enum` is a list", pointer=location.pointer, keyword="enum")
+            raise location.invalid("enum", "a list of values")
         null, booleans = False, 0
         numbers: dict[Fraction, None] = {}
         strings: dict[str, None] = {}
@@ -156,7 +153,9 @@ class Assertions:
     def _spelled(self, text: str, location: Location, keyword: str) -> bool:
         if has_spelling(text):
             return True
-        self._refusals.refuse(location.pointer, keyword, f"{text!r} holds a lone surrogate, which UTF-8 cannot spell")
+        self._refusals.refuse(
+            location.pointer, keyword, f"{text!r} contains a lone surrogate, which UTF-8 cannot encode"
+        )
         return False
 
     def _types(self, location: Location) -> set[str] | None:
@@ -178,18 +177,14 @@ class Assertions:
             bound, is_open = value, strict is True and value is not None
             if strict is not None and not isinstance(strict, bool):
                 if location.resource.draft == 4:
-                    raise InvalidSchema(
-                        f"`exclusiveM{side}` is a boolean in draft 4",
-                        pointer=location.pointer,
-                        keyword="exclusiveM" + side,
-                    )
+                    raise location.invalid("exclusiveM" + side, "true or false (draft 4), or name a later draft")
                 other = self._number(location, "exclusiveM" + side)
                 if bound is None or (other is not None and pick(bound, other) == other):
                     bound, is_open = other, True
             bounds[side] = (bound, is_open)
         multiple = self._number(location, "multipleOf")
         if multiple is not None and multiple <= 0:
-            raise InvalidSchema("`multipleOf` is more than 0", pointer=location.pointer, keyword="multipleOf")
+            raise location.invalid("multipleOf", "a number above 0")
         (low, low_open), (high, high_open) = bounds["inimum"], bounds["aximum"]
         return NumberSet(low, high, low_open, high_open, multiple)
 
@@ -203,14 +198,14 @@ class Assertions:
         name = location.get("format")
         if self._enforce_formats and name is not None:
             if not isinstance(name, str):
-                raise InvalidSchema("`format` is a string", pointer=location.pointer, keyword="format")
+                raise location.invalid("format", "the name of a format")
             if not is_defined(name, location.resource.draft):
                 pass
             elif is_regular(name, location.resource.draft):
                 tests.append(Test("format", name))
             else:
                 reason = (
-                    f'the format {name!r} is not a regular language; use string_formats="annotate" to ignore formats'
+                    f'the format {name!r} is not a regular language; pass string_formats="annotate" to ignore formats'
                 )
                 self._refusals.refuse(location.pointer, "format", reason)
         if maximum is not None and minimum > maximum:
@@ -218,9 +213,9 @@ class Assertions:
         return (StringSet(minimum, maximum, tuple(tests)) if minimum or maximum is not None or tests else ANY_STRING,)
 
     def pattern(self, location: Location, keyword: str, pattern: Any) -> Test | None:
-        """The test of a pattern; None where it is refused and dropped."""
+        """The test of a pattern; None if it is refused and dropped."""
         if not isinstance(pattern, str):
-            raise InvalidSchema("a pattern is a string", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "a regular expression as a string")
         test = Test("pattern", pattern)
         try:
             test.node()
@@ -238,7 +233,7 @@ class Assertions:
         listed = location.get(keyword)
         if listed is not None:
             if not isinstance(listed, list):
-                raise InvalidSchema(f"`{keyword}` is a list", pointer=location.pointer, keyword=keyword)
+                raise location.invalid(keyword, "a list of schemas")
             prefix = [self._loader.child(location, keyword, index) for index in range(len(listed))]
         others = "additionalItems" if keyword == "items" else "items"
         if location.get(others) is not None:
@@ -246,7 +241,7 @@ class Assertions:
         parts = (ArrayPart(tuple(prefix), rest, evaluates),) if prefix or evaluates else ()
         unique = location.get("uniqueItems")
         if unique is not None and not isinstance(unique, bool):
-            raise InvalidSchema("`uniqueItems` is a boolean", pointer=location.pointer, keyword="uniqueItems")
+            raise location.invalid("uniqueItems", "true or false")
         if maximum is not None and minimum > maximum:
             return ()
         contains = self._contains(location)
@@ -292,14 +287,14 @@ class Assertions:
         if value is None and location.schema.get(keyword, {}) is not None:
             return {}
         if not isinstance(value, dict):
-            raise InvalidSchema(f"`{keyword}` is an object", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "an object")
         return value
 
     def _names(self, location: Location, keyword: str, value: Any) -> tuple[str, ...]:
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise InvalidSchema(f"`{keyword}` is a list of strings", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "a list of names")
         return tuple(dict.fromkeys(name for name in value if self._spelled(name, location, keyword)))
 
     def _number(self, location: Location, keyword: str) -> Fraction | None:
@@ -307,7 +302,7 @@ class Assertions:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-            raise InvalidSchema(f"`{keyword}` is a number", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "a number")
         return Fraction(value)
 
     def _count(self, location: Location, keyword: str) -> int | None:
@@ -315,5 +310,5 @@ class Assertions:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value < 0 or value != int(value):
-            raise InvalidSchema(f"`{keyword}` is a whole number from 0", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "a whole number from 0")
         return int(value)

@@ -1,7 +1,7 @@
-"""Unions of objects that only speak of single properties, as conditions: many alternatives become one.
+"""Unions of objects that constrain single properties, as conditions: many alternatives become one.
 
-An alternative says *facts*, which all hold; a fact is a condition, mostly about one property: it is there, it is not
-there, its value satisfies a literal.
+An alternative states *facts*, which all hold. A fact is a condition, mostly about one property: it is present, it is
+absent, or its value satisfies a literal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from formatter_core.schema.shapes import Absent, Condition, HasValue, ObjectSet,
 
 __all__ = ["as_conditions", "exactly_one"]
 
-#: As many literals for one property are told apart at most: that takes all their combinations.
+#: Maximum literals for one property; we need all their combinations.
 _MOST_LITERALS = 4
 
 _SameSchema = Callable[[int], int]
@@ -43,7 +43,7 @@ def _as_one(shape: Shape, same_schema: _SameSchema) -> Shape:
     sole = {clause for facts in found if len(facts) == 1 for clause in facts[0]}
     clauses: dict[Absent | HasValue | SomeKey, None] = {}
     for facts in found:
-        # What another alternative is the negation of need not be said: (not a) or (a and b) is (not a) or b.
+        # A fact whose negation is another alternative is redundant: (not a) or (a and b) is (not a) or b.
         kept = [fact for fact in facts if len(facts) == 1 or not _is_negation_in(fact, sole, same_schema)]
         if len(kept) != 1:
             return replace(shape, objects=(ObjectSet(),)) if not kept else shape

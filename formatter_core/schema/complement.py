@@ -31,7 +31,7 @@ _T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
 
 class Knowledge(Protocol):
-    """What is known about emptiness, and who pays for the work."""
+    """Checks of emptiness, and the budget for the work."""
 
     def has_no_number(self, numbers: NumberSet) -> bool:
         """Whether a set of numbers is known to be empty."""
@@ -43,16 +43,16 @@ class Knowledge(Protocol):
         """Whether a set of arrays is known to be empty."""
 
     def simplified(self, objects: ObjectSet) -> ObjectSet | None:
-        """The same objects without what is known to hold or to fail anyway; None where there are none."""
+        """The same objects without constraints that always hold; None if there are none."""
 
     def same_schema(self, literal: int) -> int:
-        """One literal for all schemas that say the same."""
+        """One literal for all equal schemas."""
 
     def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
-        """The union without alternatives that lie within others, where that changes nothing."""
+        """The union without alternatives inside others, where that changes nothing."""
 
     def spend(self, pairs: int) -> None:
-        """Count pairs of alternatives that were put together."""
+        """Charge for combining pairs of alternatives."""
 
 
 def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
@@ -93,8 +93,8 @@ def _outside(
                 continue
             spend(len(outside))
             for other in outside:
-                rest = meet_two(item, other)
-                left = None if rest is None else simplified(rest)
+                remaining = meet_two(item, other)
+                left = None if remaining is None else simplified(remaining)
                 if left is not None:
                     kept[left] = None
         items = tuple(kept)

@@ -1,4 +1,4 @@
-"""Which keywords of a schema without any valid document contradict each other, found by leaving the others out."""
+"""Finds the keywords that make a schema unsatisfiable, by removing the others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from formatter_core.schema.keywords import ANNOTATIONS, OF_LISTS, OF_OBJECTS, OF
 
 __all__ = ["contradicting"]
 
-#: As many times the schema is worked out at most; a larger one may take long each time, and is not looked into.
+#: Maximum times that we lower the schema; a schema with more keywords is not searched.
 _MOST_CHECKS = 80
 _MOST_KEYWORDS = 400
-#: Below these, leaving something out allows less, not more; so they are left out as a whole.
+#: Below these, removing a keyword allows less, not more; so they are removed as a whole.
 _NEGATING = frozenset(["not", "oneOf", "if", "then", "else"])
-#: Leaving these out, or what stands below them, changes what others mean.
+#: Removing these, or keywords below them, changes what others mean.
 _FIXED = ANNOTATIONS | {"$defs", "definitions", "minContains"}
 _ENTANGLED = frozenset(["unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id"])
 
@@ -22,15 +22,15 @@ _Path: TypeAlias = tuple[str | int, ...]
 
 
 def contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, ...]:
-    """JSON pointers of keywords that leave no document together, none of which could be left out.
+    """JSON pointers of a minimal set of keywords that no document satisfies together.
 
-    `type` is not named where several others remain. Empty where it would take too long to find out.
+    `type` is not named if several others remain. Empty if the search would take too long.
 
     Args:
         schema: JSON data, of which nothing is valid.
         is_empty: whether nothing is valid for a schema.
     """
-    if not isinstance(schema, dict) or sum(1 for _ in _places(schema)) > _MOST_KEYWORDS:
+    if not isinstance(schema, dict) or sum(1 for _ in _keywords(schema)) > _MOST_KEYWORDS:
         return ()
     search = _Search(schema, is_empty)
     kept = search.needed([(keyword,) for keyword in schema if keyword not in _FIXED])
@@ -46,13 +46,13 @@ class _Search:
         self._schema = schema
         self._is_empty = is_empty
         self._left_out: set[_Path] = set()
-        keywords = set(_places(schema))
+        keywords = set(_keywords(schema))
         self._is_entangled = not keywords.isdisjoint(_ENTANGLED)
         self._follows_references = keywords.isdisjoint(_NEGATING)
         self._followed: set[str] = set()
 
     def needed(self, paths: Sequence[_Path]) -> list[_Path]:
-        """Leave out what can be of these keywords, and inside the others; returns the keywords that remain."""
+        """Remove as many of these keywords, and of those inside them, as possible; returns those that remain."""
         if not paths or self._can_be_left_out(paths):
             return []
         if len(paths) > 1:
@@ -72,7 +72,7 @@ class _Search:
         return True
 
     def _below(self, path: _Path) -> Iterator[_Path]:
-        """The keywords of the schemas that stand directly below a keyword, or that a reference in the schema means."""
+        """The keywords of the schemas directly below a keyword, or behind a reference."""
         value: Any = self._schema
         for step in path:
             value = value[step]
@@ -90,7 +90,7 @@ class _Search:
 
 
 def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
-    """The schemas in a keyword's value that allow more where something is left out of them."""
+    """The schemas in a keyword's value that allow more if keywords are removed from them."""
     if keyword in _NEGATING:
         return
     if isinstance(value, dict) and keyword in OF_OBJECTS:
@@ -102,7 +102,7 @@ def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
 
 
 def _without(schema: Any, left_out: set[_Path], path: _Path) -> Any:
-    """The schema without these keywords; names and places of subschemas stay, because others refer to them."""
+    """The schema without these keywords; names and indices of subschemas stay, because references use them."""
     if not isinstance(schema, dict):
         return schema
     made: dict[str, Any] = {}
@@ -128,8 +128,8 @@ def _replaced(value: Any, below: dict[_Path, Any]) -> Any:
     return {name: below[name,] for name in value}
 
 
-def _places(schema: Any) -> Iterator[str]:
-    """Every keyword, wherever it stands."""
+def _keywords(schema: Any) -> Iterator[str]:
+    """Every keyword at any depth."""
     stack = [schema]
     while stack:
         each = stack.pop()

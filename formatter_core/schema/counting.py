@@ -47,11 +47,11 @@ class Counting:
         self._values = values
         self._title = title
         starts = [wanted.start for wanted in arrays.contains]
-        # No item and one item always differ: a comma stands before the items after the first.
+        # The empty list and one item are separate states: later items follow a comma.
         self._length = max([1, len(goals) - 1, arrays.minimum, arrays.maximum or 0, *starts])
 
     def lower(self) -> Node | None:
-        """What spells these arrays; None where there are none for certain."""
+        """The node of these arrays; None if there are certainly none."""
         first = _State(0, (0,) * len(self._arrays.contains), frozenset())
         names: dict[_State, str] = {}
         arriving: dict[_State, list[Node]] = {}

@@ -1,4 +1,4 @@
-"""The coverage report: what became of each keyword of a schema, and why."""
+"""The coverage report: which keywords of a schema are enforced, and why others are not."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from formatter_core.schema.string_formats import is_defined
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
 
-#: How alike two words are at least, from 0 to 1, for one to be taken for a slip of the other.
+#: Minimum similarity (0 to 1) of an unknown keyword to a known one that we suggest.
 _ALIKE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageEntry:
-    """One keyword at one place. `status` is "enforced", "annotation", "refused" or "unknown"."""
+    """One keyword of one subschema. `status` is "enforced", "annotation", "refused" or "unknown"."""
 
     pointer: str
     keyword: str
@@ -30,7 +30,7 @@ class CoverageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What became of each keyword of a schema, in the order of the schema. As a `str` it is a table."""
+    """The status of each keyword, in the order of the schema. `str()` gives a table."""
 
     entries: tuple[CoverageEntry, ...]
 
@@ -39,7 +39,7 @@ class Coverage:
         return tuple(entry for entry in self.entries if entry.status == status)
 
     def __str__(self) -> str:
-        rows = [("place", "keyword", "status", "why")]
+        rows = [("pointer", "keyword", "status", "reason")]
         rows += [(entry.pointer or "#", entry.keyword, entry.status, entry.reason) for entry in self.entries]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines = (
@@ -73,7 +73,7 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
         near = get_close_matches(keyword, [*SINCE, *ANNOTATIONS], 1, _ALIKE)
         return "unknown", f"did you mean `{near[0]}`?" if near else ""
     if draft <= 7 and "$ref" in location.schema and keyword != "$ref":
-        return "annotation", f"draft {draft} ignores what stands beside `$ref`"
+        return "annotation", f"draft {draft} ignores keywords beside `$ref`"
     if SINCE[keyword] > draft:
         return "unknown", f"draft {draft} does not have it"
     if keyword == "format" and not enforce_formats:
@@ -84,7 +84,7 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
 
 
 def _without_effect(schema: dict[str, Any], keyword: str) -> str:
-    """Why an enforced keyword cannot matter, where that is plain."""
+    """Why an enforced keyword obviously has no effect."""
     partners = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
     partner = partners.get(keyword)
     return f"no effect without `{partner}`" if partner is not None and partner not in schema else ""

@@ -1,4 +1,4 @@
-"""What is known about emptiness in the normal form, without looking far: which goals and alternatives hold nothing."""
+"""Cheap, bounded checks of the normal form: which goals and alternatives are certainly empty."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from formatter_core.schema.strings import StringSet, Test, decide_no_string, mat
 
 __all__ = ["Emptiness", "InProgressError"]
 
-#: As many alternatives are compared with each other at most.
+#: Maximum alternatives that we compare with each other.
 _MOST_COMPARED = 400
 #: What one pair of alternatives costs in elementary steps.
 _PAIR = 50
-#: What a look at one clause of a condition costs, at one part of an object, and at one pattern of a part.
+#: Elementary steps to check a clause of a condition, a part of an object, and a pattern of a part.
 _CLAUSE = 40
 _PART = 6
 _PATTERN = 20
-#: A step of an automaton takes as long as so many of these steps.
+#: Steps of an automaton that take as long as one elementary step.
 _AUTOMATON_STEP = 4
-#: How deep a search for a contradiction looks into items and properties.
+#: Maximum levels of items and properties that we search for a contradiction.
 _LOOK_DEPTH = 4
 
 
 class InProgressError(Exception):
-    """Looking for a contradiction met a schema that is just being worked out."""
+    """The search for a contradiction reached a schema that is still being computed."""
 
 
 class Emptiness(ABC):
@@ -72,7 +72,7 @@ class Emptiness(ABC):
         """The values that satisfy a literal."""
 
     def property_goal(self, parts: Iterable[ObjectPart], name: str) -> Goal:
-        """What the value of a property must satisfy; `(FALSE,)` where it may not be there."""
+        """What the value of a property must satisfy; `(FALSE,)` if the property must be absent."""
         literals: list[int] = []
         steps = 0
         for part in parts:
@@ -92,7 +92,7 @@ class Emptiness(ABC):
         return self.conjoin(literals)
 
     def is_empty(self, goal: Goal, depth: int = _LOOK_DEPTH) -> bool:
-        """Whether it is known, without looking far, that nothing satisfies a goal."""
+        """Whether a cheap check proves that nothing satisfies a goal."""
         if not goal or depth == 0:
             return False
         if goal == (FALSE,):
@@ -143,11 +143,11 @@ class Emptiness(ABC):
         return False
 
     def simplified(self, objects: ObjectSet, depth: int = _LOOK_DEPTH) -> ObjectSet | None:
-        """The same objects without what is known to hold or to fail anyway; None where there are none."""
+        """The same objects without constraints that always hold; None if there are none."""
         goals = [self.property_goal(objects.parts, name) for name in objects.required]
         if (FALSE,) in goals:
             return None
-        # Listed values tell alternatives apart most often, and cost least.
+        # Listed values decide most often, and cost least.
         goals.sort(key=lambda goal: not any(self._is_listed(literal) for literal in goal))
         if any(self.is_empty(goal, depth - 1) for goal in goals):
             return None
@@ -180,7 +180,7 @@ class Emptiness(ABC):
         return None if met is None else self.simplified(met, depth)
 
     def _holds(self, objects: ObjectSet, clause: Absent | HasValue | SomeKey, depth: int) -> bool | None:
-        """Whether a clause holds for all of the objects or for none; None where that is not known."""
+        """Whether a clause holds for all the objects, or for none of them; None if unknown."""
         if isinstance(clause, SomeKey):
             return None
         goal = self.property_goal(objects.parts, clause.name)
@@ -194,7 +194,7 @@ class Emptiness(ABC):
         return True if required and self.implies(goal, clause.literal, depth - 1) else None
 
     def implies(self, goal: Goal, literal: int, depth: int = 2) -> bool:
-        """Whether it is known that what satisfies a goal satisfies a literal."""
+        """Whether everything that satisfies a goal is known to satisfy a literal."""
         return literal in goal or self.is_empty(self.conjoin((*goal, -literal)), depth)
 
     def _is_listed(self, literal: int) -> bool:
@@ -202,16 +202,16 @@ class Emptiness(ABC):
         return "enum" in schema or "const" in schema
 
     def spend(self, pairs: int) -> None:
-        """Count pairs of alternatives that were put together."""
+        """Charge for combining pairs of alternatives."""
         self._spend_steps(pairs * _PAIR)
 
     def _spend_steps(self, steps: int) -> None:
         self._work += steps
         if self._work > self._limits.work:
-            raise LimitExceeded("work", self._limits.work, "putting the alternatives of the schema together")
+            raise LimitExceeded("work", self._limits.work, "combining the alternatives of the schema")
 
     def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
-        """The union without alternatives that lie within others, unless it matters which of them evaluate what."""
+        """The union without alternatives inside others, unless `unevaluated…` depends on them."""
         if self._tracked or not 1 < len(objects) <= _MOST_COMPARED:
             return objects
         self.spend(len(objects) ** 2 // _PAIR)

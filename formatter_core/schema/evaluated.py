@@ -1,4 +1,4 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword of a schema spoke about."""
+"""`unevaluatedProperties` and `unevaluatedItems`: values that no other keyword evaluated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def with_rest(location: Location, shape: Shape, loader: Loader, refusals: Refusa
     if location.get("unevaluatedItems") is not None:
         literal = loader.child(location, "unevaluatedItems")
         if literal != TRUE and any(item.contains for item in shape.arrays):
-            reason = "beside `contains` it depends on which items were found"
+            reason = "beside `contains` it depends on which items matched; remove one of them"
             refusals.refuse(location.pointer, "unevaluatedItems", reason)
             return shape
         arrays = (_rest_of_array(item, literal) for item in shape.arrays)

@@ -13,7 +13,7 @@ __all__ = ["Goals"]
 
 
 class Goals:
-    """Makes goals; knows which schemas say the same."""
+    """Makes goals, and finds equal schemas."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -21,7 +21,7 @@ class Goals:
         self._first_to_say: dict[tuple[int, str], int] = {}
 
     def conjoin(self, literals: Iterable[int]) -> Goal:
-        """The goal of these literals; `(FALSE,)` where one schema is both demanded and forbidden."""
+        """The goal of these literals; `(FALSE,)` if one schema is both required and forbidden."""
         kept = dict.fromkeys(literals)
         if FALSE in kept:
             return (FALSE,)
@@ -34,7 +34,7 @@ class Goals:
         return tuple(reversed(distinct.values()))
 
     def same_schema(self, literal: int) -> int:
-        """One literal for all schemas that say the same."""
+        """One literal for all equal schemas."""
         if abs(literal) == TRUE:
             return literal
         same = self._same.get(abs(literal))

@@ -1,4 +1,4 @@
-"""The order of an object's named keys: as a left-to-right walk over its schemas meets them."""
+"""The order of an object's named keys: a left-to-right walk over its schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of an object that are not named, sorted into classes whose values must satisfy the same."""
+"""The unnamed keys of an object, in classes whose values must satisfy the same schemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_WAYS = 256
 
 @dataclass(frozen=True, slots=True)
 class KeyClass:
-    """Keys as one terminal with the colon, what their values satisfy, and the conditions they meet."""
+    """A class of keys: their terminal with the colon, the goal of their values, and the conditions that they meet."""
 
     key: Node
     goal: Goal
@@ -39,7 +39,7 @@ class KeyClass:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A union of string sets, and the questions about keys that all its members answer with yes."""
+    """A union of string sets, and the tests that all its members pass."""
 
     strings: tuple[StringSet, ...]
     yes: frozenset[str | int]
@@ -55,7 +55,7 @@ class Keys:
         self._tokens = tokens
 
     def extras(self, objects: ObjectSet, names: tuple[str, ...]) -> list[KeyClass]:
-        """The classes of keys other than `names`; none for keys that may not be there."""
+        """The classes of keys other than `names` that may occur."""
         if any(part.rest == FALSE and not part.patterns for part in objects.parts):
             return []
         groups: dict[tuple[Goal, int], list[StringSet]] = {}
@@ -90,7 +90,7 @@ class Keys:
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
         if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
-            what = f"telling what values of {name!r} exclude other branches"
+            what = f"the `oneOf` over the property {name!r}"
             raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True)
         ways = {goal: always}
         for literal, bits in literals.items():
@@ -128,7 +128,7 @@ class Keys:
                 split += [_Cell(outside, cell.yes)] if outside else []
             cells = split
             if len(cells) > _MOST_CLASSES:
-                what = "telling apart the keys that overlapping patterns match"
+                what = "the set of overlapping key patterns"
                 raise LimitExceeded("classes of keys", _MOST_CLASSES, what, is_fixed=True)
         return cells
 
@@ -137,7 +137,7 @@ class Keys:
         return tuple(each for each in met if each is not None and not self._normalizer.has_no_string(each))
 
     def _questions(self, objects: ObjectSet) -> list[str | int]:
-        """Patterns (str) and literals for names (int) on which it depends what a key's value must satisfy."""
+        """The patterns (str) and literals for names (int) that decide what a key's value must satisfy."""
         found: dict[str | int, None] = {}
         for part in objects.parts:
             if any(literal != part.rest for _, literal in part.patterns):
@@ -174,7 +174,7 @@ class Keys:
             for clause in condition:
                 if isinstance(clause, SomeKey) and self._covers(clause, cell):
                     if clause.literal != TRUE:
-                        reason = "that some extra key has a certain value depends on which of several equal keys counts"
+                        reason = "it depends on which of several equal extra keys counts; name the property instead"
                         self._refusals.refuse(clause.pointer, "not", reason)
                     bits |= 1 << index
         return bits

@@ -24,11 +24,11 @@ __all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "own_json", "read_
 TRUE = 1
 FALSE = -1
 
-#: Digits of a number in a schema: as many as Python turns into text and back without being asked to.
+#: Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
 _MOST_DIGITS = 4000
 _TOO_LARGE = 10**_MOST_DIGITS
 _AS_THEY_ARE = frozenset([str, bool, type(None)])
-#: What gives a schema a URI, or a name inside of one.
+#: Keywords that give a schema a URI or an anchor.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
 _HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
 
@@ -47,7 +47,7 @@ class Resource:
 
 @dataclass(eq=False, slots=True)
 class Location:
-    """A schema, and where it stands. `pointer` is a JSON Pointer, after a URI where it is not in the root resource."""
+    """A schema and its JSON Pointer, which follows a URI if the schema is not in the root resource."""
 
     schema: dict[str, Any]
     pointer: str
@@ -58,8 +58,13 @@ class Location:
         value = self.schema.get(keyword)
         return value if value is None or SINCE.get(keyword, 0) <= self.resource.draft else None
 
+    def invalid(self, keyword: str, expected: str) -> InvalidSchema:
+        """The error for a value that a keyword does not take."""
+        reason = f"`{keyword}` is {_brief(self.schema[keyword])}; give {expected}"
+        return InvalidSchema(reason, pointer=self.pointer, keyword=keyword)
+
     def at(self, *path: str | int) -> str:
-        """The pointer of a place below."""
+        """The pointer of something below this schema."""
         pointer = self.pointer
         for step in path:
             pointer += "/" + _escaped(step) if isinstance(step, str) else f"/{step}"
@@ -157,7 +162,7 @@ _DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_no_constant)
 
 
 class Loader:
-    """The locations of one schema, numbered as they are met."""
+    """The locations of one schema, numbered on first use."""
 
     def __init__(self, schema: Any, limits: Limits, registry: Mapping[str, Any] | None = None) -> None:
         self._limits = limits
@@ -176,7 +181,7 @@ class Loader:
         """The literal of the subschema at `path` below a location.
 
         Raises:
-            InvalidSchema: there is something else than a schema.
+            InvalidSchema: the value there is not a schema.
         """
         schema: Any = location.schema
         for step in path:
@@ -184,7 +189,7 @@ class Loader:
         return self.number(schema, location.at(*path), location.resource)
 
     def number(self, schema: Any, pointer: str, resource: Resource) -> int:
-        """The literal of a schema, which is given a number when it is met first."""
+        """The literal of a schema, numbered on first use."""
         number = self._numbers.get(id(schema))
         if number is None:
             if schema is True or (schema == {} and isinstance(schema, dict)):
@@ -192,7 +197,9 @@ class Loader:
             if schema is False:
                 return FALSE
             if not isinstance(schema, dict):
-                raise InvalidSchema(f"a schema is an object or a boolean, found {_brief(schema)}", pointer=pointer)
+                raise InvalidSchema(
+                    f"expected a schema (an object or a boolean), found {_brief(schema)}", pointer=pointer
+                )
             if None in schema.values():
                 _check_nulls(schema, pointer)
             if schema is not resource.schema:
@@ -211,12 +218,12 @@ class Loader:
         """The literal that a reference means.
 
         Raises:
-            InvalidSchema: it leads nowhere.
-            UnsupportedSchema: it leads to a schema that is not at hand.
+            InvalidSchema: it points at nothing.
+            UnsupportedSchema: it points outside the schema and the registry.
         """
         reference = location.schema[keyword]
         if not isinstance(reference, str):
-            raise InvalidSchema(f"`{keyword}` is a string", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "the URI of a schema, or a pointer such as '#/$defs/name'")
         uri, fragment = urldefrag(reference)
         resource = location.resource
         if uri:
@@ -227,7 +234,11 @@ class Loader:
         if fragment.startswith("/"):
             return self._follow(resource, fragment, location, keyword)
         if fragment not in resource.anchors:
-            raise InvalidSchema(f"the reference {reference!r} leads nowhere", pointer=location.pointer, keyword=keyword)
+            raise InvalidSchema(
+                f"nothing in the schema has the anchor of the reference {reference!r}; correct it",
+                pointer=location.pointer,
+                keyword=keyword,
+            )
         schema, pointer = resource.anchors[fragment]
         return self.number(schema, pointer, resource)
 
@@ -257,7 +268,7 @@ class Loader:
             self._add_resource(self._registry[uri], uri, uri + "#", location.resource.draft)
         if uri not in self._resources:
             raise UnsupportedSchema(
-                f"the reference {reference!r} leads out of the schema; pass a registry that holds {uri!r}",
+                f"the reference {reference!r} points outside the schema; pass a registry with a schema for {uri!r}",
                 pointer=location.pointer,
                 keyword=keyword,
             )
@@ -270,7 +281,7 @@ class Loader:
             try:
                 schema = schema[int(step)] if isinstance(schema, list) else schema[step]
             except (KeyError, ValueError, IndexError, TypeError) as error:
-                reason = f"the reference {location.schema[keyword]!r} leads nowhere"
+                reason = f"the reference {location.schema[keyword]!r} points at nothing; correct it"
                 raise InvalidSchema(reason, pointer=location.pointer, keyword=keyword) from error
             if schema is not resource.schema and isinstance(schema, dict):
                 resource = self._resource_of(schema, "", resource)
@@ -316,7 +327,7 @@ def _check_nulls(schema: dict[str, Any], pointer: str) -> None:
 
 
 def _has_identifiers_below(schema: Any) -> bool:
-    """Whether any schema inside of this one may have a URI or an anchor: most have none, and this is quick to tell."""
+    """Whether any schema inside this one may have a URI or an anchor; a quick check, because most have none."""
     stack = [schema]
     while stack:
         each = stack.pop()
@@ -364,11 +375,11 @@ def _draft_of(schema: Any, default: int, pointer: str) -> int:
         return default
     name = schema["$schema"]
     if not isinstance(name, str):
-        raise InvalidSchema("`$schema` is a string", pointer=pointer, keyword="$schema")
+        raise InvalidSchema(f"`$schema` is {_brief(name)}; give a URI", pointer=pointer, keyword="$schema")
     draft = DIALECTS.get(name.rstrip("#"))
     if draft is None:
         raise UnsupportedSchema(
-            f"the dialect {name!r} is not known; use one of {', '.join(DIALECTS)}", pointer=pointer, keyword="$schema"
+            f"unknown dialect {name!r}; use one of {', '.join(DIALECTS)}", pointer=pointer, keyword="$schema"
         )
     return draft
 
@@ -391,4 +402,4 @@ def _escaped(step: str) -> str:
 
 
 def _brief(value: Any) -> str:
-    return _cut(json.dumps(value, default=str, ensure_ascii=False))
+    return _cut(json.dumps(value, default=float, ensure_ascii=False))

@@ -24,7 +24,7 @@ from formatter_core.schema.whitespace import Whitespace
 
 __all__ = ["lower"]
 
-#: Alternatives for strings are looked through for empty ones up to so many.
+#: Maximum alternatives for strings that we check for emptiness.
 _MOST_DECIDED = 8
 _ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
 _ALL_STRINGS = ((), (ANY_STRING,))
@@ -69,7 +69,7 @@ class _Lowering:
         self._rules.rules.update(dict.fromkeys(self._any_rules, NOTHING))
         root = self._loader.root
         if root == FALSE:
-            raise UnsatisfiableSchema("the schema is `false`; use another one")
+            raise UnsatisfiableSchema("it is `false`, which allows nothing; use another schema")
         start = self._rules.goal(() if root == TRUE else (root,))
         pending = self._rules.pending
         while pending:
@@ -82,7 +82,7 @@ class _Lowering:
             rules.update(self._any_rules)
         rules = productive(rules, start.name)
         if not rules:
-            raise UnsatisfiableSchema("its parts contradict each other; relax one of them")
+            raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         return Grammar(rules, start.name)
 
     def _title(self, goal: Goal) -> str:
@@ -114,7 +114,7 @@ class _Lowering:
         return any_of(options)
 
     def _scalars(self, shape: Shape) -> Terminal | None:
-        """The terminal of a shape's scalars: the same object for the same scalars, so that engines make it once."""
+        """The terminal of a shape's scalars: one object for equal scalars, so that engines build it once."""
         if shape.numbers in _ALL_NUMBERS and shape.strings in _ALL_STRINGS:
             number, integer = shape.numbers == (ANY_NUMBER,), shape.numbers == (ANY_INTEGER,)
             return _node_of_types(shape.null, shape.booleans, number, integer, bool(shape.strings))
@@ -129,7 +129,7 @@ class _Lowering:
         return [self._rules.add(title, body)] if several else [body]
 
     def _multiples(self, shape: Shape, goal: Goal, title: str) -> list[Node]:
-        """The numbers that are no regular node of reasonable size."""
+        """The numbers that have no regular node of reasonable size."""
         found: list[Node] = []
         for numbers in shape.numbers:
             wanted, unwanted = hard_steps(numbers)
@@ -137,7 +137,7 @@ class _Lowering:
                 node = lower_multiples(self._rules, number_node(numbers), wanted, unwanted, title, self._limits)
                 if node is None:
                     pointer = self._loader.location(goal[0]).pointer
-                    reason = f"telling its multiples takes more than {MOST_STATES} states; add a minimum and a maximum"
+                    reason = f"its multiples need more than {MOST_STATES} states; add a minimum and a maximum"
                     self._refusals.refuse(pointer, "multipleOf", reason)
                     node = Terminal(number_node(numbers))
                 found.append(node)
@@ -157,7 +157,7 @@ def _node_of_scalars(
 
 @cache
 def _node_of_types(null: bool, booleans: int, number: bool, integer: bool, string: bool) -> Terminal | None:
-    """The same where whole types are allowed: made once, as no schema has a say in it."""
+    """The terminal of whole types, shared by all schemas."""
     numbers = (ANY_NUMBER,) * number + (ANY_INTEGER,) * integer
     node = _node_of_scalars(null, booleans, numbers, (ANY_STRING,) * string)
     return None if node is None else interned(node)

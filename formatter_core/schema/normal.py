@@ -1,4 +1,4 @@
-"""From goals to shapes: references and combinators worked out, each literal once."""
+"""From goals to shapes: resolves references and combinators, each literal once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from formatter_core.schema.shapes import ANY, NONE, Goal, ObjectPart, ObjectSet,
 __all__ = ["Normalizer"]
 
 _NEGATED_ALONE = frozenset(["$ref", "allOf", "anyOf", "oneOf", "not"])
-#: Branches of an `anyOf` below `unevaluatedProperties` or `unevaluatedItems`: all their subsets are worked out.
+#: Maximum branches of an `anyOf` with `unevaluatedProperties` or `unevaluatedItems`: we compute all their subsets.
 _MOST_TRACKED = 6
-#: Where conjunctions would have more alternatives, those that can are written as conditions.
+#: Above this many alternatives we write a conjunction as conditions where we can.
 _MOST_PRODUCTS = 100
-#: In a `oneOf` of more branches, those that can are counted; fewer are told apart one by one.
+#: Above this many branches we count a `oneOf` where we can; otherwise each branch excludes the others.
 _FEW_BRANCHES = 8
 
 
@@ -36,7 +36,7 @@ _Key: TypeAlias = tuple[int, bool, bool]
 
 
 class Normalizer(Emptiness):
-    """Works out what goals and literals mean; remembers each."""
+    """Computes the meaning of goals and literals, and remembers it."""
 
     def __init__(self, loader: Loader, limits: Limits, refusals: Refusals, enforce_formats: bool) -> None:
         super().__init__(loader, limits)
@@ -76,10 +76,13 @@ class Normalizer(Emptiness):
         if key in self._open:
             if self._looking:
                 raise InProgressError
-            raise InvalidSchema("this schema applies itself to the same value without end", pointer=location.pointer)
+            raise InvalidSchema(
+                "this schema refers to itself for the same value; remove the cycle of references",
+                pointer=location.pointer,
+            )
         if len(self._open) >= self._limits.depth:
             raise LimitExceeded(
-                "depth", self._limits.depth, f"the chain of schemas for one value at {location.pointer}"
+                "depth", self._limits.depth, f"the chain of schemas for the value at {location.pointer}"
             )
         self._open.add(key)
         try:
@@ -89,14 +92,14 @@ class Normalizer(Emptiness):
                 with self._refusals:
                     return self._negated(location, -literal)
             except UnsupportedSchema as error:
-                # Where keywords may be dropped, what cannot be negated is not asked for at all.
+                # Where keywords may be dropped, we drop what cannot be negated.
                 self._refusals.refuse(error.pointer, error.keyword, error.reason)
                 return ANY
         finally:
             self._open.discard(key)
 
     def _negated(self, location: Location, literal: int) -> Shape:
-        """The values outside a schema: each keyword negated by itself, which keeps alternatives few."""
+        """The values outside a schema: we negate each keyword by itself, which gives few alternatives."""
         schema = location.schema
         in_place = IN_PLACE.intersection(schema)
         if location.resource.draft <= 7 and "$ref" in schema:
@@ -121,7 +124,7 @@ class Normalizer(Emptiness):
         return unite(outside)
 
     def listed(self, goal: Goal, most: int) -> list[int] | None:
-        """The values of a goal, each as a literal, the same for equal values; None unless they are few scalars."""
+        """The values of a goal as literals, equal for equal values; None unless they are a few scalars."""
         shape = self.goal(goal)
         found: list[Any] = [None] if shape.null else []
         found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
@@ -201,7 +204,7 @@ class Normalizer(Emptiness):
         return shape
 
     def _exact(self, location: Location, keyword: str, shape: Shape) -> Shape:
-        """A keyword that needs differences: what lies below is refused as a whole, never dropped in part."""
+        """A keyword that needs differences: it is refused as a whole, never dropped in part."""
         mark = len(self._refusals.dropped)
         try:
             with self._refusals:
@@ -222,7 +225,7 @@ class Normalizer(Emptiness):
     def _branches(self, location: Location, keyword: str) -> list[int]:
         value = location.schema[keyword]
         if not isinstance(value, list) or not value:
-            raise InvalidSchema(f"`{keyword}` is a list of schemas", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "a non-empty list of schemas")
         return [self._loader.child(location, keyword, index) for index in range(len(value))]
 
     def _any_of(self, location: Location) -> Shape:
@@ -230,7 +233,7 @@ class Normalizer(Emptiness):
         if not self._tracked or len(branches) == 1:
             return unite(branches, absorb=not self._tracked)
         if len(branches) > _MOST_TRACKED:
-            reason = f"an `anyOf` below `unevaluated…` has more than {_MOST_TRACKED} branches"
+            reason = f"beside an `unevaluated…` keyword it takes at most {_MOST_TRACKED} branches"
             raise UnsupportedSchema(reason, pointer=location.pointer, keyword="anyOf")
         subsets = (
             self._all(branch for index, branch in enumerate(branches) if bits >> index & 1)
@@ -239,7 +242,7 @@ class Normalizer(Emptiness):
         return unite(subsets, absorb=False)
 
     def _one_of(self, shape: Shape, branches: list[Shape]) -> Shape:
-        """Of the values of `shape` those of each branch that are in no other."""
+        """The values of `shape` that are in exactly one branch."""
         options: list[Shape] = []
         if len(branches) > _FEW_BRANCHES and not self._tracked:
             objects = exactly_one(branches, self.same_schema)
@@ -268,7 +271,7 @@ class Normalizer(Emptiness):
     def _dependent(self, location: Location, keyword: str) -> Shape:
         value = location.schema[keyword]
         if not isinstance(value, dict):
-            raise InvalidSchema(f"`{keyword}` is an object", pointer=location.pointer, keyword=keyword)
+            raise location.invalid(keyword, "an object")
         shapes: list[Shape] = []
         for name, wanted in value.items():
             absent = ObjectSet((ObjectPart({name: FALSE}, silent=True),))
@@ -277,7 +280,7 @@ class Normalizer(Emptiness):
                 names = tuple(dict.fromkeys((name, *wanted)))
                 present = (ObjectSet(required=names, minimum=len(names)),)
             elif keyword == "dependentRequired" or isinstance(wanted, list):
-                raise InvalidSchema(f"`{keyword}` lists names", pointer=location.pointer, keyword=keyword)
+                raise location.invalid(keyword, "an object with a list of names for each name")
             else:
                 wanted_shape = self.literal(self._loader.child(location, keyword, name))
                 present = self._meet(Shape(objects=present), wanted_shape).objects
@@ -285,11 +288,11 @@ class Normalizer(Emptiness):
         return self._all(shapes)
 
     def _dynamic(self, location: Location, keyword: str) -> Shape:
-        """A dynamic reference, where it means the same whatever schema it is reached from."""
+        """A dynamic reference that means the same from every schema that can reach it."""
         reference = location.schema[keyword]
         anchor = reference.partition("#")[2] if isinstance(reference, str) else ""
         if len(self._loader.dynamic_resources(anchor)) > 1:
-            reason = f"the dynamic anchor {anchor!r} is declared by several schemas; use `$ref`"
+            reason = f"several schemas declare the dynamic anchor {anchor!r}; use `$ref` instead"
             self._refusals.refuse(location.pointer, keyword, reason)
             return ANY
         return self.literal(self._loader.resolve(location, keyword))

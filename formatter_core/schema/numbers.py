@@ -1,4 +1,4 @@
-"""Sets of JSON numbers, worked out exactly, and their plain decimal spellings."""
+"""Exact sets of JSON numbers, and their plain decimal spellings."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
 _INTEGER = Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS)))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
-#: An automaton made to decide whether a set is empty stays small: past this the answer is "not known to be".
+#: Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
 _DECIDING = Limits(states=2000, work=200_000)
-#: As many multiples are listed one by one at most.
+#: Maximum multiples that we list one by one.
 _MOST_LISTED = 2000
-#: A multiple of m = 2^a 5^b shows in as many last digits at most.
+#: Maximum last digits that decide whether a number is a multiple of m = 2^a 5^b.
 _MOST_LAST_DIGITS = 4
 
 
@@ -98,7 +98,7 @@ ANY_INTEGER = NumberSet(multiple=Fraction(1))
 
 
 def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
-    """The numbers of both sets; None where there are none for certain."""
+    """The intersection; None if it is certainly empty."""
     if a is ANY_NUMBER:
         return b
     if b is ANY_NUMBER:
@@ -181,7 +181,7 @@ def has_no_number(numbers_: NumberSet) -> bool:
 
 @lru_cache(maxsize=1024)
 def decide_no_number(numbers_: NumberSet) -> tuple[bool, int]:
-    """Whether a set is known to be empty, and the elementary steps of finding out, when it is asked first."""
+    """Whether a set is known to be empty, and the elementary steps that the first call takes."""
     if numbers_.values is not None or not (numbers_.not_multiples or numbers_.excluded):
         return False, 0
     return decide_empty(number_node(numbers_), _DECIDING)
@@ -210,7 +210,7 @@ def _high_key(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool
 
 
 def narrowed(made: NumberSet) -> NumberSet | None:
-    """The same set, listed where it is small; None where it has no member for certain."""
+    """The same set, listed if it is small; None if it is certainly empty."""
     low, high = made.low, made.high
     if made.multiple is not None and any((made.multiple / step).denominator == 1 for step in made.not_multiples):
         return None
@@ -262,14 +262,14 @@ def _spelled(value: Fraction, pointed: bool | None = None) -> Node:
 
 
 def _tail(pointed: bool | None) -> Node:
-    """What may stand after the digits of a whole number."""
+    """What may follow the digits of a whole number."""
     if pointed is None:
         return optional(_ZEROS)
     return _ZEROS if pointed else EMPTY
 
 
 def _multiples(step: Fraction) -> Node | None:
-    """Plain decimals that are multiples of `step`, where that shows in their last digits."""
+    """Plain decimals that are multiples of `step`, if their last digits decide that."""
     places = 0
     while (step * 10**places).denominator != 1:
         places += 1

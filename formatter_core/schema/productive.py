@@ -1,4 +1,4 @@
-"""Leaving out what derives nothing, and what nothing needs."""
+"""Removes rules that derive nothing and rules that nothing uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     needs: dict[str, list[_Alternative]] = {}
     found: set[str] = set()
     waiting: dict[str, list[tuple[str, list[int]]]] = {}
-    # Backwards, most rules come after what they need.
+    # In reverse order, most rules come after those that they use.
     for name in reversed(rules):
         body = rules[name]
         alternatives = needs[name] = [

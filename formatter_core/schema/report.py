@@ -1,4 +1,4 @@
-"""What became of each keyword of a schema."""
+"""Keywords that a schema cannot have enforced: refused, or dropped and recorded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from formatter_core.errors import UnsupportedSchema
 __all__ = ["Dropped", "Refusals"]
 
 
-#: What helps against every refusal.
-_HINT = '. Leave it out, or pass on_unsupported="warn" to go on without it'
+#: The remedy for every refusal.
+_HINT = '. Remove it, or pass on_unsupported="warn" to ignore it'
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Dropped:
 
 @dataclass(slots=True)
 class Refusals:
-    """Refuses keywords by raising, or, where `lenient`, by writing them down and going on without them."""
+    """Refuses keywords by raising, or, if `lenient`, by recording and ignoring them."""
 
     lenient: bool = False
     dropped: list[Dropped] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Refusals:
             self.dropped.append(entry)
 
     def __enter__(self) -> None:
-        """From here on refuse by raising: below a negation, dropping a keyword would narrow the format."""
+        """Refuse by raising from here on: below a negation, dropping a keyword would narrow the format."""
         self._strict += 1
 
     def __exit__(self, *_: object) -> None:

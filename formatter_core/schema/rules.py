@@ -1,4 +1,4 @@
-"""The rules of a grammar while it is made."""
+"""The rules of a grammar under construction."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Rules:
         return Reference(name)
 
     def shared(self, wanted: str, body: Node) -> Node:
-        """Something that may be written twice without copying: `body` itself where it is small, else a rule."""
+        """`body` to be used several times: itself if small, else a rule."""
         return self.add(wanted, body) if isinstance(body, (Sequence, Choice)) else body
 
 

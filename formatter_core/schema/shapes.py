@@ -102,14 +102,14 @@ class ObjectPart:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A property is not there."""
+    """A property is absent."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class HasValue:
-    """A property is there, and its value satisfies a literal."""
+    """A property is present, and its value satisfies a literal."""
 
     name: str
     literal: int
@@ -163,7 +163,7 @@ class Shape:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the shape plainly has no value."""
+        """Whether the shape obviously has no value."""
         return not (self.null or self.booleans or self.alternatives)
 
     @property
@@ -211,7 +211,7 @@ def unite(shapes: Iterable[Shape], *, absorb: bool = True) -> Shape:
 
 
 def meet_arrays(a: ArraySet, b: ArraySet) -> ArraySet | None:
-    """The arrays of both sets; None where there are none for certain."""
+    """The intersection; None if it is certainly empty."""
     minimum, maximum = max(a.minimum, b.minimum), _least(a.maximum, b.maximum)
     if maximum is not None and minimum > maximum:
         return None
@@ -223,7 +223,7 @@ def meet_arrays(a: ArraySet, b: ArraySet) -> ArraySet | None:
 
 
 def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
-    """The objects of both sets; None where there are none for certain."""
+    """The intersection; None if it is certainly empty."""
     parts = _joined(a.parts, b.parts)
     required = _joined(a.required, b.required)
     minimum, maximum = max(a.minimum, b.minimum, len(required)), _least(a.maximum, b.maximum)
@@ -238,7 +238,7 @@ def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
 
 
 def largest(objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
-    """The union without alternatives that plainly lie within others."""
+    """The union without alternatives that are obviously inside others."""
     marks = [{*each.parts, *each.required, *each.conditions, *each.exclusive} for each in objects]
     kept: list[int] = []
     for index in sorted(range(len(objects)), key=lambda index: len(marks[index])):

@@ -29,7 +29,7 @@ FREE_CHAR = interned(spell_chars(ANY_CHAR.ranges))
 FREE_BODY = interned(Repeat(FREE_CHAR))
 FREE_STRING = interned(Sequence((QUOTE, FREE_BODY, QUOTE)))
 
-#: Where beginnings are shared, alternatives nest so deep at most.
+#: Maximum nesting of alternatives with shared beginnings.
 _TRIE_DEPTH = 12
 
 
@@ -76,7 +76,7 @@ def _trie(texts: list[str], depth: int) -> Node:
 
 
 def not_in(texts: Iterable[str]) -> Node:
-    """Every text that is none of `texts`, in every spelling, without quotes.
+    """Every text other than `texts`, in every spelling, without quotes.
 
     A difference of two automata: written out as a node it would take a class of other characters for each character.
     """

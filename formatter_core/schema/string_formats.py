@@ -139,7 +139,7 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 
 
 def is_defined(name: str, draft: int) -> bool:
-    """Whether a draft defines a format; other ones are annotations."""
+    """Whether a draft defines a format; others are annotations."""
     return _FIRST_DRAFT.get(name, draft + 1) <= draft
 
 

@@ -1,4 +1,4 @@
-"""Sets of strings: lengths, patterns, formats and lists of values, worked out exactly."""
+"""Exact sets of strings: lengths, patterns, formats and lists of values."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ __all__ = [
     "string_nodes",
 ]
 
-#: Automata made to decide a question about a schema stay small: past this the answer is "not known to be empty".
+#: Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
 _DECIDING = Limits(states=500, work=20_000)
-#: An alternative is compared with so many others that hold more.
+#: Maximum wider alternatives that we compare an alternative with.
 _MOST_COMPARED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A regular property of a text: it holds a match of an ECMA 262 pattern, or it has a format."""
+    """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format."""
 
     kind: str
     argument: str
@@ -93,7 +93,7 @@ def matches(test: Test, text: str) -> bool:
 
 
 def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
-    """The texts of both sets; None where there are none for certain."""
+    """The intersection; None if it is certainly empty."""
     if a is ANY_STRING or a is b:
         return b
     if b is ANY_STRING:
@@ -128,7 +128,7 @@ def other_strings(a: StringSet) -> list[StringSet]:
 
 
 def largest_strings(union: tuple[StringSet, ...]) -> tuple[StringSet, ...]:
-    """A union without alternatives that plainly lie within others: a product of unions is full of them."""
+    """A union without alternatives that are obviously inside others; products of unions have many."""
     if len(union) < 2:
         return union
     demands = [each.values is None and len(each.passed) + len(each.failed) + len(each.excluded) for each in union]
@@ -145,7 +145,7 @@ def largest_strings(union: tuple[StringSet, ...]) -> tuple[StringSet, ...]:
 
 
 def _lies_within(narrow: StringSet, wide: StringSet) -> bool:
-    """Whether one set demands everything that another one demands; neither is a list of values."""
+    """Whether one set has every constraint of another; neither is a list of values."""
     return (
         narrow.minimum >= wide.minimum
         and (wide.maximum is None or (narrow.maximum is not None and narrow.maximum <= wide.maximum))
@@ -162,7 +162,7 @@ def is_empty(strings: StringSet) -> bool:
 
 @lru_cache(maxsize=4096)
 def decide_no_string(strings: StringSet) -> tuple[bool, int]:
-    """Whether a set is known to be empty, and the elementary steps of finding out, when it is asked first."""
+    """Whether a set is known to be empty, and the elementary steps that the first call takes."""
     if strings.values is not None:
         return not strings.values, 0
     if not strings.passed and not (strings.failed and strings.maximum is not None):
@@ -178,7 +178,7 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
 
 
 def _has_text(test: Test) -> bool:
-    """Whether it is plain that some text passes a test: every format has one, and what is written without negation."""
+    """Whether some text obviously passes a test: every format, and patterns without negation."""
     return test.kind == "format" or _is_plain(test.node())
 
 
@@ -195,7 +195,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def string_nodes(union: Iterable[StringSet]) -> list[Node]:
-    """Every spelling of the texts of a union, in quotes, as alternatives. What all demand is written once."""
+    """Every spelling of the texts of a union, in quotes, as alternatives. Shared constraints are written once."""
     found: list[Node] = []
     demands: list[dict[Hashable, Node]] = []
     for strings in union:
@@ -230,7 +230,7 @@ def string_body(strings: StringSet) -> Node:
 
 
 def _demands(strings: StringSet) -> dict[Hashable, Node]:
-    """What a set demands that is no list of values, each as what fulfils it."""
+    """The constraints of a set that is not a list of values, each as the texts that meet it."""
     found: dict[Hashable, Node] = {}
     for test in strings.passed:
         is_format = test.kind == "format"

@@ -19,7 +19,7 @@ _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
 
 
 class Tokens:
-    """Punctuation and names. Nothing here is nullable, and blanks belong to the token beside them."""
+    """Punctuation and names. No token is nullable; blanks belong to the token beside them."""
 
     def __init__(self, whitespace: Whitespace) -> None:
         gap = whitespace.gap
@@ -72,5 +72,5 @@ def _terminal(whitespace: Whitespace, *items: Node) -> Terminal:
 
 
 def _interned(whitespace: Whitespace, node: _NodeT) -> _NodeT:
-    """A user's own whitespace is a part of the format, and none that lasts."""
+    """Tokens for a user's own whitespace are not shared between formats."""
     return interned(node) if is_named(whitespace) else node

@@ -20,7 +20,7 @@ _SPACE = Bytes(b" ")
 
 @dataclass(frozen=True)
 class Whitespace:
-    """Where JSON may have blank space. There is never any before or after the whole text.
+    """Where JSON may have blanks. There are never any before or after the whole text.
 
     Attributes:
         comma: the exact text between two entries, such as ", "; None: a comma with a gap on either side.
@@ -39,7 +39,7 @@ class Whitespace:
     def __post_init__(self) -> None:
         for name, text, mark in (("comma", self.comma, ","), ("colon", self.colon, ":")):
             if text is not None and (not isinstance(text, str) or text.strip(_BLANK) != mark):
-                raise InvalidArgument(f"Whitespace.{name} is {shown(text)}; give a {name} with blanks around it alone")
+                raise InvalidArgument(f"Whitespace.{name} is {shown(text)}; give a {name} with only blanks around it")
         for name, count in (("spaces", self.spaces), ("indent", self.indent)):
             whole_number(count, f"Whitespace.{name}")
 
