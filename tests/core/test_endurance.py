@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -71,6 +71,18 @@ def test_three_thousand_optional_properties() -> None:
     compiled = compiled_for_bytes(open_object(3000))
     for document in ({}, {"property0": 1, "property2999": 2, "property3000": None}):
         assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
+
+
+def test_gaps_before_a_key_are_not_multiplied_by_the_keys() -> None:
+    """After each of 65 gaps stood all that may come there, worked out anew."""
+    gaps = [b"\n" + b" " * count for count in range(65)]
+    compiler = Compiler(Vocabulary([*BYTES, b"", *gaps], [END]), engine="native")
+    compiled = compiler.compile(open_object(250))
+    formatter, grammar = compiled.formatter(), cast("Any", compiled.engine_grammar)
+    formatter.accept_bytes(b'{"property0": 1,')
+    before = grammar.work_done()
+    assert {END + 1 + count for count in range(65)} <= set(formatter.allowed_tokens())
+    assert grammar.work_done() - before < 80_000
 
 
 def test_a_counted_pattern_anywhere_with_a_length_stays_cheap() -> None:

@@ -74,9 +74,9 @@ impl Builder<'_> {
             return Ok(());
         }
         let number = if light.len() == terminals {
-            self.automaton.situation(state, &self.source, meter)?
+            self.automaton.situation(state)
         } else {
-            self.automaton.of_threads(light.concat(), &self.source, meter)?
+            self.automaton.of_threads(light.concat())
         };
         self.automaton.held.push(number);
         self.walk(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
@@ -103,7 +103,11 @@ impl Builder<'_> {
         if number == DEAD {
             return Ok(());
         }
-        let mut rests = class.rests(&lexicon.vocabulary.trie, self.automaton.live(number), meter)?;
+        let mut rests = class.rests(
+            &lexicon.vocabulary.trie,
+            &self.automaton.live(number, &source, meter)?,
+            meter,
+        )?;
         let weight: usize = rests.iter().map(|rests| rests.weight).sum();
         if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
             let (mut wide, mut narrow) = (Vec::new(), Vec::new());
@@ -117,11 +121,15 @@ impl Builder<'_> {
                 let both = then(class, lexicon, same[0].state, meter)?;
                 self.add_class(&both, same, terminals + 1, meter)?;
             }
-            number = self.automaton.of_threads(narrow, &source, meter)?;
+            number = self.automaton.of_threads(narrow);
             if number == DEAD {
                 return Ok(());
             }
-            rests = class.rests(&lexicon.vocabulary.trie, self.automaton.live(number), meter)?;
+            rests = class.rests(
+                &lexicon.vocabulary.trie,
+                &self.automaton.live(number, &source, meter)?,
+                meter,
+            )?;
         }
         self.automaton.held.push(number);
         for rest in rests.iter().flat_map(|rests| rests.all.iter()) {
@@ -166,7 +174,7 @@ impl Builder<'_> {
                 open.pop();
                 self.automaton.held.pop();
             }
-            self.automaton.make_room(&source, meter)?;
+            self.automaton.make_room();
             visited += 1;
             let node = &nodes[index];
             let below = node.end as usize;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
-use crate::chart::{Active, Chart};
+use crate::chart::Chart;
 use crate::damage::Guarded;
 use crate::freeze::freeze;
 use crate::hash::FastMap;
@@ -37,9 +37,10 @@ struct Situation {
     parts: Frozen,
     /// The shared state that is the same, once it was asked for.
     state: Option<Arc<State>>,
-    /// The bytes that do not lead to nothing.
-    live: ByteSet,
-    /// Bytes fall into runs that no terminal under way tells apart: the first byte of each, and where they lead.
+    /// The bytes that do not lead to nothing, once a move was asked for.
+    live: Option<ByteSet>,
+    /// Bytes fall into runs that no terminal under way tells apart: the first byte of each, and where they lead. All
+    /// bytes are one run until a move is asked for: many situations are only ever arrived at.
     runs: Box<[(u8, u32)]>,
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
@@ -65,11 +66,10 @@ pub struct Automaton {
     /// The latest situation with each hash of what it consists of; those before it follow by `same_hash`.
     by_hash: FastMap<u64, u32>,
     by_state: FastMap<u64, u32>,
-    /// The situation after a move, by what the move leaves of the terminals under way.
-    by_kernel: FastMap<Box<[u64]>, u32>,
+    /// What may come at places.
+    by_places: FastMap<Box<[[u64; 2]]>, u32>,
     /// Situations that are still needed, whatever is let go.
     pub held: Vec<u32>,
-    key: Vec<u64>,
     bytes: usize,
     maximum: usize,
 }
@@ -81,9 +81,8 @@ impl Automaton {
             situations: Vec::new(),
             by_hash: FastMap::default(),
             by_state: FastMap::default(),
-            by_kernel: FastMap::default(),
+            by_places: FastMap::default(),
             held: Vec::new(),
-            key: Vec::new(),
             bytes: 0,
             maximum,
         }
@@ -94,62 +93,66 @@ impl Automaton {
     }
 
     /// Let go of all but the situations that are held, if there is too much: those get new numbers.
-    pub fn make_room(&mut self, source: &Source, meter: &mut Meter) -> Outcome<()> {
+    pub fn make_room(&mut self) {
         if self.bytes <= self.maximum {
-            return Ok(());
+            return;
         }
         let old = std::mem::take(&mut self.situations);
         self.by_hash = FastMap::default();
         self.by_state = FastMap::default();
-        self.by_kernel = FastMap::default();
+        self.by_places = FastMap::default();
         self.bytes = 0;
         for index in 0..self.held.len() {
             let parts = old[self.held[index] as usize].parts.clone();
-            self.held[index] = self.intern(parts, source, meter)?;
+            self.held[index] = self.intern(parts);
         }
-        Ok(())
     }
 
     /// The situation of a state.
-    pub fn situation(&mut self, state: &Arc<State>, source: &Source, meter: &mut Meter) -> Outcome<u32> {
+    pub fn situation(&mut self, state: &Arc<State>) -> u32 {
         if let Some(known) = self.by_state.get(&state.id) {
-            return Ok(*known);
+            return *known;
         }
         let parts = Frozen {
             threads: state.threads.to_vec(),
             tokens: state.tokens.to_vec(),
             can_stop: state.can_stop,
         };
-        let number = self.intern(parts, source, meter)?;
+        let number = self.intern(parts);
         self.situations[number as usize].state = Some(state.clone());
         self.by_state.insert(state.id, number);
-        Ok(number)
+        number
     }
 
     /// The situation with these threads alone, which are sorted.
-    pub fn of_threads(&mut self, threads: Vec<Thread>, source: &Source, meter: &mut Meter) -> Outcome<u32> {
+    pub fn of_threads(&mut self, threads: Vec<Thread>) -> u32 {
         let parts = Frozen {
             threads,
             tokens: Vec::new(),
             can_stop: false,
         };
-        self.intern(parts, source, meter)
+        self.intern(parts)
     }
 
     /// What may come at these places.
     pub fn at_places(&mut self, places: &[(u32, Frame)], source: &Source, meter: &mut Meter) -> Outcome<u32> {
-        self.key.clear();
-        self.key.push(0);
-        places
-            .iter()
-            .for_each(|(next, frame)| add_place(&mut self.key, *next, frame));
-        if let Some(known) = self.by_kernel.get(&self.key[..]) {
+        let mut key = Vec::with_capacity(2 * places.len());
+        for (next, frame) in places {
+            let (group, member) = frame.key();
+            key.push([u64::from(*next) << 32 | u64::from(member), group]);
+        }
+        key.sort_unstable();
+        key.dedup();
+        if let Some(known) = self.by_places.get(&key[..]) {
             return Ok(*known);
         }
         let mut chart = Chart::new(source.network, source.lexicon);
         chart.push_places(places.iter().map(|(next, frame)| (*next, frame.as_ref())), meter)?;
         let parts = freeze(&chart, &mut *source.cache.lock()?, meter)?;
-        self.keep(parts, source, meter)
+        let number = self.intern(parts);
+        self.bytes += 16 * key.len() + 48;
+        self.by_places.insert(key.into(), number);
+        Ok(number)
     }
 
     /// The shared state that is the same as a situation.
@@ -170,8 +173,11 @@ impl Automaton {
     }
 
     /// The bytes with which a situation goes on.
-    pub fn live(&self, number: u32) -> &ByteSet {
-        &self.situations[number as usize].live
+    pub fn live(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<ByteSet> {
+        match self.situations[number as usize].live {
+            Some(live) => Ok(live),
+            None => self.open(number, source, meter),
+        }
     }
 
     /// The situation after one more byte, or `DEAD`.
@@ -218,6 +224,7 @@ impl Automaton {
 
     #[cold]
     fn find_stays(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Kinds> {
+        self.live(number, source, meter)?;
         let mut own = ByteSet::default();
         for index in 0..self.situations[number as usize].runs.len() {
             let runs = &self.situations[number as usize].runs;
@@ -230,18 +237,50 @@ impl Automaton {
                 own.insert_range(low, high);
             }
         }
-        let stays = if own.is_empty() {
-            Kinds::default()
-        } else {
-            Kinds::within(&own)
-        };
+        let stays = Kinds::within(&own);
         self.situations[number as usize].stays = Some(stays);
         Ok(stays)
     }
 
+    /// Find the runs of a situation, and the bytes with which it goes on.
+    #[cold]
+    fn open(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<ByteSet> {
+        let situation = &mut self.situations[number as usize];
+        let mut cuts = ByteSet::single(0);
+        let mut live = ByteSet::default();
+        let mut previous = NOTHING;
+        for thread in &situation.parts.threads {
+            if thread.state != previous {
+                previous = thread.state;
+                let row = source.lexicon.row(thread.state, meter)?;
+                cuts = cuts.union(row.cuts());
+                live = live.union(row.live_bytes());
+            }
+        }
+        meter.work(situation.parts.threads.len() + 1)?;
+        let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
+        let mut runs = Vec::with_capacity(cuts.len());
+        runs.extend(cuts.iter().map(|start| (start, target(start))));
+        let run_of = (runs.len() > FEW_RUNS).then(|| {
+            let mut run_of = Box::new([0; 256]);
+            for (index, (start, _)) in runs.iter().enumerate() {
+                run_of[usize::from(*start)..].fill(index as u8);
+            }
+            run_of
+        });
+        self.bytes += 8 * runs.len() + run_of.as_ref().map_or(0, |_| 256);
+        situation.runs = runs.into();
+        situation.run_of = run_of;
+        situation.live = Some(live);
+        Ok(live)
+    }
+
     #[cold]
     fn find_move(&mut self, from: u32, byte: u8, source: &Source, meter: &mut Meter) -> Outcome<u32> {
-        let target = self.make_move(from, byte, source, meter)?;
+        let target = match self.live(from, source, meter)?.contains(byte) {
+            true => self.make_move(from, byte, source, meter)?,
+            false => DEAD,
+        };
         let situation = &mut self.situations[from as usize];
         let run = situation.run(byte);
         situation.runs[run].1 = target;
@@ -261,63 +300,47 @@ impl Automaton {
                     state: step.state,
                     ..thread.clone()
                 };
-                return self.of_threads(vec![thread], source, meter);
+                return Ok(self.of_threads(vec![thread]));
             }
         }
         let (mut advanced, mut places) = (Vec::new(), Vec::new());
         for thread in threads {
             let step = source.lexicon.step(thread.state, byte, meter)?;
             if step.state != NOTHING && step.state != EMPTY {
-                advanced.push((step.state, thread));
+                advanced.push(Thread {
+                    state: step.state,
+                    ..thread.clone()
+                });
             }
             if step.accepts {
-                places.push(thread);
+                places.push((thread.next, thread.frame.clone()));
             }
         }
         if places.is_empty() {
-            let threads = advanced.into_iter().map(|(state, thread)| Thread {
-                state,
-                ..thread.clone()
-            });
-            let parts = Frozen::of_threads(threads);
-            return self.intern(parts, source, meter);
+            return Ok(self.intern(Frozen::of_threads(advanced)));
         }
-        self.key.clear();
-        self.key.push(advanced.len() as u64);
-        for (state, thread) in &advanced {
-            self.key.push(u64::from(*state));
-            add_place(&mut self.key, thread.next, &thread.frame);
+        // What may come at the places is the same whatever is still under way: think of a gap that may end or go on.
+        let number = self.at_places(&places, source, meter)?;
+        if number == DEAD {
+            return Ok(self.intern(Frozen::of_threads(advanced)));
         }
-        places
-            .iter()
-            .for_each(|thread| add_place(&mut self.key, thread.next, &thread.frame));
-        if let Some(known) = self.by_kernel.get(&self.key[..]) {
-            return Ok(*known);
+        if advanced.is_empty() {
+            return Ok(number);
         }
-        let mut chart = Chart::new(source.network, source.lexicon);
-        let actives = advanced.iter().map(|(state, thread)| Active {
-            state: *state,
-            next: thread.next,
-            frame: thread.frame.as_ref(),
-        });
-        let places = places.iter().map(|thread| (thread.next, thread.frame.as_ref()));
-        chart.push_move(actives, places, meter)?;
-        let parts = freeze(&chart, &mut *source.cache.lock()?, meter)?;
-        self.keep(parts, source, meter)
+        let beyond = &self.situations[number as usize].parts;
+        meter.work(advanced.len() + beyond.threads.len())?;
+        advanced.extend_from_slice(&beyond.threads);
+        let parts = Frozen {
+            tokens: beyond.tokens.clone(),
+            can_stop: beyond.can_stop,
+            ..Frozen::of_threads(advanced)
+        };
+        Ok(self.intern(parts))
     }
 
-    /// The situation for the kernel that stands in `key`.
-    fn keep(&mut self, parts: Frozen, source: &Source, meter: &mut Meter) -> Outcome<u32> {
-        let key: Box<[u64]> = self.key.as_slice().into();
-        let number = self.intern(parts, source, meter)?;
-        self.bytes += 8 * key.len() + 48;
-        self.by_kernel.insert(key, number);
-        Ok(number)
-    }
-
-    fn intern(&mut self, parts: Frozen, source: &Source, meter: &mut Meter) -> Outcome<u32> {
+    fn intern(&mut self, parts: Frozen) -> u32 {
         if parts.is_empty() {
-            return Ok(DEAD);
+            return DEAD;
         }
         let hash = parts.hash();
         let latest = self.by_hash.get(&hash).copied();
@@ -325,49 +348,22 @@ impl Automaton {
         while let Some(number) = candidate {
             let situation = &self.situations[number as usize];
             if situation.parts == parts {
-                return Ok(number);
+                return number;
             }
             candidate = situation.same_hash;
         }
-        let mut cuts = ByteSet::single(0);
-        let mut live = ByteSet::default();
-        let mut previous = NOTHING;
-        for thread in &parts.threads {
-            if thread.state != previous {
-                previous = thread.state;
-                let row = source.lexicon.row(thread.state, meter)?;
-                cuts = cuts.union(row.cuts());
-                live = live.union(row.live_bytes());
-            }
-        }
-        meter.work(parts.threads.len() + 1)?;
-        let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
-        let mut runs = Vec::with_capacity(cuts.len());
-        runs.extend(cuts.iter().map(|start| (start, target(start))));
-        let run_of = (runs.len() > FEW_RUNS).then(|| {
-            let mut run_of = Box::new([0; 256]);
-            for (index, (start, _)) in runs.iter().enumerate() {
-                run_of[usize::from(*start)..].fill(index as u8);
-            }
-            run_of
-        });
-        self.bytes += 256 + 8 * runs.len() + parts.bytes() + run_of.as_ref().map_or(0, |_| 256);
+        self.bytes += 256 + 8 + parts.bytes();
         let number = self.situations.len() as u32;
         self.situations.push(Situation {
             parts,
             state: None,
-            live,
-            runs: runs.into(),
-            run_of,
+            live: None,
+            runs: [(0, UNKNOWN)].into(),
+            run_of: None,
             stays: None,
             same_hash: latest,
         });
         self.by_hash.insert(hash, number);
-        Ok(number)
+        number
     }
-}
-
-fn add_place(key: &mut Vec<u64>, next: u32, frame: &Frame) {
-    let (group, member) = frame.key();
-    key.extend([u64::from(next) << 32 | u64::from(member), group]);
 }

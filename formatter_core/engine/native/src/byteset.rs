@@ -110,6 +110,9 @@ impl Kinds {
 
     /// The kinds of which `set` holds every byte.
     pub fn within(set: &ByteSet) -> Self {
+        if set.is_empty() {
+            return Kinds::default();
+        }
         let outside = (0..=255).filter(|byte| !set.contains(*byte));
         Kinds(!outside.fold(0, |kinds, byte| kinds | Kinds::of(byte).0))
     }

@@ -146,19 +146,6 @@ impl<'a> Chart<'a> {
         Ok(self.is_alive())
     }
 
-    /// A column of terminals under way and what may come at these places.
-    pub fn push_move(
-        &mut self,
-        actives: impl Iterator<Item = Active<'a>>,
-        places: impl Iterator<Item = (u32, FrameRef<'a>)>,
-        meter: &mut Meter,
-    ) -> Outcome<()> {
-        self.open_column();
-        actives.for_each(|active| self.add_active(active));
-        self.agenda.extend(places);
-        self.close(meter)
-    }
-
     /// A column after one more byte; false if nothing goes on with it.
     pub fn push_byte(&mut self, byte: u8, meter: &mut Meter) -> Outcome<bool> {
         let range = self.column_actives();

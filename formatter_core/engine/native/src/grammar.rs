@@ -212,7 +212,7 @@ impl Grammar {
         self.cache()?.state(Frozen {
             tokens: state.tokens.to_vec(),
             can_stop: state.can_stop,
-            ..Frozen::of_threads(threads)
+            ..Frozen::of_threads(threads.collect())
         })
     }
 

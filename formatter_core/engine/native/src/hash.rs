@@ -57,10 +57,11 @@ pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 /// Values by number, each value once.
 pub struct Interner<K> {
     items: Vec<K>,
-    table: Vec<u32>,
+    /// The hash of each value with its number, so that growing looks at no value.
+    table: Vec<(u32, u32)>,
 }
 
-const FREE: u32 = u32::MAX;
+const FREE: (u32, u32) = (0, u32::MAX);
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
@@ -80,16 +81,19 @@ impl<K: Hash + Eq> Interner<K> {
 
     /// The number of an equal value that is there, or a new number; and whether it is new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
-        let mut slot = self.slot_of(&value);
+        let mut hasher = FastHasher::default();
+        value.hash(&mut hasher);
+        let hash = (hasher.finish() >> 16) as u32;
+        let mut slot = hash as usize & (self.table.len() - 1);
         loop {
             match self.table[slot] {
                 FREE => break,
-                number if self.items[number as usize] == value => return (number, false),
+                (other, number) if other == hash && self.items[number as usize] == value => return (number, false),
                 _ => slot = (slot + 1) & (self.table.len() - 1),
             }
         }
         let number = self.items.len() as u32;
-        self.table[slot] = number;
+        self.table[slot] = (hash, number);
         self.items.push(value);
         if self.items.len() * 2 > self.table.len() {
             self.grow();
@@ -97,20 +101,15 @@ impl<K: Hash + Eq> Interner<K> {
         (number, true)
     }
 
-    fn slot_of(&self, value: &K) -> usize {
-        let mut hasher = FastHasher::default();
-        value.hash(&mut hasher);
-        hasher.finish() as usize & (self.table.len() - 1)
-    }
-
     fn grow(&mut self) {
-        self.table = vec![FREE; self.table.len() * 2];
-        for number in 0..self.items.len() {
-            let mut slot = self.slot_of(&self.items[number]);
+        let mask = self.table.len() * 2 - 1;
+        let old = std::mem::replace(&mut self.table, vec![FREE; mask + 1]);
+        for entry in old.into_iter().filter(|entry| *entry != FREE) {
+            let mut slot = entry.0 as usize & mask;
             while self.table[slot] != FREE {
-                slot = (slot + 1) & (self.table.len() - 1);
+                slot = (slot + 1) & mask;
             }
-            self.table[slot] = number as u32;
+            self.table[slot] = entry;
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Row {
 }
 
 /// Up to how many entries are searched one by one.
-const FEW_ENTRIES: usize = 4;
+const FEW_ENTRIES: usize = 6;
 
 impl Row {
     fn new(state: Term, entries: Vec<u64>) -> Self {
@@ -114,6 +114,9 @@ impl Row {
     }
 
     fn find_main(&self) -> Option<Term> {
+        if self.live.len() < MANY_BYTES as usize {
+            return None;
+        }
         let mut widths: Vec<(Term, u32)> = Vec::new();
         for (low, high, step) in self.live() {
             let width = u32::from(high - low) + 1;
@@ -145,7 +148,8 @@ fn unpack(entry: u64) -> Step {
 }
 
 const FIRST_CHUNK_BITS: u32 = 8;
-type Chunk = OnceLock<Box<[OnceLock<Row>]>>;
+type Slot = OnceLock<Box<Row>>;
+type Chunk = OnceLock<Box<[Slot]>>;
 
 /// Automata for one vocabulary, and what their states mean for its tokens.
 pub struct Lexicon {
@@ -270,7 +274,7 @@ impl Lexicon {
         Ok(())
     }
 
-    fn slot(&self, state: Term) -> &OnceLock<Row> {
+    fn slot(&self, state: Term) -> &Slot {
         // Chunk k begins at (2^k - 1) * 2^FIRST_CHUNK_BITS and is twice as long as the one before.
         let shifted = state + (1 << FIRST_CHUNK_BITS);
         let chunk = 31 - FIRST_CHUNK_BITS - shifted.leading_zeros();
@@ -280,7 +284,7 @@ impl Lexicon {
     }
 
     #[cold]
-    fn build_row<'a>(&'a self, state: Term, slot: &'a OnceLock<Row>, meter: &mut Meter) -> Outcome<&'a Row> {
+    fn build_row<'a>(&'a self, state: Term, slot: &'a Slot, meter: &mut Meter) -> Outcome<&'a Row> {
         let mut derivatives = self.derivatives()?;
         if let Some(row) = slot.get() {
             return Ok(row);
@@ -308,7 +312,7 @@ impl Lexicon {
             entries.push(u64::from(next) << 32);
         }
         meter.grow(64 + 8 * entries.len() + if entries.len() > FEW_ENTRIES { 256 } else { 0 })?;
-        Ok(slot.get_or_init(|| Row::new(state, entries)))
+        Ok(slot.get_or_init(|| Box::new(Row::new(state, entries))))
     }
 }
 

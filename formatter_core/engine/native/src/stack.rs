@@ -114,8 +114,7 @@ pub struct Frozen {
 
 impl Frozen {
     /// Of threads alone, in whatever order.
-    pub fn of_threads(threads: impl Iterator<Item = Thread>) -> Self {
-        let mut threads: Vec<Thread> = threads.collect();
+    pub fn of_threads(mut threads: Vec<Thread>) -> Self {
         sort(&mut threads);
         Frozen {
             threads,

@@ -2,7 +2,8 @@
 //!
 //! The constructors apply the equations that keep the set of derivatives small (Brzozowski 1964; Owens, Reppy and
 //! Turon 2009): alternatives and intersections are flat, sorted and without repetition, concatenation leans to the
-//! right, sets of single bytes are merged, `NOTHING` and `EMPTY` vanish where they can.
+//! right (but for a row of byte sets, which is not taken apart), sets of single bytes are merged, `NOTHING` and `EMPTY`
+//! vanish where they can.
 
 use crate::byteset::ByteSet;
 use crate::hash::{FastMap, Interner};
@@ -60,6 +61,8 @@ struct Facts {
     tangled: bool,
     /// Whether other alternatives may plainly lie within it, see `drop_absorbed`.
     absorbs: bool,
+    /// Whether it is byte sets in a row.
+    is_chain: bool,
 }
 
 /// So many alternatives beside one are compared with it, and so many parts of their sequences.
@@ -330,9 +333,15 @@ impl Terms {
         if second == EMPTY {
             return first;
         }
+        // A chain before something else stays in one piece: most are left at their first byte.
+        let is_chain = |term: Term| self.facts[term as usize].is_chain;
+        let keeps_chains = !is_chain(second);
         let mut heads = Vec::new();
         let mut rest = first;
         while let Kind::Concatenation(head, tail) = *self.kinds.get(rest) {
+            if keeps_chains && is_chain(rest) {
+                break;
+            }
             heads.push(head);
             rest = tail;
         }
@@ -648,6 +657,13 @@ impl Terms {
             Kind::Repeat { minimum, maximum, .. } => *minimum == 0 && *maximum == UNBOUNDED,
             _ => false,
         };
+        let is_chain = match kind {
+            Kind::Set(_) => true,
+            Kind::Concatenation(first, second) => {
+                matches!(self.kind(*first), Kind::Set(_)) && self.facts[*second as usize].is_chain
+            }
+            _ => false,
+        };
         let mut tangled = matches!(kind, Kind::Intersection(items) if items.len() > 2);
         if uncertain && !tangled {
             each_part(kind, |part| tangled |= self.tangled(part));
@@ -658,6 +674,7 @@ impl Terms {
             counted,
             tangled,
             absorbs,
+            is_chain,
         }
     }
 }
