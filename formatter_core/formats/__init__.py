@@ -11,6 +11,7 @@ from formatter_core.formats.number import integer, number
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
 from formatter_core.formats.serialization import from_json
+from formatter_core.formats.special import special
 from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, text
@@ -36,6 +37,7 @@ __all__ = [
     "regex",
     "repeat",
     "sequence",
+    "special",
     "string",
     "substring_of",
     "text",

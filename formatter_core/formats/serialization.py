@@ -14,6 +14,7 @@ from formatter_core.formats.number import integer, number
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import with_schema
 from formatter_core.formats.regex import regex
+from formatter_core.formats.special import special
 from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
@@ -113,6 +114,7 @@ _READERS: dict[str, _Read] = {
         separator=None if data["separator"] is None else reader.part(data["separator"], depth),
     ),
     "token": lambda _, data, __: token(data["id"]),
+    "special": lambda _, data, __: special(data["name"]),
     "json_schema": lambda _, data, __: json_schema_from_json(data),
     "python_type": _Reader.python_type,
 }

@@ -19,6 +19,7 @@ from formatter_core.grammar.nodes import (
     Repeat,
     Sequence,
     Shortest,
+    Special,
     Substring,
     Terminal,
     Token,
@@ -30,6 +31,7 @@ from formatter_core.grammar.nodes import (
     optional,
     walk,
 )
+from formatter_core.grammar.special import as_text, without_specials
 
 __all__ = [
     "ANY_CHAR",
@@ -50,9 +52,11 @@ __all__ = [
     "Repeat",
     "Sequence",
     "Shortest",
+    "Special",
     "Substring",
     "Terminal",
     "Token",
+    "as_text",
     "children",
     "interned",
     "is_interned",
@@ -60,4 +64,5 @@ __all__ = [
     "map_children",
     "optional",
     "walk",
+    "without_specials",
 ]

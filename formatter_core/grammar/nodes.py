@@ -13,10 +13,11 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Shortest`       the non-empty strings of the item without a non-empty proper prefix in it (regular only)
 `Substring`      any run of whole characters of a text, the empty one included
 `JsonText`       a text in every spelling that JSON strings have for it, without the quotes (regular only)
-`Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture` or `Token`
+`Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture`, `Token` or `Special`
 `Reference`      what the named rule derives
 `Capture`        the item, whose place in the parse is reported under a name
 `Token`          exactly this token id; no byte string spells it
+`Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
@@ -58,6 +59,7 @@ __all__ = [
     "Repeat",
     "Sequence",
     "Shortest",
+    "Special",
     "Substring",
     "Terminal",
     "Token",
@@ -184,6 +186,14 @@ class Token:
     token_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Special:
+    """The special token that the vocabulary calls `name`; with `or_text`, the name as text where it has none."""
+
+    name: str
+    or_text: bool = False
+
+
 Node: TypeAlias = (
     Bytes
     | Chars
@@ -199,6 +209,7 @@ Node: TypeAlias = (
     | Reference
     | Capture
     | Token
+    | Special
 )
 
 EMPTY = Sequence(())
@@ -207,7 +218,7 @@ ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 ANY_TEXT = Repeat(ANY_CHAR)
 
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
-_NOT_REGULAR = (Terminal, Reference, Capture, Token)
+_NOT_REGULAR = (Terminal, Reference, Capture, Token, Special)
 
 
 def literal(text: str) -> Bytes:
@@ -285,11 +296,12 @@ def is_interned(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What a grammar consists of: how many nodes, which token ids, and whether there are captures."""
+    """What a grammar consists of: how many nodes, which token ids, and whether there are captures and `Special`s."""
 
     nodes: int
     tokens: tuple[int, ...]
     captures: bool
+    specials: bool = False
 
 
 @dataclass(frozen=True)
@@ -317,7 +329,7 @@ class Grammar:
                 inspection.look_at(name, body, limits.depth)
         except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
             raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
-        return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures)
+        return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures, inspection.specials)
 
     def renamed(self, prefix: str) -> Grammar:
         """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
@@ -347,6 +359,7 @@ class _Inspection:
         self.nodes = 0
         self.tokens: dict[int, None] = {}
         self.captures = False
+        self.specials = False
         self._rules = rules
         self._limits = limits
         # By identity: a grammar made from a schema holds one node in many places. The grammar keeps them alive.
@@ -390,6 +403,8 @@ class _Inspection:
                 if node.token_id < 0:
                     raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
                 self.tokens[node.token_id] = None
+            elif isinstance(node, Special):
+                self.specials = True
             elif isinstance(node, _REGULAR_ONLY):
                 kind = type(node).__name__
                 raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")

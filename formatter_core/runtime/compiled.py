@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import as_text, without_specials
 from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
@@ -56,8 +58,11 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
 
     def parse(self, text: str | bytes) -> Result[Value_co]:
-        """What the format makes of a text, without tokens; the value of a text that is not in it raises when read."""
-        return result_of_text(self.lowered, text, self.limits)
+        """What the format makes of a text, without tokens; special tokens are spelt in it by name.
+
+        The value of a text that is not in the format raises when it is read.
+        """
+        return result_of_text(self._of_text, text, self.limits)
 
     def to_grammar(self, limits: Limits) -> Lowered:
         """What its format lowers to."""
@@ -70,6 +75,13 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
     def key(self) -> Hashable:
         """The key of its format."""
         return self.format.key()
+
+    @cached_property
+    def _of_text(self) -> Lowered:
+        """Its grammar as a text without tokens has it: special tokens are spelt."""
+        if self.as_written is self.lowered:
+            return self.lowered
+        return replace(self.lowered, grammar=without_specials(self.as_written.grammar, as_text))
 
     @cached_property
     def min_bytes(self) -> int:

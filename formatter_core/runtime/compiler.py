@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -10,6 +12,7 @@ from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar import Node, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
@@ -23,6 +26,7 @@ _T = TypeVar("_T")
 
 #: What one grammar node costs in Python objects and engine tables; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
+_NAMES_SHOWN = 10
 
 
 class Compiler:
@@ -121,8 +125,11 @@ class Compiler:
             return self._compile_now(format)
 
     def _compile_now(self, format: Format) -> CompiledFormat:
-        lowered = format.to_grammar(self.limits)
+        lowered = as_written = format.to_grammar(self.limits)
         census = lowered.grammar.check(self.limits)
+        if census.specials:
+            lowered = replace(lowered, grammar=without_specials(lowered.grammar, self._special_token))
+            census = lowered.grammar.check(self.limits)
         self._check_tokens(census.tokens)
         try:
             engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
@@ -132,10 +139,29 @@ class Compiler:
             format,
             lowered,
             engine_grammar,
+            as_written=as_written,
             vocabulary=self.vocabulary,
             engine=self._engine.name,
             limits=self.limits,
             census=census,
+        )
+
+    def _special_token(self, special: Special) -> Node:
+        """The token that the vocabulary calls so, or its name as text where that will do."""
+        tokens = self.vocabulary.special_tokens
+        token_id = tokens.get(special.name)
+        if token_id is not None and token_id not in self.vocabulary.end_ids:
+            return Token(token_id)
+        if special.or_text:
+            return as_text(special)
+        if token_id is not None:
+            raise InvalidFormat(
+                f"the special token {special.name!r} is an end id; a format ends by itself, leave it out"
+            )
+        others = difflib.get_close_matches(special.name, tokens, _NAMES_SHOWN, 0.0) or ["none"]
+        raise InvalidFormat(
+            f"the vocabulary has no special token {shown(special.name)}; its special tokens are "
+            f"{', '.join(others)}{', ...' if len(tokens) > len(others) else ''}"
         )
 
     def _check_tokens(self, tokens: Iterable[int]) -> None:

@@ -19,7 +19,8 @@ class PreparedFormat(Generic[Value_co]):
 
     Attributes:
         format: what was compiled.
-        lowered: its grammar, and how its parse becomes values.
+        lowered: its grammar, and how its parse becomes values; special tokens stand in it by id.
+        as_written: the same with special tokens by name.
         engine_grammar: the grammar as its engine has it.
         vocabulary: what it was compiled for.
         engine: the name of the grammar engine that computes its masks.
@@ -33,6 +34,7 @@ class PreparedFormat(Generic[Value_co]):
         lowered: Lowered,
         engine_grammar: EngineGrammar,
         *,
+        as_written: Lowered | None = None,
         vocabulary: Vocabulary,
         engine: str,
         limits: Limits,
@@ -40,6 +42,7 @@ class PreparedFormat(Generic[Value_co]):
     ) -> None:
         self.format = format
         self.lowered = lowered
+        self.as_written = as_written or lowered
         self.engine_grammar = engine_grammar
         self.vocabulary = vocabulary
         self.engine = engine

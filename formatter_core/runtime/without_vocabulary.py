@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from formatter_core.errors import InvalidArgument, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Grammar, Node, Token, map_children
+from formatter_core.grammar import Grammar, Node, Special, Token, as_text, map_children, without_specials
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.compiled import CompiledFormat
@@ -74,7 +74,10 @@ def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
 def _lower(format: Format) -> tuple[Format, Lowered, int]:
     """The format, which must live as long as its key is in use, its grammar, and the grammar's size."""
     lowered = format.to_grammar(DEFAULT_LIMITS)
-    return format, lowered, lowered.grammar.check(DEFAULT_LIMITS).nodes
+    census = lowered.grammar.check(DEFAULT_LIMITS)
+    if census.specials:
+        lowered = replace(lowered, grammar=without_specials(lowered.grammar, as_text))
+    return format, lowered, census.nodes
 
 
 _lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(
@@ -90,16 +93,19 @@ def _compiler(limits: Limits) -> Compiler:
 
 @dataclass(frozen=True)
 class _WithoutTokens:
-    """A format in which one special token stands for all that are named by an id."""
+    """A format in which one special token stands for all that are named."""
 
     format: Format
 
     def to_grammar(self, limits: Limits) -> Lowered:
         def rename(node: Node) -> Node:
-            return Token(_SPECIAL) if isinstance(node, Token) else map_children(node, rename)
+            if isinstance(node, Special) and node.or_text:
+                return as_text(node)
+            return Token(_SPECIAL) if isinstance(node, (Token, Special)) else map_children(node, rename)
 
         lowered = self.format.to_grammar(limits)
-        if not lowered.grammar.check(limits).tokens:
+        census = lowered.grammar.check(limits)
+        if not (census.tokens or census.specials):
             return lowered
         rules = {name: rename(rule) for name, rule in lowered.grammar.rules.items()}
         return replace(lowered, grammar=Grammar(rules, lowered.grammar.start))

@@ -36,7 +36,9 @@ def read(tokenizer: Any) -> TokenTable:
     if hasattr(inner, "instruct_tokenizer"):
         return mistral_common.read(inner)
     if hasattr(tokenizer, "to_str"):
-        return TokenTable(tokenizers_json.read(json.loads(tokenizer.to_str())), ())
+        description = json.loads(tokenizer.to_str())
+        special = {token["content"]: token["id"] for token in description["added_tokens"] if token["special"]}
+        return TokenTable(tokenizers_json.read(description), (), special)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         if hasattr(inner, "convert_ids_to_tokens"):
             return read(inner)
@@ -46,12 +48,14 @@ def read(tokenizer: Any) -> TokenTable:
         )
     backend = getattr(tokenizer, "backend_tokenizer", None)
     tokens = _slow(tokenizer) if backend is None else tokenizers_json.read(json.loads(backend.to_str()))
-    _apply_added(tokenizer, tokens)
+    special = _apply_added(tokenizer, tokens)
     eos = tokenizer.eos_token_id
-    return TokenTable(tokens, () if eos is None else tuple(eos) if isinstance(eos, (list, tuple)) else (eos,))
+    ends = () if eos is None else tuple(eos) if isinstance(eos, (list, tuple)) else (eos,)
+    return TokenTable(tokens, ends, special)
 
 
-def _apply_added(tokenizer: Any, tokens: list[bytes | None]) -> None:
+def _apply_added(tokenizer: Any, tokens: list[bytes | None]) -> dict[str, int]:
+    """Enter the added tokens; the special ones by name."""
     special = set(tokenizer.all_special_ids)
     added: dict[int, Any] = tokenizer.added_tokens_decoder
     tokens.extend([None] * (max((*added, *special), default=-1) + 1 - len(tokens)))
@@ -59,6 +63,9 @@ def _apply_added(tokenizer: Any, tokens: list[bytes | None]) -> None:
         tokens[token_id] = None if token.special else token.content.encode("utf-8")
     for token_id in special:
         tokens[token_id] = None
+    special.update(token_id for token_id, token in added.items() if token.special)
+    ids = sorted(special)
+    return dict(zip(map(str, tokenizer.convert_ids_to_tokens(ids)), ids, strict=True))
 
 
 def _slow(tokenizer: Any) -> list[bytes | None]:

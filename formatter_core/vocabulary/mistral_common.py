@@ -32,7 +32,8 @@ def read(tokenizer: Any) -> TokenTable:
         )
     raw = getattr(inner, "id_to_byte_piece", None)
     tokens = _tekken(inner, raw) if raw is not None else _sentencepiece(inner)
-    return TokenTable(tokens, (inner.eos_id,))
+    special = {inner.id_to_piece(token_id): token_id for token_id, token in enumerate(tokens) if token is None}
+    return TokenTable(tokens, (inner.eos_id,), special)
 
 
 def _tekken(tokenizer: Any, raw: Any) -> list[bytes | None]:

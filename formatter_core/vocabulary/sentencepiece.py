@@ -31,7 +31,8 @@ def read(processor: Any) -> TokenTable:
         raise InvalidVocabulary("the SentencePiece processor has no model; load one, for example with model_file=")
     tokens = [piece_bytes(processor, piece_id) for piece_id in range(size)]
     end_id = processor.eos_id()
-    return TokenTable(tokens, () if end_id < 0 else (end_id,))
+    special = {processor.id_to_piece(piece_id): piece_id for piece_id in range(size) if processor.is_control(piece_id)}
+    return TokenTable(tokens, () if end_id < 0 else (end_id,), special)
 
 
 def piece_bytes(processor: Any, piece_id: int) -> bytes | None:

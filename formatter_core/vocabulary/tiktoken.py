@@ -33,4 +33,4 @@ def read(encoding: Any) -> TokenTable:
     special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
     for token_id in special.values():
         tokens[token_id] = None
-    return TokenTable(tokens, tuple(special[text] for text in ("<|endoftext|>",) if text in special))
+    return TokenTable(tokens, tuple(special[text] for text in ("<|endoftext|>",) if text in special), special)

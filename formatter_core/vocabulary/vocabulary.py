@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,19 +35,27 @@ class Vocabulary:
     Args:
         tokens: the index is the token id; None stands for an id that never spells text.
         end_ids: the ids that end an output; they are never text, whatever their bytes.
+        special_tokens: the ids of special tokens by name, for `formats.special`; none of them may be text.
 
     Raises:
-        InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, or no end id at all.
+        InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, no end id at all, or a
+            special token that is text.
     """
 
-    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_tokens")
+    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_special_tokens", "_tokens")
 
     _tokens: tuple[bytes | None, ...]
     _end_ids: tuple[int, ...]
     _end_set: frozenset[int]
+    _special_tokens: dict[str, int]
     _fingerprint: str | None
 
-    def __init__(self, tokens: Sequence[bytes | None], end_ids: Iterable[int]) -> None:
+    def __init__(
+        self,
+        tokens: Sequence[bytes | None],
+        end_ids: Iterable[int],
+        special_tokens: Mapping[str, int] | None = None,
+    ) -> None:
         table = tuple(elements_of(tokens, "tokens", "bytes and None"))
         if not {type(token) for token in table} <= {bytes, type(None)}:
             _refuse_token(table)
@@ -54,13 +63,14 @@ class Vocabulary:
         set_field(self, "_tokens", table)
         set_field(self, "_end_ids", checked_end_ids(end_ids, len(table)))
         set_field(self, "_end_set", frozenset(self._end_ids))
+        set_field(self, "_special_tokens", _checked_special_tokens(special_tokens or {}, table, self._end_set))
         set_field(self, "_fingerprint", None)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Vocabulary never changes; make another one instead of setting {name!r}")
 
-    def __reduce__(self) -> tuple[type[Vocabulary], tuple[tuple[bytes | None, ...], tuple[int, ...]]]:
-        return type(self), (self._tokens, self._end_ids)
+    def __reduce__(self) -> tuple[type[Vocabulary], tuple[Any, ...]]:
+        return type(self), (self._tokens, self._end_ids, self._special_tokens)
 
     @property
     def tokens(self) -> tuple[bytes | None, ...]:
@@ -73,6 +83,11 @@ class Vocabulary:
         return self._end_ids
 
     @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """The ids of the special tokens by name, end ids included."""
+        return MappingProxyType(self._special_tokens)
+
+    @property
     def words(self) -> int:
         """How many 32-bit words one bitmask row of this vocabulary has."""
         return (len(self._tokens) + 31) // 32
@@ -82,7 +97,7 @@ class Vocabulary:
         """A hash of the content (SHA-256, hexadecimal): equal for equal tokens and end ids, in every process."""
         if self._fingerprint is None:
             # Two threads may both compute it; both arrive at the same value.
-            object.__setattr__(self, "_fingerprint", _fingerprint(self._tokens, self._end_ids))
+            object.__setattr__(self, "_fingerprint", _fingerprint(self._tokens, self._end_ids, self._special_tokens))
         return str(self._fingerprint)
 
     def text_token(self, token_id: int) -> bytes | None:
@@ -128,7 +143,8 @@ class Vocabulary:
             if size > _LARGEST:
                 raise InvalidArgument(f"size is {size}; give the width of the model's logits", argument="size")
             tokens = tokens[:size] + [None] * (size - len(tokens))
-        return cls(tokens, table.end_ids if end_ids is None else end_ids)
+        special = {name: token_id for name, token_id in table.special_tokens.items() if token_id < len(tokens)}
+        return cls(tokens, table.end_ids if end_ids is None else end_ids, special)
 
     @classmethod
     def from_huggingface(
@@ -224,10 +240,32 @@ def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
     return tuple(sorted(checked))
 
 
-def _fingerprint(tokens: tuple[bytes | None, ...], end_ids: tuple[int, ...]) -> str:
+def _checked_special_tokens(
+    special_tokens: object, tokens: tuple[bytes | None, ...], end_ids: frozenset[int]
+) -> dict[str, int]:
+    if not isinstance(special_tokens, Mapping):
+        raise InvalidVocabulary(f"special_tokens is {shown(special_tokens)}; give a mapping from names to token ids")
+    for name, token_id in special_tokens.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidVocabulary(f"the name of a special token is {shown(name)}; give a non-empty text")
+        if type(token_id) is not int or not 0 <= token_id < len(tokens):
+            raise InvalidVocabulary(
+                f"the special token {name!r} has the id {shown(token_id)}; give an id from 0 to {len(tokens) - 1}"
+            )
+        if tokens[token_id] and token_id not in end_ids:
+            raise InvalidVocabulary(
+                f"the special token {name!r} is text ({tokens[token_id]!r}) in this vocabulary; give None as its bytes",
+                token_id=token_id,
+            )
+    return dict(special_tokens)
+
+
+def _fingerprint(tokens: tuple[bytes | None, ...], end_ids: tuple[int, ...], special_tokens: dict[str, int]) -> str:
     # The lengths tell where one token ends and the next begins, so that no two contents hash the same input.
     lengths = np.array([-1 if token is None else len(token) for token in tokens], dtype="<i8")
     digest = hashlib.sha256(f"{len(tokens)} {end_ids}\n".encode())
     digest.update(lengths.tobytes())
     digest.update(b"".join(token for token in tokens if token))
+    if special_tokens:
+        digest.update(repr(sorted(special_tokens.items())).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -329,6 +329,7 @@ def test_fast_tokenizers_of_transformers(transformers: Any, kind: Callable[[], A
     assert vocabulary.end_ids == (fast.eos_token_id,)
     assert len(vocabulary) == len(fast)
     assert {vocabulary.tokens[i] for i in fast.all_special_ids} == {None}
+    assert vocabulary.special_tokens["<|turn|>"] == fast.convert_tokens_to_ids("<|turn|>")
     assert [vocabulary.tokens[i] for i in fast.convert_tokens_to_ids(ADDED)] == [added.encode() for added in ADDED]
     plain = vocabulary_of(kind)
     assert vocabulary.tokens[: len(plain)] == plain.tokens
