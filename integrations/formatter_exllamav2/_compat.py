@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from operator import index
 from typing import Any
 
 from formatter_core.errors import InvalidVocabulary, UnsupportedEngineVersion
@@ -24,6 +25,7 @@ __all__ = [
     "runs",
     "special_ids",
     "stop_tokens",
+    "token_id",
     "tokenizer_model",
 ]
 
@@ -89,6 +91,14 @@ def padded_width(tokenizer: Any, model: Any, least: int) -> int:
     return (width + 31) // 32 * 32
 
 
+def token_id(token: Any) -> int:
+    """The id that a filter is fed, as a number or a tensor with one element; -1 for anything else."""
+    try:
+        return index(token)
+    except Exception:  # noqa: BLE001 - tensors raise errors of their own
+        return -1
+
+
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
@@ -97,15 +107,12 @@ def calling_job() -> Any:
 
     A job tells its filters nothing about itself, but it is the `self` of the method that calls them.
     """
-    frame = sys._getframe(1)
-    for _ in range(4):
-        caller = frame.f_back
-        if caller is None:
-            return None
-        frame = caller
+    frame: Any = sys._getframe(1)
+    while frame is not None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, _Job):
             return owner
+        frame = frame.f_back
     return None
 
 

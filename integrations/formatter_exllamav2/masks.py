@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
+from formatter_core.errors import InvalidArgument
 
-__all__ = ["AllowedIds", "LogitsMask"]
+__all__ = ["AllowedIds", "LogitsMask", "only_these"]
 
 #: Up to here allowed ids are copied one by one.
 _FEW = 2048
@@ -27,9 +30,14 @@ class LogitsMask:
     are written, or the allowed ones that are copied. In between, the logits are limited by a row that is inf where an
     id is allowed and -inf elsewhere. Each of them changes no logit that is allowed. What is needed is worked out by
     `prepare`, which a background thread calls, and only where the mask has changed.
+
+    Args:
+        words: how long the rows of bits are.
+        width: how many logits to expect.
     """
 
-    def __init__(self, words: int) -> None:
+    def __init__(self, words: int, width: int) -> None:
+        self._width = width
         self._row = np.zeros(words, dtype=np.int32)
         self._version = -1
         self._allowed: NDArray[np.intp] | None = None
@@ -39,8 +47,25 @@ class LogitsMask:
         self._written: NDArray[np.intp] | None = None  # where `_own` is not -inf; None where that is not known
         self._witness = 0  # some id that is allowed
 
-    def prepare(self, row: NDArray[np.int32], version: int, width: int) -> None:
-        """Get ready to mask this many logits with this row; the same version means the same row."""
+    def masked(
+        self, logits: torch.Tensor, row: NDArray[np.int32], version: int, *, in_place: bool
+    ) -> torch.Tensor | None:
+        """`prepare`, then `apply`, for torch.
+
+        Raises:
+            InvalidArgument: the logits are not float32.
+        """
+        if logits.dtype != torch.float32:
+            raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
+        values: NDArray[np.float32] = logits.numpy()
+        self._width = len(values)
+        self.prepare(row, version)
+        masked = self.apply(values, in_place=in_place)
+        return logits if masked is values else None if masked is None else torch.from_numpy(masked)
+
+    def prepare(self, row: NDArray[np.int32], version: int) -> None:
+        """Get ready to mask as many logits as the last time with this row; the same version means the same row."""
+        width = self._width
         is_as_wide = len(self._own) == width
         if is_as_wide and (version == self._version or np.array_equal(row, self._row)):
             self._version = version
@@ -103,6 +128,11 @@ class AllowedIds:
         self._ids: list[int] = []
         self._set: set[int] | None = None
 
+    def answer(self, row: NDArray[np.int32], end_ids: Sequence[int], *, as_lists: bool) -> tuple[Any, Any]:
+        """The ids, and which of them are end ids, as two lists or two sets."""
+        ends = [token_id for token_id in end_ids if bitmask.get(row, token_id)]
+        return (self.as_list(row), ends) if as_lists else (self.as_set(row), set(ends))
+
     def as_list(self, row: NDArray[np.int32]) -> list[int]:
         """The ids in ascending order: ExLlamaV2 walks through them once, and loses those that are out of order."""
         if not self._ids or not np.array_equal(row, self._row):
@@ -117,3 +147,10 @@ class AllowedIds:
         if self._set is None:
             self._set = set(ids)
         return self._set
+
+
+def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
+    """Logits that leave these ids alone."""
+    logits = torch.full((width,), -torch.inf)
+    logits[[token_id for token_id in token_ids if token_id < width]] = 0
+    return logits

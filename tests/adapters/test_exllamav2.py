@@ -18,6 +18,8 @@ torch = pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
 from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     DeadEnd,
+    HookNotCalled,
+    HookReused,
     IncompleteResult,
     InvalidArgument,
     InvalidFormat,
@@ -154,12 +156,18 @@ def test_one_filter_serves_one_job_after_the_other(generation: str) -> None:
         _ = each.result({"eos_reason": second.eos_reason}).value
 
 
-def test_a_filter_in_two_jobs_at_a_time_is_refused_when_the_second_begins(generation: str) -> None:
-    from formatter_exllamav2 import UsedTwice
-
+def test_a_filter_in_two_jobs_at_a_time_ends_both(generation: str) -> None:
     each = filter_of()
-    with pytest.raises(UsedTwice):
-        run(generation, job_of([A, B, B], each), job_of([A, C, C], each))
+    twice, other = [job_of([A, B, B], each), job_of([A, C, C], each)], job_of([A, B, B, END], filter_of())
+    run(generation, *twice, other)
+    assert isinstance(each.error, HookReused)
+    with pytest.raises(HookReused):
+        each.result()
+    assert [job.tokens[-1] in (END, OTHER_END) for job in twice] == [True, True]
+    assert text_of(other) == b"abb"
+    run(generation, again := job_of([A, C, C, END], each))
+    assert text_of(again) == b"acc"
+    assert each.result().is_complete
 
 
 def test_a_job_that_was_cancelled_does_not_keep_its_filter(generation: str) -> None:
@@ -252,7 +260,7 @@ def test_a_filter_that_fails_ends_its_job_alone(
     assert bad.error is error
     with pytest.raises(LimitExceeded):
         bad.result()
-    assert "ended after" in caplog.text
+    assert "aborted after" in caplog.text
     again = job_of([A, END], bad)
     run(generation, again)  # it is no dead object: the next job fails by itself, or would not
     assert bad.error is error
@@ -411,9 +419,7 @@ def test_a_job_that_ended_otherwise(newest: str) -> None:
 
 
 def test_a_filter_that_nobody_asked(generation: str) -> None:
-    from formatter_exllamav2 import NotUsed
-
-    with pytest.raises(NotUsed):
+    with pytest.raises(HookNotCalled, match="filters="):
         filter_of().result()
 
 
@@ -460,7 +466,7 @@ def test_masks_of_any_size(newest: str, count: int, in_place: bool) -> None:
     from formatter_exllamav2.masks import LogitsMask
 
     rng = np.random.default_rng(count)
-    mask, version = LogitsMask(words=10_016 // 32), 0
+    mask, version = LogitsMask(10_016 // 32, 0), 0
     for width in (10_016, 10_016, 9_990, 10_048):
         for size in (count, 3, count):
             may = np.zeros(10_016, dtype=np.bool_)
@@ -471,22 +477,20 @@ def test_masks_of_any_size(newest: str, count: int, in_place: bool) -> None:
             logits[:7] = [np.inf, -1e30, 0.0, -0.0, 3e38, -3e38, 1e-40]
             kept = logits.copy()
             may = np.pad(may, (0, 32))[:width]
-            mask.prepare(row, version, width)
-            masked = mask.apply(logits, in_place=in_place)
+            masked = mask.masked(torch.from_numpy(logits), row, version, in_place=in_place)
             assert np.array_equal(masked, np.where(may, kept, -np.inf))
             assert in_place or np.array_equal(logits, kept)
-            mask.prepare(row, version, width)
             logits[may] = -np.inf
-            assert mask.apply(logits, in_place=in_place) is None
+            assert mask.masked(torch.from_numpy(logits), row, version, in_place=in_place) is None
 
 
 @pytest.mark.parametrize("returned", [True, False])
 def test_logits_that_a_job_returns_are_not_written_to(newest: str, returned: bool) -> None:
     each = filter_of(formats.regex("(?s).*"))
     run(newest, job_of([A, X, END], each, return_logits=returned))
-    assert each._may_write is not returned
+    assert each._binding.may_write is not returned
     run(newest, job_of([A, A, END], each, filter_of()))
-    assert each._may_write is False
+    assert each._binding.may_write is False
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int64])

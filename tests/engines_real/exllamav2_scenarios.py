@@ -35,7 +35,8 @@ from exllamav2.generator.filters import ExLlamaV2Filter, ExLlamaV2SelectFilter
 from examples import exllamav2_simulated as simulated
 from formatter_core import Compiler, FormatterBuilder, formats
 from formatter_core.errors import DeadEnd, FormatterError, LimitExceeded
-from formatter_exllamav2 import FormatterFilter, UsedTwice, create_filter, create_vocabulary
+from formatter_exllamav2 import FormatterFilter, create_filter, create_vocabulary
+from tests.adapters.contract import FailingEngine
 
 SCHEMA = {
     "type": "object",
@@ -397,18 +398,15 @@ def several_filters() -> Any:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-class Failing(FormatterFilter):
-    """Its grammar fails at the fourth token."""
+class FailsOnce(FailingEngine):
+    """A grammar engine that fails at the fourth token, the first time."""
 
-    def feed(self, token: Any) -> None:
-        super().feed(token)
-        if self._sequence._cursor.length >= 3 and not hasattr(self, "broken"):
-            self.broken = True
-
-            def fails(*arguments: Any) -> None:
-                raise LimitExceeded("work", 1, "a step")
-
-            self._sequence._cursor.formatter.step = fails  # type: ignore[method-assign]
+    def check(self, method: str, steps: int) -> None:
+        try:
+            super().check(method, steps)
+        except LimitExceeded:
+            self._after = sys.maxsize
+            raise
 
 
 @scenario
@@ -416,7 +414,12 @@ def failures() -> Any:
     made, found = parts(), {}
     for name, mode in modes().items():
         good = filters_of(made, mode, [SCHEMA] * 3)
-        bad = Failing(made.model, made.tokenizer, good[0].formatter.compiled)
+        vocabulary = create_vocabulary(made.tokenizer, model=made.model)
+        engine = FailsOnce(
+            Compiler(vocabulary)._engine, "fill_bitmask", after=3, error=LimitExceeded("work", 1, "a step")
+        )
+        compiled = Compiler(vocabulary, engine=engine).compile(formats.regex("[a-f]{6,20}!"))
+        bad = FormatterFilter(made.model, made.tokenizer, compiled)
         bad.__dict__.update(mode)
         batch = generated(made, [good[0], bad, *good[1:]])
         try:
@@ -468,12 +471,8 @@ def returned_logits() -> Any:
 def twice() -> Any:
     made = parts()
     (each,) = filters_of(made, {}, [SCHEMA])
-    try:
-        generated(made, [each, each])
-    except UsedTwice:
-        made.generator.clear_queue()
-        return True
-    return False
+    generated(made, [each, each])
+    return {"error": type(each.error).__name__, "again": generated(made, [each])["complete"]}
 
 
 @scenario

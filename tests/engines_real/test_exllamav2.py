@@ -234,8 +234,8 @@ def test_returned_logits_are_those_of_the_model(report: Report) -> None:
         assert [told["text"]] == alone
 
 
-def test_one_filter_in_two_jobs_at_a_time_is_refused(report: Report) -> None:
-    assert report.twice is True
+def test_one_filter_in_two_jobs_at_a_time_ends_both(report: Report) -> None:
+    assert report.twice == {"error": "HookReused", "again": [True]}
 
 
 def test_one_filter_for_one_job_after_the_other(report: Report) -> None:

@@ -243,22 +243,22 @@ def a_fault_in_the_processor_of_an_old_vllm_is_ignored(patch: Patch) -> None:
 @breaks(3, f"{EXLLAMAV2}test_a_filter_that_fails_ends_its_job_alone", needs="torch")
 def a_job_of_exllamav2_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
-        def opened(row: np.ndarray, sequence: Any) -> np.ndarray:
-            if sequence.error is not None:
+        def opened(row: np.ndarray, filter: Any) -> np.ndarray:
+            if filter.error is not None:
                 row.fill(-1)
             return row
 
-        after(patch, module.Sequence, "advance", opened)
+        after(patch, module.FormatterFilter, "write_row", opened)
 
-    exllamav2(patch, "sequence", change)
+    exllamav2(patch, "filter", change)
 
 
 @breaks(3, f"{EXLLAMAV2}test_all_that_is_allowed_is_forbidden_elsewhere", needs="torch")
 def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch) -> None:
     def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.Sequence, "fail", lambda self, error: None)
+        patch.setattr(module.FormatterFilter, "fail", lambda self, error: None)
 
-    exllamav2(patch, "sequence", change)
+    exllamav2(patch, "filter", change)
 
 
 # --- ExLlamaV3 ---------------------------------------------------------------------------------------------------

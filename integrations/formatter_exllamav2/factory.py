@@ -1,0 +1,45 @@
+"""From a tokenizer and a format to a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_exllamav2.filter import FormatterFilter
+from formatter_exllamav2.vocabulary import compiler_for
+
+__all__ = ["create_filter"]
+
+
+def create_filter(
+    tokenizer: Any,
+    format: Any,
+    *,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    prefix_str: str | None = None,
+    background: bool = True,
+) -> FormatterFilter:
+    """A filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
+
+    ::
+
+        filter = create_filter(tokenizer, format)
+        text = generator.generate(prompt, max_new_tokens=200, filters=[filter], stop_conditions=filter.end_ids)
+        value = filter.result().value
+
+    Args:
+        tokenizer: the `ExLlamaV2Tokenizer` of the generator.
+        format: whatever `Compiler.compile` takes.
+        model: gives the width of the logits if the tokenizer was made with another model's configuration.
+        end_ids: the ids that end an output, instead of those that the model's files name.
+        prefix_str: the text at the end of the prompt that the format begins with; the output continues it.
+        background: whether the generator's threads make masks while the model runs.
+
+    Raises:
+        InvalidFormat: an invalid format.
+        TokenRejected: the format cannot begin with `prefix_str`.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format)
+    return FormatterFilter(model, tokenizer, compiled, prefix_str=prefix_str, background=background)

@@ -1,0 +1,68 @@
+"""The job of a dynamic generator that a filter serves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+from formatter_core.errors import HookReused, NoTokenLeft
+from formatter_exllamav2 import _compat
+
+__all__ = ["JobBinding", "fail_where_exclusive"]
+
+logger = logging.getLogger(__name__)
+
+_Kind = TypeVar("_Kind")
+
+
+class JobBinding:
+    """One filter's job, and what follows from it.
+
+    Attributes:
+        is_alone: whether the job has no other filter.
+        may_write: whether the logits that the filter is given may be written to.
+    """
+
+    def __init__(self) -> None:
+        self._job: ReferenceType[Any] | None = None
+        self._has_warned = False
+        self.is_alone = True
+        self.may_write = False
+
+    def bind(self, job: Any, end_ids: Sequence[int]) -> Exception | None:
+        """Serve a job from here on, or whatever else asks where that is None; what is wrong with it, if anything."""
+        before = None if self._job is None else self._job()
+        self._job = None if job is None else ref(job)
+        self.is_alone = job is None or len(job.filters) == 1
+        self.may_write = job is not None and self.is_alone and not _compat.returns_logits(job)
+        if before is not None and before is not job and _compat.runs(before):
+            return HookReused("FormatterFilter", "create one filter for each job")
+        if job is not None and not self._has_warned and _compat.stop_tokens(job).isdisjoint(end_ids):
+            self._has_warned = True
+            logger.warning(
+                "stop_conditions holds none of the ids %s that end an output, so each job takes a token more to end; "
+                "pass stop_conditions=filter.end_ids",
+                list(end_ids),
+            )
+        return None
+
+    def filters(self, kind: type[_Kind]) -> list[_Kind]:
+        """The filters of the job that are of this kind."""
+        job = None if self._job is None else self._job()
+        return [] if job is None else [each for each in job.filters if isinstance(each, kind)]
+
+
+def fail_where_exclusive(filters: Sequence[Any]) -> None:
+    """Fail the filters of a job that together allow no token; of lists without a common id ExLlamaV2 would raise."""
+    if len(filters) < 2:
+        return
+    for each in filters:
+        each.background_drop()
+    rows = [each.write_row() for each in filters]
+    if len({len(row) for row in rows}) == 1 and not np.bitwise_and.reduce(rows).any():
+        for each in filters:
+            each.fail(NoTokenLeft(each.formatter.bytes))
