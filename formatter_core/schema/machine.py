@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -136,45 +136,67 @@ class Machine:
     def _explore(
         self, first: _State, steps: Callable[[_State], Iterator[_Step]], ending: Callable[[_State], tuple[bool, int]]
     ) -> Node | None:
-        arriving: dict[_State, list[tuple[_State, _Pair]]] = {first: []}
-        queue = [first]
-        for state in queue:
-            for after, pair in steps(state):
-                if after not in arriving:
-                    arriving[after] = []
-                    queue.append(after)
-                    if len(queue) > _MOST_STATES:
-                        what = f"counting the properties of {self._title}"
-                        raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
-                arriving[after].append((state, pair))
-        final = [state for state in queue if state.written >= self._minimum and ending(state) == (True, self._all_met)]
-        names: dict[_State, str] = {}
-        found: list[Node] = []
-        tokens = self._tokens
-        for state in final:
-            if state.written:
-                found.append(in_order(tokens.open_object, self._reference(names, state), tokens.close_object))
-            elif tokens.empty_object not in found:
-                found.append(tokens.empty_object)
-        self._define(names, arriving)
+        leading: dict[_State, list[_Step]] = {first: []}
+        for state in (pending := [first]):
+            leading[state].extend(steps(state))
+            for after, _ in leading[state]:
+                if after not in leading:
+                    leading[after] = []
+                    pending.append(after)
+            if len(pending) > _MOST_STATES:
+                what = f"counting the properties of {self._title}"
+                raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
+        arriving: dict[_State, list[_State]] = {}
+        passing_by: dict[_State, list[_State]] = {}
+        for state, found in leading.items():
+            for after, pair in found:
+                arriving.setdefault(after, []).append(state)
+                if pair is None:
+                    passing_by.setdefault(after, []).append(state)
+        ends = [state for state in leading if state.written >= self._minimum and ending(state) == (True, self._all_met)]
+        useful = _leading_to(ends, arriving)
+        before_pairs = (state for state, found in leading.items() if any(pair and to in useful for to, pair in found))
+        return self._write(first, leading, useful, _leading_to(ends, passing_by), _leading_to(before_pairs, passing_by))
+
+    def _write(
+        self,
+        first: _State,
+        leading: dict[_State, list[_Step]],
+        useful: set[_State],
+        may_end: set[_State],
+        goes_on: set[_State],
+    ) -> Node | None:
+        """A rule for each state that goes on: what may come from there, up to the end of the object.
+
+        So calls stand in last place, where they need no way back.
+        """
+        rules, tokens = self._rules, self._tokens
+        onward = [state for state in leading if state in goes_on]
+        names = {
+            state: Reference(rules.reserve(f"{self._title}: properties, state {number}"))
+            for number, state in enumerate(onward, 1)
+        }
+        for state in onward:
+            options: list[Node] = []
+            for after, pair in leading[state]:
+                if pair is None:
+                    options += [names[after]] if after in names else []
+                elif after in useful:
+                    rest: list[Node] = [tokens.close_object] if after in may_end else []
+                    rest += [in_order(tokens.comma, names[after])] if after in names else []
+                    options.append(in_order(pair[0], rules.goal(pair[1]), any_of(rest)))
+            rules.define(names[state].name, any_of(options))
+        found: list[Node] = [tokens.empty_object] if first in may_end else []
+        found += [in_order(tokens.open_object, names[first])] if first in names else []
         return any_of(found) if found else None
 
-    def _define(self, names: dict[_State, str], arriving: dict[_State, list[tuple[_State, _Pair]]]) -> None:
-        """The rules of the states that `names` has, and of those that they need."""
-        for state in (pending := list(names)):
-            options: list[Node] = []
-            for before, pair in arriving[state]:
-                if before.written and before not in names:
-                    pending.append(before)
-                list_before = (self._reference(names, before),) if before.written else ()
-                if pair is None:
-                    options.extend(list_before)
-                else:
-                    comma = (self._tokens.comma,) if before.written else ()
-                    options.append(in_order(*list_before, *comma, pair[0], self._rules.goal(pair[1])))
-            self._rules.define(names[state], any_of(options))
 
-    def _reference(self, names: dict[_State, str], state: _State) -> Reference:
-        if state not in names:
-            names[state] = self._rules.reserve(f"{self._title}: properties, state {len(names) + 1}")
-        return Reference(names[state])
+def _leading_to(states: Iterable[_State], arriving: dict[_State, list[_State]]) -> set[_State]:
+    """The states, and all from which one of them is reached."""
+    found = dict.fromkeys(states)
+    for state in (pending := list(found)):
+        for before in arriving.get(state, ()):
+            if before not in found:
+                found[before] = None
+                pending.append(before)
+    return set(found)

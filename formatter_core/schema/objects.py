@@ -55,7 +55,7 @@ class ObjectLowering:
             return None
         if objects.maximum is not None and most is not None and most <= objects.maximum:
             objects = replace(objects, maximum=None)
-        if self._any_order and len(properties) > 1:
+        if self._any_order and len(properties) + bool(extras) > 1:
             if len(properties) > _MOST_UNORDERED:
                 reason = (
                     f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'

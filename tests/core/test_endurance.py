@@ -73,6 +73,14 @@ def test_three_thousand_optional_properties() -> None:
         assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_counted_properties_cost_in_proportion_to_their_number(closed: bool) -> None:
+    """Six million steps for the mask after the brace, with 200 properties."""
+    schema = {**open_object(200), "additionalProperties": not closed, "minProperties": 1, "maxProperties": 20}
+    document = {f"property{index}": index for index in range(0, 200, 10)}
+    assert max(work_of_masks(compiled_for_bytes(schema), json.dumps(document).encode())) < 20_000
+
+
 def test_gaps_before_a_key_are_not_multiplied_by_the_keys() -> None:
     """After each of 65 gaps stood all that may come there, worked out anew."""
     gaps = [b"\n" + b" " * count for count in range(65)]

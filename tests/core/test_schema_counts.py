@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from typing import Any
+
 from .random_schemas import compare
-from .schema_judge import Judge
+from .schema_judge import Judge, orders_of
 
 #: `scripts/compare_schemas.py` judges more.
 SEEDS = range(400)
@@ -18,3 +22,22 @@ def test_counts_are_judged_as_jsonschema_judges_them() -> None:
     around = ("not", "oneOf", "if", "allOf", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties")
     for keyword in (*counted, *around, "multipleOf", "minLength", "maxLength", "uniqueItems"):
         assert report.keywords[keyword] >= 5, keyword
+
+
+class AnyOrder(Judge):
+    """Judges with keys in any order, of which some are tried."""
+
+    def __init__(self, schema: Any) -> None:
+        super().__init__(schema, key_order="any")
+
+    def accepts_value(self, value: Any, orders: int = 60, indent: int | None = None) -> bool:
+        some = [*itertools.islice(orders_of(value), 0, 24, 5)] or [value]
+        verdicts = {self.accepts(json.dumps(order, ensure_ascii=False, indent=indent)) for order in some}
+        assert len(verdicts) == 1, f"the order of the keys matters: {value}"
+        return verdicts.pop()
+
+
+def test_counts_in_any_order() -> None:
+    report = compare(range(400, 500), AnyOrder)
+    assert report.differences == []
+    assert report.schemas >= 60
