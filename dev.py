@@ -83,8 +83,10 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 #: The environment of each benchmark.
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "schema_times", "endurance"), "bench"),
+    **dict.fromkeys(("generation", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     "exllamav2_overhead": "exllamav2",
+    "vllm_overhead": "vllm",
 }
 
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.

@@ -1,8 +1,7 @@
 """Time of whole outputs: `completion` and `continuation` beside `generate`, and what the format itself costs.
 
-    python3.11 dev.py run dev -m benchmarks.generation --output generation --plot docs/images/generation.png
-    python3.11 dev.py run dev -m benchmarks.generation --read generation.json
-    python3.11 dev.py run dev -m benchmarks.generation --smoke
+    python3.11 dev.py bench generation --plot docs/images/generation.png
+    python3.11 dev.py bench generation --read generation.json
 
 A GPT-2 of random weights, 6 layers of 256, 50,257 tokens. What is compared takes turns, in an order that is shuffled
 each time; the figures are medians of wall-clock and of CPU time, on one thread. Ratios are medians over pairs of
@@ -20,8 +19,6 @@ runs of the same turn, in CPU time; the reference beside its own next turn says 
 from __future__ import annotations
 
 import argparse
-import gc
-import itertools
 import json
 import random
 import statistics
@@ -29,12 +26,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.harness import bars, ratio, spread, take_turns
 from formatter_core import bitmask
 from formatter_core.generation import NO_SCORES, SamplingRows, completion, continuation, multinomial
 from formatter_transformers import TransformersModel, transformers_model
@@ -57,37 +54,22 @@ SCHEMA: dict[str, Any] = {
 }
 FORCED: dict[str, Any] = {**SCHEMA["items"]}
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--repetitions": {"type": int, "default": 9},
+    "--devices": {"nargs": "+", "default": ["cpu", "cuda"], "help": "one that is not there is not run"},
+}
+SMOKE = {"repetitions": 1}
+
 Task = Callable[[], Any]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", default="generation", help="where to write: this name with .json")
-    parser.add_argument("--plot", type=Path, help="where to draw; needs matplotlib")
-    parser.add_argument("--read", type=Path, help="show this .json instead of measuring")
-    parser.add_argument("--repetitions", type=int, default=9)
-    parser.add_argument("--devices", nargs="+", default=["cpu", "cuda"], help="one that is not there is not run")
-    parser.add_argument("--smoke", action="store_true", help="that it runs: tiny and only once")
-    options = parser.parse_args()
-    if options.read:
-        found = json.loads(options.read.read_text())
-    else:
-        found = measure(options)
-        Path(f"{options.output}.json").write_text(json.dumps(found, indent=1))
-    print(table(found))
-    if options.plot:
-        plot(found, options.plot)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
-    found: dict[str, Any] = {"repetitions": 1 if options.smoke else options.repetitions, "devices": {}}
+    devices: dict[str, Any] = {}
     for device in options.devices:
-        if device != "cpu" and not torch.cuda.is_available():
-            found["devices"][device] = None
-            continue
-        found["devices"][device] = Measurements(device, found["repetitions"], options.smoke).run()
-    return found
+        is_there = device == "cpu" or torch.cuda.is_available()
+        devices[device] = Measurements(device, options.repetitions, options.smoke).run() if is_there else None
+    return {"repetitions": options.repetitions, "devices": devices}
 
 
 class Measurements:
@@ -203,21 +185,22 @@ class Measurements:
         return found
 
     def _turns(self, tasks: dict[str, Task], repetitions: int | None = None) -> dict[str, Any]:
-        """Milliseconds of each task, taking turns: `{task: {"wall": [...], "cpu": [...]}}`."""
-        found: dict[str, Any] = {name: {"wall": [], "cpu": []} for name in tasks}
-        for repetition in range((repetitions or self.repetitions) + 1):
-            for name in random.Random(repetition).sample(list(tasks), len(tasks)):
-                if not self.is_smoke:
-                    gc.collect()
-                wall, cpu = time.perf_counter(), time.process_time()
-                tasks[name]()
-                if self.device != "cpu":
-                    torch.cuda.synchronize()
-                cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-                if repetition:  # the first one warms every cache
-                    found[name]["wall"].append(1000 * wall)
-                    found[name]["cpu"].append(1000 * cpu)
-        return found
+        """Milliseconds of each task: `{task: {"wall": [...], "cpu": [...]}}`."""
+
+        def clocks(task: Task) -> tuple[float, float]:
+            wall, cpu = time.perf_counter(), time.process_time()
+            task()
+            if self.device != "cpu":
+                torch.cuda.synchronize()
+            return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
+
+        turns = take_turns(
+            {name: partial(clocks, task) for name, task in tasks.items()}, repetitions or self.repetitions
+        )
+        return {
+            name: {clock: [one[place] for one in times] for place, clock in enumerate(("wall", "cpu"))}
+            for name, times in turns.items()
+        }
 
     def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> Any:
         """`generate` as one can call it with the prompt computed once."""
@@ -312,7 +295,8 @@ def made_model(width: int, is_smoke: bool) -> Any:
     return model.eval()
 
 
-def medians(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+def both(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """The medians of wall-clock and of CPU time of each task."""
     return {name: (statistics.median(one["wall"]), statistics.median(one["cpu"])) for name, one in found.items()}
 
 
@@ -325,12 +309,11 @@ def itself(found: dict[str, Any], clock: str) -> float:
 def paired(found: dict[str, Any], ours: str, reference: str) -> str:
     """The median ratio of CPU times in the same turn, and how far the reference is from itself in the next turn."""
     own, theirs = found[ours]["cpu"], found[reference]["cpu"]
-    ratio = statistics.median(a / b for a, b in zip(own, theirs, strict=True))
-    again = [abs(b / a - 1) for a, b in itertools.pairwise(theirs)] or [0.0]
-    return f"{ratio:.2f} (the reference beside itself: {statistics.median(again):.0%} apart)"
+    return f"{ratio(own, theirs):.2f} (the reference beside itself: {spread(theirs):.0%} apart)"
 
 
-def table(found: dict[str, Any]) -> str:
+def show(found: dict[str, Any]) -> str:
+    """All medians, with our ratios."""
     lines = [f"medians of {found['repetitions']} runs, milliseconds: wall-clock (CPU)"]
     for device, measured in found["devices"].items():
         lines.append(f"\n{device}" + (": not run" if measured is None else ""))
@@ -339,15 +322,15 @@ def table(found: dict[str, Any]) -> str:
         for (samples, steps), aim in FANS.items():
             runs = measured["fan-out"][f"{samples} x {steps}"]
             lines.append(f"  512 tokens, {samples} samples x {steps} steps, aim {aim}")
-            lines += _beside(medians(runs), "generate")
+            lines += _beside(both(runs), "generate")
             for reference in ("generate", "generate, shared prefill"):
                 lines.append(f"    ours beside {reference}: {paired(runs, 'ours', reference)}")
         for samples in (1, 10):
             lines.append(f'  "This is a prompt", 100 tokens, {samples} samples')
-            lines += _beside(medians(measured["short prompt"][str(samples)]), "generate")
+            lines += _beside(both(measured["short prompt"][str(samples)]), "generate")
         lines.append("  a step of a format (the same tokens in each mode)")
         for batch in (1, 4, 16):
-            one = medians(measured["format"][str(batch)])
+            one = both(measured["format"][str(batch)])
             own = [itself(measured["format"][str(batch)], clock) for clock in ("wall", "cpu")]
             lines.append(
                 f"    batch {batch:3}: "
@@ -355,7 +338,7 @@ def table(found: dict[str, Any]) -> str:
                 + f"; the format itself {own[0]:+.2f} ({own[1]:+.2f}) = {own[1] / one['free'][1]:+.1%} of a free step"
             )
         lines.append("  4 outputs of a schema with long names, by forced_text")
-        lines += _beside(medians(measured["forced text"]), "off")
+        lines += _beside(both(measured["forced text"]), "off")
         for mode, one in measured["forced text"].items():
             lines.append(f"    {mode}: tokens {one['tokens']}, passes saved {one['passes saved']}")
     return "\n".join(lines)
@@ -369,16 +352,14 @@ def _beside(one: dict[str, tuple[float, float]], reference: str) -> list[str]:
     ]
 
 
-def plot(found: dict[str, Any], path: Path) -> None:
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The share of `generate`'s time, and what a format adds to a step, on the first device that was run."""
-    from matplotlib import pyplot
-
     device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
     labels, shares = [], []
     for title, part in (("512 tokens,\n", measured["fan-out"]), ("short,\n", measured["short prompt"])):
         for name, one in part.items():
-            values = medians(one)
+            values = both(one)
             for mode in values:
                 if mode != "generate":
                     kind = mode.removeprefix("ours").removeprefix(", ")
@@ -390,18 +371,13 @@ def plot(found: dict[str, Any], path: Path) -> None:
     left.set_xticks(range(len(shares)), labels, fontsize=7)
     left.set_ylabel("time, generate = 1")
     left.set_title(f"Whole outputs ({device})", fontsize=10)
-    batches = list(measured["format"])
-    for offset, mode in enumerate(("free", "control", "format")):
-        heights = [medians(measured["format"][batch])[mode][0] for batch in batches]
-        right.bar([place + 0.27 * (offset - 1) for place in range(len(batches))], heights, 0.25, label=mode)
-    right.set_xticks(range(len(batches)), [f"batch {batch}" for batch in batches])
+    series = {
+        mode: {f"batch {batch}": both(one)[mode][0] for batch, one in measured["format"].items()}
+        for mode in ("free", "control", "format")
+    }
+    bars(right, series)
     right.set_ylabel("milliseconds a step")
     right.set_title("What a format costs", fontsize=10)
     right.legend(fontsize=8)
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

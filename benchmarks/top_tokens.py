@@ -1,6 +1,6 @@
 """Measure what lists of the best tokens cost: against a loop over the rows, and inside generation.
 
-    python -m benchmarks.top_tokens --output top_tokens    # writes top_tokens.json and, with matplotlib, top_tokens.png
+    python3.11 dev.py bench top_tokens    # writes top_tokens.json and top_tokens.png
 
 Three parts:
 
@@ -20,26 +20,28 @@ least. Where torch finds a GPU, generation runs there as well, by the clock on t
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
+from benchmarks.harness import bars, medians, ratio, seconds_of, take_turns
 from formatter_core.generation import Sampling, ScoreSettings, TextDelta, continuation
 from formatter_transformers import top_tokens, transformers_model
 from tests.engines_real.transformers_models import trained_tokenizer
 
 WIDTH, ROWS, COUNTS = 50_257, 64, (0, 5, 20, 64)
 PROMPT_TOKENS, STEPS = 64, 24
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--rounds": {"type": int, "default": 5},
+    "--batches": {"type": int, "nargs": "+", "default": [1, 4, 16, 64]},
+}
+SMOKE = {"rounds": 1, "batches": [1, 2]}
 #: Published for another library's generator, milliseconds: n = 0, 5, 20, 64, and typical-p 0.5.
 PUBLISHED = {
     "prefill": {"n = 0": 21.79, "n = 5": 26.72, "n = 20": 30.67, "n = 64": 40.20, "typical-p 0.5": 28.79},
@@ -52,27 +54,19 @@ VARIANTS: dict[str, tuple[Sampling, ScoreSettings]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("top_tokens"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 64])
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All three parts."""
     torch.set_num_threads(1)
-    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    report: dict[str, Any] = {
+    found: dict[str, Any] = {
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "machine": {"processor": platform.machine(), "processors": os.cpu_count(), "python": platform.python_version()},
         "ties": ties(),
         "batch": batch(options.rounds),
-        "generation": {device: generation(device, options.batches, options.rounds) for device in devices},
+        "generation": {"cpu": generation("cpu", options.batches, options.rounds), "cuda": "not run: no GPU"},
         "published": {**PUBLISHED, "cost": costs(PUBLISHED["a token"])},
     }
-    if "cuda" not in devices:
-        report["generation"]["cuda"] = "not run: no GPU"
-    options.output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-    show(report)
-    plot(report, options.output.with_suffix(".png"))
+    if torch.cuda.is_available():
+        found["generation"]["cuda"] = generation("cuda", options.batches, options.rounds)
+    return found
 
 
 def ties() -> dict[str, Any]:
@@ -120,42 +114,22 @@ def batch(rounds: int) -> dict[str, Any]:
     for dtype in (torch.float32, torch.bfloat16):
         logits = (torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(2)) * 3).to(dtype)
         for n in COUNTS[1:]:
-            times = taking_turns(
-                {
-                    "at once": partial(top_tokens, logits, n),
-                    "row by row": partial(row_loop, logits, n),
-                    "torch.topk": partial(plain_topk, logits, n),
-                    "row by row, again": partial(row_loop, logits, n),
-                    "torch.topk, again": partial(plain_topk, logits, n),
-                },
-                rounds,
-            )
-            medians = {name: statistics.median(values) * 1e3 for name, values in times.items()}
+            tasks: dict[str, Callable[..., Any]] = {
+                "at once": top_tokens,
+                "row by row": row_loop,
+                "torch.topk": plain_topk,
+                "row by row, again": row_loop,
+                "torch.topk, again": plain_topk,
+            }
+            times = take_turns({name: seconds_of(partial(task, logits, n)) for name, task in tasks.items()}, rounds)
             found[f"{dtype}, n = {n}".removeprefix("torch.")] = {
-                **medians,
+                **medians(times, 1e3),
                 "ratio": ratio(times["at once"], times["row by row"]),
                 "ratio to torch.topk": ratio(times["at once"], times["torch.topk"]),
                 "control": ratio(times["row by row, again"], times["row by row"]),
                 "control of torch.topk": ratio(times["torch.topk, again"], times["torch.topk"]),
             }
     return found
-
-
-def ratio(ours: list[float], theirs: list[float]) -> float:
-    """The median over pairs of the same round."""
-    return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
-
-
-def taking_turns(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each variant in each round; one round before is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(rounds + 1):
-        for name, run in variants.items():
-            start = time.process_time()
-            run()
-            if turn:
-                times[name].append(time.process_time() - start)
-    return times
 
 
 def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, Any]:
@@ -178,12 +152,8 @@ def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, An
     for size in batches:
         draws = random.Random(size)
         prompts = [[draws.randrange(3, 400) for _ in range(PROMPT_TOKENS)] for _ in range(size)]
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in writers}
-        for turn in range(rounds + 1):
-            for name, write in writers.items():
-                measured = timed(write, prompts, time.process_time if device == "cpu" else time.perf_counter)
-                if turn:
-                    times[name].append(measured)
+        clock = time.process_time if device == "cpu" else time.perf_counter
+        times = take_turns({name: partial(timed, write, prompts, clock) for name, write in writers.items()}, rounds)
         found[str(size)] = {name: summary(times[name], times["n = 0"]) for name in writers}
     return found
 
@@ -225,55 +195,44 @@ def costs(milliseconds: dict[str, float]) -> dict[str, float]:
     return {name: value / milliseconds["n = 0"] - 1 for name, value in milliseconds.items()}
 
 
-def show(report: dict[str, Any]) -> None:
-    for dtype, one in report["ties"].items():
-        print(f"ties, {dtype}: exact {one['exact']}, {one['ties with the last']} ties with the last")
-    for name, one in report["batch"].items():
-        print(
-            f"64 rows, {name}: {one['at once']:.2f} ms; "
-            f"of row by row {one['ratio']:.2f} (control {one['control']:.2f}); "
-            f"of torch.topk {one['ratio to torch.topk']:.2f} (control {one['control of torch.topk']:.2f})"
-        )
-    for device, batches in report["generation"].items():
+def show(found: dict[str, Any]) -> str:
+    """All figures, a line each."""
+    lines = [
+        f"ties, {dtype}: exact {one['exact']}, {one['ties with the last']} ties with the last"
+        for dtype, one in found["ties"].items()
+    ]
+    lines += [
+        f"64 rows, {name}: {one['at once']:.2f} ms; "
+        f"of row by row {one['ratio']:.2f} (control {one['control']:.2f}); "
+        f"of torch.topk {one['ratio to torch.topk']:.2f} (control {one['control of torch.topk']:.2f})"
+        for name, one in found["batch"].items()
+    ]
+    for device, batches in found["generation"].items():
         if isinstance(batches, str):
-            print(f"generation on {device}: {batches}")
+            lines.append(f"generation on {device}: {batches}")
             continue
         for size, variants in batches.items():
-            print(f"generation on {device}, batch {size}: ms of prefill, a token, all; cost of a token, of all")
+            lines.append(f"generation on {device}, batch {size}: ms of prefill, a token, all; cost of a token, of all")
             for name, one in variants.items():
                 times = f"{one['prefill']:9.2f} {one['a token']:8.2f} {one['total']:9.1f}"
-                print(f"  {name:15} {times}   {one['cost of a token']:+7.1%} {one['cost of the whole']:+7.1%}")
-    print("published, cost of a token:", ", ".join(f"{k} {v:+.0%}" for k, v in report["published"]["cost"].items()))
+                lines.append(f"  {name:15} {times}   {one['cost of a token']:+7.1%} {one['cost of the whole']:+7.1%}")
+    published = ", ".join(f"{name} {value:+.0%}" for name, value in found["published"]["cost"].items())
+    return "\n".join([*lines, f"published, cost of a token: {published}"])
 
 
-def plot(report: dict[str, Any], path: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: matplotlib is not installed")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 4))
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """What lists cost a token, beside the published figures."""
+    figure, axis = pyplot.subplots(figsize=(8, 4))
+    batches = found["generation"]["cpu"]
     names = ["n = 5", "n = 20", "n = 64", "typical-p 0.5"]
-    series = {f"batch {size}": one for size, one in report["generation"]["cpu"].items()}
-    width = 0.8 / (len(series) + 1)
-    for place, (label, variants) in enumerate(series.items()):
-        heights = [100 * variants[name]["cost of a token"] for name in names]
-        places = [at + place * width for at in range(len(names))]
-        bars = axes.bar(places, heights, width, label=f"formatter-core, {label}")
-        axes.bar_label(bars, fmt="%.0f", fontsize=7)
-    heights = [100 * report["published"]["cost"][name] for name in names]
-    places = [at + len(series) * width for at in range(len(names))]
-    axes.bar_label(axes.bar(places, heights, width, label="published", color="grey"), fmt="%.0f", fontsize=7)
-    axes.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names)
-    axes.set_yscale("symlog", linthresh=10)
-    axes.set_ylabel("% more time a token than n = 0 (linear up to 10)")
-    axes.legend()
+    series = {
+        f"formatter-core, batch {size}": {name: 100 * one[name]["cost of a token"] for name in names}
+        for size, one in batches.items()
+    }
+    series["published"] = {name: 100 * found["published"]["cost"][name] for name in names}
+    bars(axis, series, labels="%.0f")
+    axis.set_yscale("symlog", linthresh=10)
+    axis.set_ylabel("% more time a token than n = 0 (linear up to 10)")
+    axis.legend()
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

@@ -1,7 +1,7 @@
 """CPU time that constrained decoding adds to a step of vLLM: every way of doing it, in one engine, taking turns.
 
-    python3.11 dev.py run vllm -m benchmarks.vllm_overhead --output overhead
-    python3.11 dev.py run dev -m benchmarks.vllm_overhead --read overhead.json --plot docs/images/vllm_overhead.png
+    python3.11 dev.py bench vllm_overhead
+    python3.11 dev.py run dev -m benchmarks vllm_overhead --read vllm_overhead.json --plot docs/images/vllm_overhead.png
 
 Every mode writes the same tokens: a script pushes the next token of one JSON text to the top, after all masks. `none`
 has no mask; `control` applies masks that were recorded before, by the same function as `ours`, so that the difference
@@ -14,7 +14,6 @@ thread.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import statistics
@@ -26,6 +25,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from benchmarks.harness import markdown, ratio, take_turns
 
 MODES = ("none", "control", "ours", "ours as backend", "xgrammar", "guidance")
 SCHEMA: dict[str, Any] = {
@@ -44,37 +45,29 @@ SCHEMA: dict[str, Any] = {
 }
 #: How many different texts a batch writes; requests past these write the same ones again.
 SCRIPTS = 8
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--model": {"help": "a model folder; by default a small one is made, with 32,000 tokens"},
+    "--batches": {"type": int, "nargs": "+", "default": [1, 4, 16, 32]},
+    "--modes": {"nargs": "+", "choices": MODES, "default": list(MODES)},
+    "--tokens": {"type": int, "default": 64},
+    "--repetitions": {"type": int, "default": 15},
+    "--here": {"action": "store_true", "help": argparse.SUPPRESS},  # set in the process that measures
+}
+SMOKE = {"batches": [2], "tokens": 8, "repetitions": 1}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", default="vllm_overhead", help="where to write: this name with .json")
-    parser.add_argument("--plot", type=Path, help="where to draw; needs matplotlib")
-    parser.add_argument("--read", type=Path, help="show this .json instead of measuring")
-    parser.add_argument("--model", help="a model folder; by default a small one is made, with 32,000 tokens")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 16, 32])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--repetitions", type=int, default=15)
-    parser.add_argument("--smoke", action="store_true", help="as little as shows that it runs; its times say nothing")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # set in the process that measures
-    options = parser.parse_args()
-    if options.smoke:
-        options.batches, options.tokens, options.repetitions = [2], 8, 1
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own, for vLLM reads its settings when it is imported."""
     if options.here:
-        Path(f"{options.output}.json").write_text(json.dumps(measure(options), indent=1))
-        return
-    if not options.read:
-        from tests.engines_real.vllm_processes import environment
+        return measure_here(options)
+    from tests.engines_real.vllm_processes import environment
 
-        model = options.model or made_model(Path(options.output).absolute().parent / "vllm_overhead_model")
-        words = [sys.executable, "-m", "benchmarks.vllm_overhead", *sys.argv[1:], "--here", "--model", str(model)]
-        settings = {"VLLM_LOGGING_LEVEL": "ERROR", "FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1"}
-        subprocess.run(words, env={**environment(), **settings}, check=True)
-    found = json.loads((options.read or Path(f"{options.output}.json")).read_text())
-    print(table(found))
-    if options.plot:
-        plot(found, options.plot)
+    model = options.model or made_model(options.output.absolute().parent / "vllm_overhead_model")
+    words = [sys.executable, "-m", "benchmarks", "vllm_overhead", *sys.argv[2:], "--here", "--model", str(model)]
+    settings = {"VLLM_LOGGING_LEVEL": "ERROR", "FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1"}
+    subprocess.run(words, env={**environment(), **settings}, stdout=subprocess.DEVNULL, check=True)
+    found: dict[str, Any] = json.loads(options.output.with_suffix(".json").read_text(encoding="utf-8"))
+    return found
 
 
 def made_model(folder: Path) -> Path:
@@ -97,7 +90,7 @@ def text() -> str:
     return json.dumps(entries)
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure_here(options: argparse.Namespace) -> dict[str, Any]:
     """By batch and mode, for each repetition: CPU and wall milliseconds a step; and of ours also those inside it."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
@@ -137,7 +130,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         wanted = [parameters(mode, row) for row in range(batch)]
         prompts = [{"prompt_token_ids": [5, 6, 7, 8]}] * batch
         processor.seconds.clear()
-        gc.collect()
         clock, begun = time.perf_counter(), time.process_time()
         outputs = llm.generate(prompts, wanted, use_tqdm=False)
         spent = {"cpu": time.process_time() - begun, "wall": time.perf_counter() - clock, **processor.seconds}
@@ -148,12 +140,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     found: dict[str, Any] = {"tokens": options.tokens, "batches": {}}
     for batch in options.batches:
-        samples: dict[str, list[dict[str, float]]] = {mode: [] for mode in options.modes}
-        for repetition in range(options.repetitions + 1):
-            for mode in random.Random(repetition).sample(options.modes, len(options.modes)):
-                sample = run(mode, batch)
-                if repetition:  # the first one warms every cache
-                    samples[mode].append(sample)
+        samples = take_turns({mode: partial(run, mode, batch) for mode in options.modes}, options.repetitions)
         processor.is_counting = True
         samples["inside ours"] = [run("ours", batch) for _ in range(options.repetitions)]
         processor.is_counting = False
@@ -274,7 +261,8 @@ def scripted_processor() -> Any:
     return ScriptedProcessor
 
 
-def medians(samples: list[dict[str, float]]) -> dict[str, float]:
+def middle(samples: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each figure."""
     return {name: statistics.median(sample.get(name, 0.0) for sample in samples) for name in samples[0]}
 
 
@@ -282,35 +270,40 @@ def against_control(samples: dict[str, list[dict[str, float]]], mode: str) -> fl
     """The median over the repetitions of this mode's CPU time over that of the control in the same repetition."""
     if "control" not in samples:
         return None
-    pairs = zip(samples[mode], samples["control"], strict=True)
-    return statistics.median(one["cpu"] / control["cpu"] for one, control in pairs)
+    return ratio(*([one["cpu"] for one in samples[each]] for each in (mode, "control")))
 
 
-def table(found: dict[str, Any]) -> str:
-    lines = [
-        "| batch | mode | CPU ms a step | of control | tokens a second | in the processor | masks made | applied |"
-    ]
-    lines.append("|" + "---|" * 8)
+def show(found: dict[str, Any]) -> str:
+    """A table: a row for each batch and mode."""
+    head = (
+        "batch",
+        "mode",
+        "CPU ms a step",
+        "of control",
+        "tokens a second",
+        "in the processor",
+        "masks made",
+        "applied",
+    )
+    rows = []
     for batch, samples in found["batches"].items():
-        inside_of = medians(samples["inside ours"])
+        inside_of = middle(samples["inside ours"])
         for mode in (mode for mode in MODES if mode in samples):
-            middle, ratio = medians(samples[mode]), against_control(samples, mode)
-            cells = [batch, mode, f"{middle['cpu']:.2f}", "" if ratio is None else f"{ratio:.3f}"]
-            cells.append(f"{1000 * int(batch) / middle['wall']:.0f}")
+            spent, share = middle(samples[mode]), against_control(samples, mode)
+            row = [batch, mode, f"{spent['cpu']:.2f}", "" if share is None else f"{share:.3f}"]
             inside = ("processor", "masks made", "masks applied") if mode == "ours" else ()
-            cells += [f"{inside_of[name]:.3f}" for name in inside] or [""] * 3
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            row += [f"{1000 * int(batch) / spent['wall']:.0f}", *[f"{inside_of[name]:.3f}" for name in inside]]
+            rows.append(row + [""] * (len(head) - len(row)))
+    return markdown(head, rows)
 
 
-def plot(found: dict[str, Any], path: Path) -> None:
-    from matplotlib import pyplot
-
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """Times of each mode by batch, and their ratios to the control."""
     figure, (times, ratios) = pyplot.subplots(1, 2, figsize=(11, 4))
     batches = found["batches"]
     for mode in (mode for mode in MODES if mode in next(iter(batches.values()))):
         style = {"linestyle": "--", "color": "grey" if mode == "none" else "black"} if mode in MODES[:2] else {}
-        spent = [medians(samples[mode])["cpu"] for samples in batches.values()]
+        spent = [middle(samples[mode])["cpu"] for samples in batches.values()]
         times.plot(list(batches), spent, marker="o", label=mode, **style)
         shown = [against_control(samples, mode) for samples in batches.values()]
         ratios.plot(list(batches), shown, marker="o", label=mode, **style)
@@ -319,8 +312,4 @@ def plot(found: dict[str, Any], path: Path) -> None:
     times.legend()
     figure.suptitle("A step of vLLM on a CPU, a very small model, 32,000 tokens: what constraints cost")
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

@@ -625,13 +625,12 @@ def test_sequential_monte_carlo_prints_its_shares(monkeypatch, capsys) -> None:
     assert len((ROOT / "examples" / "sequential_monte_carlo.py").read_text().splitlines()) < 80
 
 
-def test_the_benchmark_runs(monkeypatch, capsys, tmp_path) -> None:
-    from benchmarks import generation
+def test_the_benchmark_runs(capsys, tmp_path) -> None:
+    from benchmarks import generation, harness
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr(sys, "argv", ["generation", "--smoke", "--devices", "cpu", "--output", str(tmp_path / "found")])
     try:
-        generation.main()
+        harness.main(generation, ["--smoke", "--devices", "cpu", "--output", str(tmp_path / "found")])
     finally:
         torch.set_num_threads(threads)
     found = json.loads((tmp_path / "found.json").read_text())["devices"]["cpu"]

@@ -288,7 +288,7 @@ def test_the_example_runs(server) -> None:
 
 
 def test_the_benchmark_runs(tmp_path) -> None:
-    words = ["-m", "benchmarks.vllm_overhead", "--smoke", "--model", make_model(tmp_path / "model")]
+    words = ["-m", "benchmarks", "vllm_overhead", "--smoke", "--model", make_model(tmp_path / "model")]
     shown = run_python([*words, "--output", tmp_path / "overhead"], environment(), TIME_OUT)
     assert shown.returncode == 0, shown.stdout[-6000:]
     table = [line.split("|")[2].strip() for line in shown.stdout.splitlines() if line.startswith("| 2 |")]
