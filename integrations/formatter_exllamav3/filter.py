@@ -12,6 +12,7 @@ from formatter_core.errors import HookReused, InvalidVocabulary, NoTokenLeft, To
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
+from formatter_exllamav3.job_rules import leaves_token
 from formatter_exllamav3.masks import MaskBuffer
 from formatter_exllamav3.results import result_of
 
@@ -41,10 +42,11 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         background: bool = True,
     ) -> None:
         self.compiled = compiled
-        self._start = compiled.formatter()
+        start = compiled.formatter()
         if prefix_str:
-            self._start.accept_bytes(prefix_str.encode("utf-8"))
-        self._cursor = Cursor(self._start.fork())
+            start.accept_bytes(prefix_str.encode("utf-8"))
+        self._start = Cursor(start)
+        self._cursor = self._start.fork()
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         self._background = background
         self._buffer: MaskBuffer | None = None
@@ -86,7 +88,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         trigger = self.trigger_token
         never = "" if trigger is None else f"; or its trigger token {trigger} never came"
         self._cursor.check_used(f"pass the filter in a list, Job(..., filters=[filter]){never}")
-        return result_of(self.formatter, (self.prefix_str or "").encode("utf-8"), output)
+        return result_of(self.formatter, self._start.bytes, output)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
     def reset(self) -> None:
         """Begin the format again."""
         is_used, self._is_masked = self._cursor.is_used, False
-        self._cursor = Cursor(self._start.fork())
+        self._cursor = self._start.fork()
         self._cursor.is_used = is_used
         if self._misuse is not None:
             self._cursor.fail(self._misuse)
@@ -142,7 +144,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if not cursor.has_failed:
             cursor.fill_bitmask(buffer.row)
             try:
-                self._leave_room(buffer)
+                if not leaves_token(self.job, buffer.row):
+                    cursor.fail(NoTokenLeft(cursor.bytes))
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
                 cursor.fail(error)
         return self._only_the_end(buffer.width) if cursor.has_failed else buffer.tensor()
@@ -175,25 +178,6 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if self._buffer is None or self._buffer.width != width:
             self._buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
         return self._buffer
-
-    def _leave_room(self, buffer: MaskBuffer) -> None:
-        """Make sure that a token is left once the job has removed those that it refuses.
-
-        Raises:
-            NoTokenLeft: the format allows only tokens that lead to a banned string.
-        """
-        if self.job is None:
-            return
-        refused, stops = _compat.refused_ids(self.job), _compat.stop_ids(self.job)
-        if not refused and not stops:
-            return
-        left = buffer.row.copy()
-        bitmask.clear_ids(left, refused)
-        if not left.any():
-            raise NoTokenLeft(self.formatter.bytes)
-        bitmask.clear_ids(left, stops)
-        if not left.any():  # the format must end here, however short the output is
-            _compat.lift_minimum(self.job)
 
     def _only_the_end(self, width: int) -> torch.Tensor:
         _failures.report(self._cursor, "job")

@@ -7,7 +7,7 @@ from formatter_llama_cpp.model import LlamaModel, llama_model
 from formatter_llama_cpp.parallel import generate_parallel
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
 from formatter_llama_cpp.sampler import FormatterSampler, mask_logits
-from formatter_llama_cpp.scheduler import Scheduler
+from formatter_llama_cpp.scheduler import Scheduler, SchedulerInterrupted
 from formatter_llama_cpp.vocabulary import create_vocabulary
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Request",
     "Sample",
     "Scheduler",
+    "SchedulerInterrupted",
     "Update",
     "create_logits_processor",
     "create_sampler",

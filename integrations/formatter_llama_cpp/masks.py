@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Cursor, Formatter, Vocabulary, bitmask
+from formatter_core import Cursor, Vocabulary, bitmask
 from formatter_core.errors import NoTokenLeft
 
 __all__ = ["Mask"]
@@ -27,18 +27,17 @@ class Mask:
         self._width = -1
         self._witness = 0  # some id that is allowed
 
-    def apply(self, sequence: Formatter | Cursor, logits: NDArray[Any]) -> None:
+    def apply(self, cursor: Cursor, logits: NDArray[Any]) -> None:
         """Set the logits of all ids that the format does not allow to -inf, in place.
 
         Args:
-            sequence: its state.
+            cursor: the sequence; where it has failed, its end ids are left.
             logits: a floating dtype, shape (width,), any strides; the index is the token id.
 
         Raises:
             NoTokenLeft: none that is allowed is finite.
-            FormatterError: what `Formatter.fill_bitmask` raises; nothing was changed.
         """
-        sequence.fill_bitmask(self._row)
+        cursor.fill_bitmask(self._row)
         row = self._row.tobytes()
         if row != self._of or len(logits) != self._width:
             self._remember(len(logits))
@@ -46,13 +45,17 @@ class Mask:
         logits[self._forbidden] = -np.inf
         # The comparisons are false for NaN too, of which llama.cpp would choose anything.
         if not logits[self._witness] > -np.inf and not logits.max() > -np.inf:
-            raise NoTokenLeft(sequence.bytes)
+            raise NoTokenLeft(cursor.bytes)
 
-    def allows(self, sequence: Formatter | Cursor, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
+    def allows(self, cursor: Cursor, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
         """Which of these ids the format allows, shape (len(ids),)."""
-        sequence.fill_bitmask(self._row)
+        cursor.fill_bitmask(self._row)
         bits = bitmask.unpack(self._row)
         return np.asarray(bits.take(ids, mode="clip") & (ids < len(bits)))
+
+    def has(self, token_id: int) -> bool:
+        """Whether the latest mask allows this id."""
+        return bitmask.get(self._row, token_id)
 
     def _remember(self, width: int) -> None:
         allowed = np.zeros(width, dtype=np.bool_)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Formatter
+from formatter_core import CompiledFormat, Cursor
 from formatter_core.errors import PromptTooLong
 from formatter_core.generation import ChosenToken, Generated, Sampler
 from formatter_core.generation.stopping import TextStream
@@ -42,7 +42,7 @@ class Sample:
     request: Request
     index: int
     sampler: Sampler
-    formatter: Formatter | None
+    cursor: Cursor | None
     mask: Mask | None
     text: TextStream
     output: Generated | None = None

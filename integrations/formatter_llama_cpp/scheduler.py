@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Vocabulary
+from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
 from formatter_core.generation.stopping import TextStream, cut_back, stop_bytes
@@ -23,7 +23,7 @@ from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
 from formatter_llama_cpp.vocabulary import compiler_for
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "SchedulerInterrupted"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,16 @@ GREEDY = Sampling()
 #: A sample waits for the prompt of another request that is being computed if they share so many tokens; a common first
 #: token is no reason to compute prompts one after the other.
 _WORTH_WAITING = 16
+
+
+class SchedulerInterrupted(FormatterError):
+    """A step was left in the middle, for example by Ctrl-C: what its sequences hold need not be in the context."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the scheduler was interrupted in the middle of a step, so its sequences cannot go on; close it, and "
+            "submit the prompts to a new one"
+        )
 
 
 class Scheduler:
@@ -58,6 +68,7 @@ class Scheduler:
         self._waiting: deque[Sample] = deque()
         self._running: list[Sample] = []
         self._updates: list[Update] = []
+        self._is_interrupted = False
         self.decoded = 0
         """Tokens computed so far, prompts included."""
 
@@ -118,9 +129,9 @@ class Scheduler:
         room = self.context.context_size - len(ids)
         request = Request(ids, compiled, min(max_tokens, room), top_logprobs, events)
         for index in range(samples):
-            formatter = None if compiled is None else compiled.formatter()
-            mask = None if formatter is None else Mask(self.vocabulary)
-            request.samples.append(Sample(request, index, sampling.sampler(index), formatter, mask, TextStream(stops)))
+            cursor = None if compiled is None else Cursor(compiled.formatter())
+            mask = None if cursor is None else Mask(self.vocabulary)
+            request.samples.append(Sample(request, index, sampling.sampler(index), cursor, mask, TextStream(stops)))
         self._waiting.extend(request.samples)
         return request
 
@@ -131,12 +142,21 @@ class Scheduler:
                 self._finish(sample, "cancelled")
 
     def step(self) -> list[Update]:
-        """Give free places to waiting samples, decode once, and take a token for each sequence that has its turn."""
+        """Give free places to waiting samples, decode once, and take a token for each sequence that has its turn.
+
+        Raises:
+            SchedulerInterrupted: an earlier step was interrupted.
+        """
+        if self._is_interrupted:
+            raise SchedulerInterrupted
+        # Until the step is done its sequences, their tokens and the context need not agree.
+        self._is_interrupted = True
         self._admit()
         parts = self._parts()
         if parts:
             self._decode(parts)
         updates, self._updates = self._updates, []
+        self._is_interrupted = False
         return updates
 
     def run(self) -> Iterator[Update]:
@@ -212,8 +232,11 @@ class Scheduler:
             self._waiting.remove(sample)
         text = sample.text.finish()
         events: tuple[Event, ...] = ()
+        cursor = sample.cursor
         if error is None:
             try:
+                if cursor is not None and cursor.error is not None:  # the last token may be accepted only now
+                    raise cursor.error
                 events = self._events(sample)
             except Exception as fault:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
                 stopped, error = "error", fault
@@ -223,7 +246,7 @@ class Scheduler:
             stopped,
             error,
             tuple(sample.chosen),
-            sample.formatter,
+            None if cursor is None else cursor.formatter,
             sample.request.prompt,
         )
         self._drop_logits(sample.request)
@@ -276,13 +299,15 @@ class Scheduler:
 
     def _take_token(self, sample: Sample, logits: NDArray[np.single]) -> None:
         """Choose the next token; the logits are masked in place."""
-        request, formatter = sample.request, sample.formatter
+        request, cursor, mask = sample.request, sample.cursor, sample.mask
         if not sample.tokens and any(other in self._waiting for other in request.samples):
             request.prompt_logits = logits.copy()
         try:
             unmasked = None if request.top is None else log_softmax(logits)
-            if formatter is not None and sample.mask is not None:
-                sample.mask.apply(formatter, logits)
+            if cursor is not None and mask is not None:
+                mask.apply(cursor, logits)
+                if cursor.error is not None:
+                    raise cursor.error
             elif not logits.max() > -np.inf:
                 raise FormatterError(
                     "the model's logits are not numbers, so no token can be chosen; check the model file"
@@ -292,11 +317,13 @@ class Scheduler:
                 raise InvalidArgument(f"the sampler took {token}, but the model has the tokens 0 to {len(logits) - 1}")
             if unmasked is not None:
                 sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))
-            if formatter is not None:
-                formatter.accept_token(token)
+            if cursor is not None and mask is not None:
+                cursor.append(token)  # accepted with the next mask, unless a sampler took what is masked
+                if not mask.has(token) and cursor.error is not None:
+                    raise cursor.error
             text = sample.text.add(self.vocabulary.text_token(token) or b"")
-            if formatter is not None and sample.text.is_stopped:
-                cut_back(formatter, sample.text.bytes)
+            if cursor is not None and sample.text.is_stopped:
+                cut_back(cursor.formatter, sample.text.bytes)
             events = () if sample.text.holds_back else self._events(sample)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
             self._finish(sample, "error", error)
@@ -313,9 +340,9 @@ class Scheduler:
 
     @staticmethod
     def _events(sample: Sample) -> tuple[Event, ...]:
-        if sample.formatter is None or not sample.request.tells_events:
+        if sample.cursor is None or not sample.request.tells_events:
             return ()
-        return tuple(sample.formatter.events())
+        return tuple(sample.cursor.formatter.events())
 
     def _tokenized(self, prompt: str | bytes | Sequence[int]) -> tuple[int, ...]:
         if isinstance(prompt, (str, bytes)):

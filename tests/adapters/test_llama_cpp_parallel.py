@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from formatter_core import FormatterBuilder, formats
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.generation import Generated, Sampling, log_softmax
 from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
@@ -197,6 +197,37 @@ def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextL
     with pytest.raises(InvalidArgument, match=str(taken)):
         bad.samples[0].output.raise_error()
     assert len(good.samples[0].output.tokens) == 5
+
+
+def test_a_sampler_that_takes_what_is_masked_ends_its_sequence(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=2) as scheduler:
+        bad, good = (scheduler.submit("p", max_tokens=40, format=WORD) for _ in range(2))
+        bad.samples[0].sampler = lambda logits: int(np.flatnonzero(logits == -np.inf)[0])
+        run(scheduler)
+    with pytest.raises(TokenRejected):
+        bad.samples[0].output.raise_error()
+    assert bad.samples[0].output.tokens == ()
+    assert good.samples[0].output.result.is_complete
+
+
+def test_a_scheduler_that_was_interrupted_in_a_step_says_so(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler, SchedulerInterrupted
+
+    def interrupt(logits: Any) -> int:
+        raise KeyboardInterrupt
+
+    with Scheduler(llama, max_sequences=2) as scheduler:
+        first, second = (scheduler.submit("p", max_tokens=40, format=WORD) for _ in range(2))
+        scheduler.step()
+        second.samples[0].sampler = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            run(scheduler)
+        for _ in range(2):
+            with pytest.raises(SchedulerInterrupted):
+                scheduler.step()
+    assert {output.stopped for output in [*outputs_of(first), *outputs_of(second)]} <= {"cancelled", "end"}
 
 
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
