@@ -3,6 +3,7 @@
 from formatter_core import errors, formats
 from formatter_core.formats import FormatterBuilder
 from formatter_core.formats.protocol import Format
+from formatter_core.formats.writing import to_gbnf, to_kbnf
 from formatter_core.limits import Limits
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.compiled import CompiledFormat
@@ -37,4 +38,6 @@ __all__ = [
     "errors",
     "formats",
     "parse",
+    "to_gbnf",
+    "to_kbnf",
 ]

@@ -5,6 +5,7 @@ from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
 from formatter_core.formats.example import example
+from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.kbnf import kbnf
 from formatter_core.formats.number import integer, number
@@ -27,6 +28,7 @@ __all__ = [
     "choice",
     "example",
     "from_json",
+    "gbnf",
     "integer",
     "json_schema",
     "kbnf",

@@ -23,7 +23,7 @@ __all__ = [
     "padded_width",
     "returns_logits",
     "runs",
-    "special_ids",
+    "special_tokens",
     "stop_tokens",
     "token_id",
     "tokenizer_model",
@@ -66,9 +66,9 @@ def tokenizer_model(tokenizer: Any) -> Any:
     raise InvalidVocabulary(f"{type(tokenizer).__name__} is not a tokenizer of ExLlamaV2; give an ExLlamaV2Tokenizer")
 
 
-def special_ids(tokenizer: Any) -> frozenset[int]:
-    """The ids that ExLlamaV2 leaves out of the text: those that a file of the model declares as special."""
-    return frozenset(tokenizer.extended_id_to_piece or ())
+def special_tokens(tokenizer: Any) -> dict[str, int]:
+    """What ExLlamaV2 leaves out of the text: the tokens that a file of the model declares as special."""
+    return {name: token_id for token_id, name in (tokenizer.extended_id_to_piece or {}).items()}
 
 
 def end_ids(tokenizer: Any, model: Any = None) -> tuple[int, ...]:

@@ -43,13 +43,15 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
     ends = _compat.end_ids(tokenizer, model) if end_ids is None else token_ids_of(end_ids, "end_ids")
     if end_ids is None and width is not None:  # some models' files name an end that they have no logit for
         ends = tuple(token_id for token_id in ends if token_id < width)
-    return _compilers.get(tokenizer, (ends, width), lambda: _read(pieces, _compat.special_ids(tokenizer), ends, width))
+    return _compilers.get(
+        tokenizer, (ends, width), lambda: _read(pieces, _compat.special_tokens(tokenizer), ends, width)
+    )
 
 
-def _read(pieces: Any, special: Iterable[int], ends: tuple[int, ...], width: int | None) -> Vocabulary:
+def _read(pieces: Any, special: dict[str, int], ends: tuple[int, ...], width: int | None) -> Vocabulary:
     table = huggingface.read(pieces) if hasattr(pieces, "to_str") else sentencepiece.read(pieces)
     tokens = list(table.tokens)
-    for token_id in special:
+    for token_id in special.values():
         if token_id < len(tokens):
             tokens[token_id] = None
-    return Vocabulary.from_table(TokenTable(tokens, ends), size=width)
+    return Vocabulary.from_table(TokenTable(tokens, ends, {**table.special_tokens, **special}), size=width)

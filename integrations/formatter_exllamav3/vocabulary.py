@@ -45,8 +45,12 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
 
 
 def _read(tokenizer: Any, ends: tuple[int, ...], size: int) -> Vocabulary:
-    tokens = list(huggingface.read(tokenizer.tokenizer).tokens)
+    table = huggingface.read(tokenizer.tokenizer)
+    tokens, special = list(table.tokens), dict(table.special_tokens)
     for token_id, content, is_special in _compat.declared_tokens(tokenizer):
         tokens.extend([None] * (token_id + 1 - len(tokens)))
         tokens[token_id] = None if is_special else content.encode("utf-8")
-    return Vocabulary.from_table(TokenTable(tokens, ends), size=size)
+        if is_special:
+            special[content] = token_id
+    special = {name: token_id for name, token_id in special.items() if tokens[token_id] is None}
+    return Vocabulary.from_table(TokenTable(tokens, ends, special), size=size)

@@ -21,6 +21,7 @@ __all__ = [
     "is_end",
     "is_special",
     "library",
+    "name",
     "piece",
     "size",
     "unsupported",
@@ -81,6 +82,13 @@ def is_end(llama: Any) -> Callable[[int], bool]:
     vocabulary = vocabulary_of(llama)
     function = first_of("llama_vocab_is_eog", "llama_token_is_eog", needed=">= 0.2.64")
     return lambda token_id: bool(function(vocabulary, token_id))
+
+
+def name(llama: Any) -> Callable[[int], str]:
+    """Gives the name of an id, which is what the model's file calls it."""
+    vocabulary = vocabulary_of(llama)
+    function = first_of("llama_vocab_get_text", "llama_token_get_text", needed=">= 0.2.64")
+    return lambda token_id: (function(vocabulary, token_id) or b"").decode("utf-8", "replace")
 
 
 def piece(llama: Any) -> Callable[[int], bytes]:

@@ -44,4 +44,6 @@ def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:
     is_special, is_end, piece = _compat.is_special(llama), _compat.is_end(llama), _compat.piece(llama)
     tokens = [None if is_special(token_id) else piece(token_id) or None for token_id in ids]
     ends = [token_id for token_id in ids if is_end(token_id)] if end_ids is None else end_ids
-    return Vocabulary(tokens, ends)
+    name = _compat.name(llama)
+    special = {name(token_id): token_id for token_id in ids if tokens[token_id] is None and name(token_id)}
+    return Vocabulary(tokens, ends, special)

@@ -82,6 +82,8 @@ def make_module(version: str) -> types.ModuleType:
         module.llama_token_get_type = checked(type_of)
     module.llama_token_is_eog = lambda pointer, token: is_end(token)
     module.llama_token_to_piece = piece_function(release, checked)
+    text = "llama_vocab_get_text" if release >= (0, 3, 7) else "llama_token_get_text"
+    setattr(module, text, checked(lambda token: _NAMES.get(token, b"[unused]")))
     if release >= (0, 3, 17):
         add_samplers(module)
     return module

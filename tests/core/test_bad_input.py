@@ -185,6 +185,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[FormatterError] | tuple[type[Fo
     "until: lone surrogate": (lambda: formats.until("\udc00"), FormatterError),
     "token: negative": (lambda: formats.token(-1), InvalidFormat),
     "token: True": (lambda: formats.token(True), InvalidFormat),
+    "special: a number": (lambda: formats.special(5), InvalidFormat),  # type: ignore[arg-type]
+    "special: nothing": (lambda: formats.special(""), InvalidFormat),
     "token: a text": (lambda: formats.token("a"), InvalidFormat),  # type: ignore[arg-type]
     "integer: backward bounds": (lambda: formats.integer(5, 1), InvalidFormat),
     "integer: text": (lambda: formats.integer("5"), InvalidFormat),  # type: ignore[arg-type]

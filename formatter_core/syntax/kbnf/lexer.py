@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from formatter_core.errors import InvalidGrammar
-from formatter_core.syntax.kbnf.source import Source
+from formatter_core.syntax.source import Source
 
 __all__ = ["Lexer", "Token", "cut", "locate", "unescape"]
 

@@ -28,8 +28,8 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.kbnf.lexer import Lexer, Token, cut, locate, unescape
-from formatter_core.syntax.kbnf.source import Source
 from formatter_core.syntax.regex import as_terminal, parse_rust
+from formatter_core.syntax.source import Source
 
 __all__ = ["parse_kbnf", "without_match"]
 

@@ -1,4 +1,4 @@
-"""KBNF text with places: line, column and an excerpt for every fault."""
+"""The text of a grammar with places: line, column and an excerpt for every fault."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""Formats written in the notations of others: the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formatter_core.formats.coercion import as_format
+from formatter_core.grammar import Capture, Grammar, Node, map_children
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.syntax import bnf, kbnf
+
+__all__ = ["to_gbnf", "to_kbnf"]
+
+
+def to_gbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """A format as a grammar in GBNF, which llama.cpp reads; its start rule is `root`.
+
+    The text has the language of the format. Captures are left out, since GBNF has none.
+
+    Args:
+        format: whatever `Compiler.compile` takes.
+        limits: what the format may cost.
+
+    Raises:
+        InvalidGrammar: a part that GBNF cannot express, which the message names: left recursion, bytes that are not
+            whole characters, a special token whose name is not of the form `<…>`.
+        FormatterError: the format is not valid.
+    """
+    return bnf.to_gbnf(as_format(format).to_grammar(limits).grammar, limits)
+
+
+def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """A format as a grammar in KBNF, for `formats.kbnf`; its start rule is `start`.
+
+    The text has the language of the format, its captures and its preferences; what a format does with its values, such
+    as reading JSON, is not part of a grammar.
+
+    Args:
+        format: whatever `Compiler.compile` takes.
+        limits: what the format may cost.
+
+    Raises:
+        InvalidGrammar: a part that KBNF cannot express, which the message names.
+        FormatterError: the format is not valid.
+    """
+    grammar = as_format(format).to_grammar(limits).grammar
+    rules = {name: _without_internal_captures(body) for name, body in grammar.rules.items()}
+    return kbnf.to_kbnf(Grammar(rules, grammar.start), limits)
+
+
+def _without_internal_captures(node: Node) -> Node:
+    if isinstance(node, Capture) and node.name.startswith("."):
+        return _without_internal_captures(node.item)
+    return map_children(node, _without_internal_captures)

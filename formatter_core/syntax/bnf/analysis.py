@@ -1,0 +1,179 @@
+"""What GBNF readers ask of a grammar: no part that derives nothing, no rule that begins with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+
+from formatter_core.errors import InvalidGrammar
+from formatter_core.grammar import (
+    EMPTY,
+    NOTHING,
+    Bytes,
+    Choice,
+    Grammar,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Substring,
+    Terminal,
+    map_children,
+    walk,
+)
+from formatter_core.grammar.automaton import Automaton
+from formatter_core.limits import Limits
+
+__all__ = ["left_recursive_rule", "may_be_empty", "with_repeats", "without_dead_ends"]
+
+
+def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
+    """The same language in the rules that the start rule needs, without alternatives that derive no text.
+
+    Raises:
+        InvalidGrammar: there is no text at all.
+    """
+
+    def derives(node: Node, known: Set[str]) -> bool:
+        if isinstance(node, Reference):
+            return node.name in known
+        if isinstance(node, Terminal):
+            return id(node) not in empty
+        if isinstance(node, Choice):
+            return any(derives(item, known) for item in node.items)
+        if isinstance(node, Sequence):
+            return all(derives(item, known) for item in node.items)
+        if isinstance(node, Repeat):
+            return not node.minimum or derives(node.item, known)
+        return getattr(node, "ranges", None) != ()
+
+    empty = {
+        id(part)
+        for body in grammar.rules.values()
+        for part in walk(body)
+        if isinstance(part, Terminal) and Automaton(part.item, limits).is_empty()
+    }
+    productive = _least(grammar, derives)
+    if grammar.start not in productive:
+        raise InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
+
+    def reduced(node: Node) -> Node:
+        if not derives(node, productive):
+            return NOTHING
+        if isinstance(node, Choice):
+            return Choice(tuple(reduced(item) for item in node.items if derives(item, productive)))
+        if isinstance(node, Repeat) and (node.maximum == 0 or not derives(node.item, productive)):
+            return EMPTY
+        if isinstance(node, Terminal):
+            return Terminal(_without_nothing(node.item))
+        return map_children(node, reduced)
+
+    rules = {name: reduced(grammar.rules[name]) for name in grammar.rules if name in productive}
+    reached = [grammar.start]
+    for name in reached:
+        used = {part.name for part in walk(rules[name]) if isinstance(part, Reference)}
+        reached += [other for other in rules if other in used and other not in reached]
+    return Grammar({name: rules[name] for name in rules if name in set(reached)}, grammar.start)
+
+
+def _without_nothing(node: Node) -> Node:
+    """A regular node without the parts that are written as matching nothing."""
+    if isinstance(node, Choice):
+        return Choice(tuple(item for item in map(_without_nothing, node.items) if item != NOTHING))
+    if isinstance(node, Sequence):
+        items = tuple(map(_without_nothing, node.items))
+        return NOTHING if NOTHING in items else Sequence(items)
+    if isinstance(node, Repeat):
+        item = _without_nothing(node.item)
+        if node.maximum == 0 or item == NOTHING:
+            return NOTHING if node.minimum else EMPTY
+        return Repeat(item, node.minimum, node.maximum, node.greedy)
+    return NOTHING if getattr(node, "ranges", None) == () else node
+
+
+def may_be_empty(node: Node, known: Set[str] = frozenset()) -> bool:
+    """Whether the node derives the empty text; `known` are the rules that do."""
+    if isinstance(node, Reference):
+        return node.name in known
+    if isinstance(node, Terminal):
+        return Automaton(node.item).matches(b"")
+    if isinstance(node, Choice):
+        return any(may_be_empty(item, known) for item in node.items)
+    if isinstance(node, Sequence):
+        return all(may_be_empty(item, known) for item in node.items)
+    if isinstance(node, Repeat):
+        return not node.minimum or may_be_empty(node.item, known)
+    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value)
+
+
+def with_repeats(name: str, body: Node) -> Node:
+    """The body of a rule that refers to itself first, as a repeat of what follows: `a ::= a x | y` is `y x*`."""
+    first: list[Node] = []
+    again: list[Node] = []
+    waiting = [body]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Choice):
+            waiting.extend(reversed(item.items))
+        elif isinstance(item, Sequence) and item.items and item.items[0] == Reference(name):
+            again.append(Sequence(item.items[1:]))
+        elif item != Reference(name):
+            first.append(item)
+    if not again:
+        return body
+    return Sequence((Choice(tuple(first)), Repeat(Choice(tuple(again)))))
+
+
+def left_recursive_rule(grammar: Grammar) -> str | None:
+    """A rule that derives a text beginning with itself, or that derives itself."""
+
+    nullable = _least(grammar, may_be_empty)
+
+    def heads(node: Node) -> Iterator[str]:
+        if isinstance(node, Reference):
+            yield node.name
+        elif isinstance(node, Choice):
+            for item in node.items:
+                yield from heads(item)
+        elif isinstance(node, Sequence):
+            for item in node.items:
+                yield from heads(item)
+                if not may_be_empty(item, nullable):
+                    break
+        elif isinstance(node, Repeat):
+            yield from heads(node.item)
+            # Its rounds stand side by side: after one that may be empty comes the item itself again.
+            if node.maximum is None and may_be_empty(node.item, nullable):
+                yield _ITSELF
+
+    below = {name: set(heads(body)) for name, body in grammar.rules.items()}
+    for name in grammar.rules:
+        reached, waiting = set[str](), list(below[name])
+        while waiting:
+            other = waiting.pop()
+            if other in (name, _ITSELF):
+                return name
+            if other not in reached:
+                reached.add(other)
+                waiting.extend(below[other])
+    return None
+
+
+#: In place of a rule: a repeat that never ends, since its item may be empty.
+_ITSELF = ""
+
+
+def _least(grammar: Grammar, holds: Callable[[Node, Set[str]], bool]) -> set[str]:
+    """The smallest set of rules for which `holds` of their bodies."""
+    known: set[str] = set()
+    users: dict[str, set[str]] = {}
+    for name, body in grammar.rules.items():
+        for part in walk(body):
+            if isinstance(part, Reference):
+                users.setdefault(part.name, set()).add(name)
+    waiting = list(grammar.rules)
+    while waiting:
+        name = waiting.pop()
+        if name not in known and holds(grammar.rules[name], known):
+            known.add(name)
+            waiting.extend(users.get(name, ()))
+    return known

@@ -1,0 +1,125 @@
+"""Where a grammar that has no terminals of its own is cut into automata.
+
+GBNF and EBNF know characters and rules only. A rule that refers to no rule again and again is regular: it stands in the
+terminals of those that use it, so that strings, numbers and names are one automaton each. That changes no language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from formatter_core.grammar import (
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Grammar,
+    Special,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Terminal,
+    Token,
+    children,
+    map_children,
+    walk,
+)
+from formatter_core.limits import Limits
+
+__all__ = ["with_terminals"]
+
+#: Nodes of a rule that is put where it is used, its repeats unrolled; a larger one stays a rule.
+_LARGEST = 1_000
+
+
+def with_terminals(grammar: Grammar, limits: Limits) -> Grammar:
+    """The same grammar with every regular part, which may span rules, in one `Terminal`."""
+    return Grammar(_Cut(grammar, limits).rules(), grammar.start)
+
+
+class _Cut:
+    def __init__(self, grammar: Grammar, limits: Limits) -> None:
+        self._grammar = grammar
+        self._limits = limits
+        #: Small regular rules: what they derive, its unrolled size and its height.
+        self._inlined: dict[str, tuple[Node, int, int]] = {}
+
+    def rules(self) -> dict[str, Node]:
+        """All rules, cut."""
+        for name in _inner_first(self._grammar.rules):
+            body = self._replaced(self._grammar.rules[name])
+            if not _is_regular(body):
+                continue
+            size, height = _measure(body)
+            if size <= _LARGEST and height < self._limits.depth // 2:
+                self._inlined[name] = body, size, height
+        return {name: _cut(self._replaced(body)) for name, body in self._grammar.rules.items()}
+
+    def _replaced(self, node: Node) -> Node:
+        if isinstance(node, Reference):
+            known = self._inlined.get(node.name)
+            return node if known is None else known[0]
+        return map_children(node, self._replaced)
+
+
+def _inner_first(rules: Mapping[str, Node]) -> list[str]:
+    """The rules after those that they refer to; those on a cycle are left out, and what uses only them is not."""
+    uses = {
+        name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
+        for name, body in rules.items()
+    }
+    waiting = {name: len(used) for name, used in uses.items()}
+    users: dict[str, list[str]] = {}
+    for name, used in uses.items():
+        for other in used:
+            users.setdefault(other, []).append(name)
+    order = [name for name, count in waiting.items() if not count]
+    for name in order:
+        for user in users.get(name, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                order.append(user)
+    return order
+
+
+def _is_regular(node: Node) -> bool:
+    return not any(isinstance(part, (Reference, Token, Special, Capture, Terminal)) for part in walk(node))
+
+
+def _measure(node: Node) -> tuple[int, int]:
+    """How many nodes there are with every repeat unrolled, and how deep they lie."""
+    size, height = 0, 0
+    for child in children(node):
+        below = _measure(child)
+        size, height = size + below[0], max(height, below[1])
+    if isinstance(node, Repeat):
+        size *= max(node.minimum, node.maximum or 1, 1)
+    if isinstance(node, Bytes):
+        size = len(node.value)
+    return min(size + 1, _LARGEST + 1), height + 1
+
+
+def _cut(node: Node) -> Node:
+    """Each largest regular part in one terminal; neighbours in a sequence share one, alternatives do not."""
+    if _is_regular(node):
+        return node if isinstance(node, (Bytes, Chars)) else Terminal(node)
+    if isinstance(node, Sequence):
+        items: list[Node] = []
+        run: list[Node] = []
+        for item in (*node.items, None):
+            if item is not None and _is_regular(item):
+                run.append(item)
+                continue
+            if run:
+                items.append(_cut(run[0] if len(run) == 1 else Sequence(tuple(run))))
+                run = []
+            if item is not None:
+                items.append(_cut(item))
+        return items[0] if len(items) == 1 else Sequence(tuple(items))
+    if isinstance(node, Choice):
+        regular = [item for item in node.items if _is_regular(item)]
+        if len(regular) > 1:
+            joined = Terminal(Choice(tuple(regular)))
+            return Choice((joined, *(_cut(item) for item in node.items if not _is_regular(item))))
+    return map_children(node, _cut)

@@ -1,0 +1,182 @@
+"""GBNF: what each construct means, what is refused and where, and the way out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from formatter_core import Compiler, Limits, Vocabulary, check, formats, parse, to_gbnf, to_kbnf
+from formatter_core.engine import choose_engine
+from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.testing.compare import compare
+from formatter_core.testing.oracle import OracleEngine
+from formatter_core.testing.random_grammars import Features
+from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
+
+#: grammar, texts that it derives, texts that it does not
+TABLE = [
+    ('root ::= "a" | "b" "c"', ["a", "bc"], ["b", "ac", ""]),
+    ('root ::= "a" |\n  "b" |\n"c"', ["a", "b", "c"], ["ab"]),
+    ("root ::= | [ab]", ["", "a"], ["ab"]),
+    ('root ::= ("a"\n  # a comment\n  "b")+ # another', ["ab", "abab"], ["a", ""]),
+    ('root ::= "x"{2} "y"{1,} "z"{0,2} "w"{ 1 , 2 }', ["xxyw", "xxyyzzww"], ["xyw", "xxyzzzw", "xxyzwww"]),
+    ('root ::= "a"{2}{3}', ["a" * 6], ["a" * 5, "aa"]),
+    ('root ::= "a"*? "b"', ["b", "aab"], ["a"]),
+    ('root ::= "a"{0} "b"', ["b"], ["ab"]),
+    (r'root ::= "\"\\\n\t\r[]-\[\]\-\x41é\U0001F600"', ['"\\\n\t\r[]-[]-Aé😀'], [""]),
+    (r"root ::= [a-c\]\\é-] [^\n\x00-\x1f]", ["a1", "]x", "\\é", "é-", "--"], ["d1", "a\n", "a"]),
+    ("root ::= [-a] [a-]", ["--", "aa", "-a"], ["b-"]),
+    ("root ::= . .", ["a\n", "é😀"], ["a"]),
+    ('root ::= check-mate "." 1st rule_2\ncheck-mate ::= "#"\n1st ::= "1"\nrule_2 ::= "2"', ["#.12"], ["#"]),
+    ('root ::= root "a" | "b"', ["b", "baa"], ["a"]),
+    ('root ::= "(" root ")" | ""', ["", "(())"], ["(", "())"]),
+    ('# first\n\n\troot ::=\n  a\r\na ::= "b"\r\n', ["b"], [""]),
+    ('root ::= "" "a"', ["a"], [""]),
+]
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), TABLE, ids=[repr(text) for text, _, _ in TABLE])
+def test_constructs(text: str, good: list[str], bad: list[str]) -> None:
+    format = formats.gbnf(text)
+    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.from_json(json.loads(json.dumps(format.to_json()))))
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(sample.encode())
+        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
+        assert parse(format, sample).is_complete == (sample in good), sample
+
+
+#: grammar, line, column, what the message says
+FAULTS = [
+    ('root ::= "a', 1, 10, "never closed"),
+    ('root ::= "a" | item', 1, 16, "`item` is not defined"),
+    ('root ::= itm\nitem ::= "a"', 1, 10, "did you mean `item`"),
+    ('root ::= ("a"\nx ::= "b"', 1, 10, "this group is never closed"),
+    ('root ::= "a"\n | "b"', 2, 2, "end of the line before"),
+    ("root ::= [b-a]", 1, 11, "backwards"),
+    ("root ::= [abc", 1, 10, "never closed"),
+    ("root ::= []", 1, 10, r"write `\.`"),
+    (r'root ::= "\q"', 1, 11, "no escape"),
+    (r'root ::= "\ud800"', 1, 11, "lone surrogate"),
+    (r'root ::= "\U00110000"', 1, 11, "not a character"),
+    ('root = "a"', 1, 6, "expected `::=`"),
+    ("root ::= *", 1, 10, "nothing before"),
+    ('root ::= "a"{3,2}', 1, 13, "exceeds"),
+    ('root ::= "a"{,2}', 1, 13, "{m,n}"),
+    ('root ::= "a" )', 1, 14, "closes nothing"),
+    ("root ::= !<[5]>", 1, 10, "counts tokens"),
+    ("root ::= <think", 1, 10, "a token is written"),
+    ('root ::= "a"\nroot ::= "b"', 2, 1, "defined twice, first at line 1"),
+    ('root ::= "a", "b"', 1, 13, "found `,`"),
+    ('<root> ::= "a"', 1, 1, "the name of a rule"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "says"), FAULTS, ids=[repr(text) for text, *_ in FAULTS])
+def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> None:
+    with pytest.raises(InvalidGrammar, match=says) as caught:
+        check(formats.gbnf(text))
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert str(caught.value).splitlines()[-1].strip() == "^"
+
+
+def test_the_start_rule() -> None:
+    assert parse(formats.gbnf('top ::= "a"', start="top"), "a").is_complete
+    for text in ("", "# nothing", 'rot ::= "a"'):
+        with pytest.raises(InvalidGrammar, match="`root` is not defined"):
+            check(formats.gbnf(text))
+    with pytest.raises(InvalidFormat):
+        formats.gbnf(5)  # type: ignore[arg-type]
+
+
+def test_tokens_by_name_and_by_id() -> None:
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256], {"<think>": 257}))
+    formatter = compiler.compile(formats.gbnf('root ::= <think> "a" <[258]>')).formatter()
+    assert formatter.allowed_tokens() == [257]
+    formatter.accept_tokens([257, ord("a")])
+    assert formatter.allowed_tokens() == [258]
+    with pytest.raises(InvalidFormat, match="<think>"):
+        compiler.compile(formats.gbnf("root ::= <thin>"))
+
+
+HOSTILE = {
+    "a hundred thousand alternatives": "root ::= " + " | ".join(f'"{i}x"' for i in range(100_000)),
+    "a megabyte of literals": "root ::= " + " ".join(f'"{i:08}"' for i in range(90_000)),
+    "groups in groups": "root ::= " + "(" * 5000 + '"a"' + ")" * 5000,
+    "open groups": "root ::= " + "(" * 5000,
+    "a chain of rules": "\n".join(f'r{i} ::= "a" r{i + 1}?' for i in range(3000)) + '\nr3000 ::= "z"\nroot ::= r0',
+    "a doubling chain": "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(60))
+    + '\nr60 ::= "z"\nroot ::= r0 | "y"',
+    "a cycle": 'root ::= a | "x"\na ::= b\nb ::= a | root',
+    "only a cycle": "root ::= a\na ::= root",
+    "repeats of repeats": 'root ::= "a"' + "{100}" * 30,
+    "a large count": 'root ::= "a"{99999999999999999999}',
+    "a long escape": 'root ::= "' + "\\x41" * 100_000 + '"',
+    "many faults": "root ::= " + "a " * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_end_in_an_answer_or_an_error_of_ours(name: str) -> None:
+    with contextlib.suppress(InvalidGrammar, LimitExceeded):
+        check(formats.gbnf(HOSTILE[name]))
+
+
+def test_random_grammars_survive_being_written_and_read() -> None:
+    native = choose_engine("native")
+    for again, features in ((read_back_gbnf, Features(captures=False)), (read_back_kbnf, Features())):
+        report = compare(OracleEngine(), again(native), range(60), features=features)
+        assert not report.differences, report.differences[0]
+        assert report.grammars > 15
+
+
+@pytest.mark.parametrize(
+    ("format", "good", "bad"),
+    [
+        (
+            {"type": "object", "properties": {"a": {"type": "integer"}}},
+            ['{"a": 5}', '{"b": [1]}'],
+            ['{"a": "x"}', "[]"],
+        ),
+        (formats.until("</s>"), ["é</s>", "</</s>"], ["</s", "a</s>b"]),
+        (formats.substring_of("abc"), ["", "bc"], ["ac"]),
+        (["a", 'b"\\\n'], ["a", 'b"\\\n'], ["b"]),
+        (formats.regex("[]^-]{2,5000}"), ["]^-", "--"], ["]", "a"]),
+        (formats.kbnf('start ::= start "," n:"a" | "a";'), ["a", "a,a"], [",a"]),
+    ],
+)
+def test_formats_written_in_gbnf(format: object, good: list[str], bad: list[str]) -> None:
+    again = formats.gbnf(to_gbnf(format))
+    for sample in [*good, *bad]:
+        assert parse(again, sample).is_complete == (sample in good), sample
+
+
+def test_formats_written_in_kbnf() -> None:
+    again = formats.kbnf(to_kbnf(formats.sequence(formats.integer(), ";")))
+    assert parse(again, "5;").is_complete
+
+
+@pytest.mark.parametrize(
+    ("format", "says"),
+    [
+        (formats.special("[TOOL]"), r"Special.*\[TOOL\]"),
+        (formats.kbnf('start ::= a "x" | "y"; a ::= start "z";'), "left recursion"),
+    ],
+)
+def test_what_gbnf_cannot_express(format: object, says: str) -> None:
+    with pytest.raises(InvalidGrammar, match=says):
+        to_gbnf(format)
+
+
+def test_tokens_written() -> None:
+    again = formats.gbnf(to_gbnf(formats.sequence(formats.special("<think>"), formats.token(258))))
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256], {"<think>": 257}))
+    formatter = compiler.compile(again).formatter()
+    assert formatter.accept_tokens([257, 258, 256]) == 3
+
+
+def test_limits() -> None:
+    with pytest.raises(LimitExceeded):
+        check(formats.gbnf('root ::= (("a"))'), limits=Limits(depth=2))
