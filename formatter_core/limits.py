@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from formatter_core.support.arguments import whole_number
+from formatter_core.errors import InvalidArgument
+from formatter_core.support.arguments import shown, whole_number
 
-__all__ = ["DEFAULT_LIMITS", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "checked_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,14 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def checked_limits(limits: object) -> Limits:
+    """The limits, if they are any.
+
+    Raises:
+        InvalidArgument: they are not.
+    """
+    if not isinstance(limits, Limits):
+        raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
+    return limits

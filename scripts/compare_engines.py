@@ -74,7 +74,9 @@ def engine_called(name: str) -> GrammarEngine:
     """A grammar engine, or the native one behind a notation."""
     if name == "written-gbnf":
         return read_back_gbnf(choose_engine("native"))
-    return read_back_kbnf(choose_engine("native")) if name == "written-kbnf" else choose_engine(name)
+    if name == "written-kbnf":
+        return read_back_kbnf(choose_engine("native"))
+    return choose_engine("native" if name == "native" else "kbnf")
 
 
 def judge(engine: str, report: Report) -> list[str]:

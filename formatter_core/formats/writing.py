@@ -6,7 +6,7 @@ from typing import Any
 
 from formatter_core.formats.coercion import as_format
 from formatter_core.grammar import Capture, Grammar, Node, map_children
-from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.syntax import bnf, kbnf
 
 __all__ = ["to_gbnf", "to_kbnf"]
@@ -26,7 +26,7 @@ def to_gbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
             whole characters, a special token whose name is not of the form `<…>`.
         FormatterError: the format is not valid.
     """
-    return bnf.to_gbnf(as_format(format).to_grammar(limits).grammar, limits)
+    return bnf.to_gbnf(as_format(format).to_grammar(checked_limits(limits)).grammar, limits)
 
 
 def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -43,7 +43,7 @@ def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
         InvalidGrammar: a part that KBNF cannot express, which the message names.
         FormatterError: the format is not valid.
     """
-    grammar = as_format(format).to_grammar(limits).grammar
+    grammar = as_format(format).to_grammar(checked_limits(limits)).grammar
     rules = {name: _without_internal_captures(body) for name, body in grammar.rules.items()}
     return kbnf.to_kbnf(Grammar(rules, grammar.start), limits)
 

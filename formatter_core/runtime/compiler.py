@@ -13,7 +13,7 @@ from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import Node, Special, Token, as_text, without_specials
-from formatter_core.limits import Limits
+from formatter_core.limits import Limits, checked_limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
@@ -56,10 +56,8 @@ class Compiler:
                 "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)",
                 argument="vocabulary",
             )
-        if limits is not None and not isinstance(limits, Limits):
-            raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
         self.vocabulary = vocabulary
-        self.limits = Limits() if limits is None else limits
+        self.limits = Limits() if limits is None else checked_limits(limits)
         self._engine = choose_engine(engine)
         self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
             whole_number(cache_bytes, "cache_bytes"), _size_of

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, overload
 
-from formatter_core.errors import InvalidArgument, InvalidGrammar, LimitExceeded
+from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Grammar, Node, Special, Token, as_text, map_children, without_specials
-from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import BYTES_PER_NODE, Compiler
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.text_result import result_of_text
-from formatter_core.support.arguments import shown
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["check", "parse"]
@@ -66,9 +65,7 @@ def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
         format: whatever `Compiler.compile` takes.
         limits: what the format may cost.
     """
-    if not isinstance(limits, Limits):
-        raise InvalidArgument(f"limits is {shown(limits)}; pass formatter_core.Limits(...)", argument="limits")
-    _compiler(limits).compile(_WithoutTokens(as_format(format)))
+    _compiler(checked_limits(limits)).compile(_WithoutTokens(as_format(format)))
 
 
 def _lower(format: Format) -> tuple[Format, Lowered, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from formatter_core.grammar import ANY_CHAR, Grammar, Special, Node, Reference, Token
+from formatter_core.grammar import ANY_CHAR, Grammar, Node, Reference, Special, Token
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.bnf.expression import Expression
 from formatter_core.syntax.bnf.reader import BnfReader
