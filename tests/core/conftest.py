@@ -44,11 +44,17 @@ def _engine(name: str):
 
 
 @pytest.fixture(scope="session", params=["oracle", "kbnf", "native"])
-def compiler(request: pytest.FixtureRequest, vocabulary: Vocabulary):
+def engine(request: pytest.FixtureRequest):
+    """Each grammar engine in turn."""
+    return _engine(request.param)
+
+
+@pytest.fixture(scope="session")
+def compiler(engine, vocabulary: Vocabulary):
     """A compiler on each grammar engine in turn."""
     from formatter_core.runtime.compiler import Compiler
 
-    return Compiler(vocabulary, engine=_engine(request.param))
+    return Compiler(vocabulary, engine=engine)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,14 @@ CALL, END = 257, 256
 TOKENS = [*(bytes([byte]) for byte in range(256)), None, None]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def vocabulary() -> Vocabulary:
     return Vocabulary(TOKENS, [END], {"<|call|>": CALL, "</s>": END})
+
+
+@pytest.fixture
+def compiler(engine: Any, vocabulary: Vocabulary) -> Compiler:
+    return Compiler(vocabulary, engine=engine)
 
 
 def test_the_token_of_that_name_is_allowed_and_adds_no_text(compiler: Compiler) -> None:
