@@ -1,4 +1,4 @@
-"""Rows of packed masks: their layout, and what is done to one of them.
+"""Rows of packed masks: their layout, and operations on them.
 
 A row is a one-dimensional, C-contiguous int32 array; bit `i % 32` of word `i // 32` is token `i`, and a set bit means
 allowed. The layout is the one that xgrammar, llguidance and vLLM use.
@@ -60,7 +60,7 @@ def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDA
     try:
         return np.full(shape, bits, dtype=np.int32)
     except (ValueError, MemoryError, OverflowError) as error:
-        raise InvalidArgument(f"there is no memory for rows of shape {shape}; ask for fewer") from error
+        raise InvalidArgument(f"not enough memory for rows of shape {shape}; ask for fewer") from error
 
 
 def check_row(row: NDArray[np.int32]) -> None:
@@ -78,8 +78,8 @@ def check_row(row: NDArray[np.int32]) -> None:
         access = "writable" if row.flags.writeable else "read-only"
         found = f"an array of shape {row.shape}, dtype {row.dtype}, {order}, {access}"
     raise InvalidBitmask(
-        "a bitmask row is a one-dimensional, writable, C-contiguous numpy array of int32, but this is "
-        f"{found}; take a row of bitmask.allocate(rows, size)"
+        "expected a one-dimensional, writable, C-contiguous numpy array of int32 as a bitmask row, found "
+        f"{found}; use a row of bitmask.allocate(rows, size)"
     )
 
 
@@ -92,8 +92,8 @@ def check_rows(rows: NDArray[np.int32], count: int) -> None:
     count = whole_number(count, "count")
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) < count:
         raise InvalidBitmask(
-            f"{count} formatters need a numpy array of as many bitmask rows, not one of shape "
-            f"{getattr(rows, 'shape', None)}; make it with bitmask.allocate(rows, size)"
+            f"expected a numpy array of at least {count} bitmask rows, found shape {getattr(rows, 'shape', None)}; "
+            "make it with bitmask.allocate(rows, size)"
         )
     if count:
         check_row(rows[0])
@@ -160,10 +160,12 @@ def clear_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
 
 
 def _fault(row: object, token_ids: object) -> InvalidBitmask | InvalidArgument:
-    """Which of two arguments was of another kind; looked at afterwards, because every step makes these calls."""
+    """Which argument was of the wrong type; checked only after a failure, because every step makes these calls."""
     if not isinstance(row, np.ndarray) or row.ndim != 1 or row.dtype != np.int32 or not row.flags.writeable:
-        return InvalidBitmask(f"a bitmask row is a one-dimensional numpy array of int32, found {shown(row)}")
-    return InvalidArgument(f"token ids are whole numbers, found {shown(token_ids)}; give a list", argument="token_ids")
+        return InvalidBitmask(f"expected a one-dimensional numpy array of int32 as a bitmask row, found {shown(row)}")
+    return InvalidArgument(
+        f"expected a list of whole numbers as token ids, found {shown(token_ids)}", argument="token_ids"
+    )
 
 
 def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -180,7 +182,7 @@ def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 def _check_kind(rows: object) -> None:
     if not isinstance(rows, np.ndarray) or rows.dtype != np.int32 or not rows.ndim:
-        raise InvalidBitmask(f"bitmask rows are a numpy array of int32, found {shown(rows)}; see bitmask.allocate")
+        raise InvalidBitmask(f"expected a numpy array of int32 bitmask rows, found {shown(rows)}; use bitmask.allocate")
 
 
 def allowed_ids(row: NDArray[np.int32]) -> list[int]:
@@ -190,7 +192,7 @@ def allowed_ids(row: NDArray[np.int32]) -> list[int]:
         InvalidBitmask: not one row.
     """
     if getattr(row, "ndim", 1) != 1:
-        raise InvalidBitmask(f"allowed_ids takes one bitmask row, found an array of shape {row.shape}; give rows[i]")
+        raise InvalidBitmask(f"expected one bitmask row, found an array of shape {row.shape}; give rows[i]")
     ids: list[int] = np.flatnonzero(unpack(row)).tolist()
     return ids
 
@@ -207,12 +209,12 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
         InvalidBitmask: no numpy array of floats, or shapes that do not fit together.
     """
     if not isinstance(logits, np.ndarray) or logits.dtype.kind != "f" or not logits.flags.writeable:
-        raise InvalidBitmask("the logits are not a writable numpy array of floats; give the array to be masked")
+        raise InvalidBitmask("expected logits as a writable numpy array of floats")
     _check_kind(row)
     if logits.ndim not in (1, 2) or row.ndim > logits.ndim or (row.ndim == 2 and len(row) != len(logits)):
         raise InvalidBitmask(
-            f"logits of shape {logits.shape} and a bitmask of shape {row.shape} do not fit together; "
-            "give one bitmask row, or as many as there are rows of logits"
+            f"logits of shape {logits.shape} and a bitmask of shape {row.shape} do not match; "
+            "give one bitmask row, or one for each row of logits"
         )
     width = min(logits.shape[-1], 32 * row.shape[-1])
     np.copyto(logits[..., :width], -np.inf, where=~unpack(row)[..., :width])

@@ -1,4 +1,4 @@
-"""The formats, each made by a function; every one can be compiled, parsed, nested, and goes to JSON and back."""
+"""Functions that make formats; every format can be compiled, parsed, nested and serialised."""
 
 from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.choice import choice

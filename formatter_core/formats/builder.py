@@ -22,13 +22,13 @@ from formatter_core.support.arguments import shown
 
 __all__ = ["FormatterBuilder"]
 
-# What a hole looks like inside an f-string. The 128 random bits make it a builder's own: no text that somebody
-# writes or a user sends is taken for a hole, so literal text needs no escaping.
+# A hole inside an f-string. Its 128 random bits are the builder's own, so no literal text can look like a hole, and
+# none needs escaping.
 _MARKER = re.compile("\x02hole ([0-9a-f]{32}) ([0-9]+)\x03")
 
 
 class FormatterBuilder:
-    """Text with typed holes, put together piece by piece.
+    """Builds text with typed holes.
 
     ::
 
@@ -38,7 +38,7 @@ class FormatterBuilder:
         b.append_line(f" Again: {age}.")
 
     Every hole takes `name=`; a named hole's value is found in `Result.captures` and `Result.value`. The same hole
-    may stand in several places, each with a value of its own.
+    may occur several times, each time with its own value.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class FormatterBuilder:
             elif isinstance(part, str):
                 added.extend(self._split(part))
             else:
-                raise InvalidFormat(f"{part!r} is neither text nor a hole; pass a str, or a hole of this builder")
+                raise InvalidFormat(f"{part!r} is neither a str nor a hole; pass a str, or a hole of this builder")
         self._parts.extend(added)
         return self
 
@@ -68,7 +68,7 @@ class FormatterBuilder:
         return self.append(*parts, "\n")
 
     def build(self) -> TextFormat:
-        """The format so far; the builder may go on afterwards."""
+        """The format so far; the builder stays usable."""
         return TextFormat(tuple(self._parts))
 
     def regex(self, pattern: str | re.Pattern[str], *, name: str | None = None) -> Hole:
@@ -119,19 +119,19 @@ class FormatterBuilder:
 
     def _own(self, hole: Hole) -> Hole:
         if not any(hole is own for own in self._holes):
-            raise InvalidFormat(f"the hole {hole.name!r} belongs to another builder; make it with this one")
+            raise InvalidFormat(f"the hole {hole.name!r} belongs to another builder; make it with this builder")
         return hole
 
     def _split(self, text: str) -> list[str | Hole]:
         parts: list[str | Hole] = []
-        place = 0
+        done = 0
         for found in _MARKER.finditer(text):
             if found[1] != self._nonce:
-                raise InvalidFormat("the text holds a hole of another builder; make it with this one")
-            if found.start() > place:
-                parts.append(text[place : found.start()])
+                raise InvalidFormat("the text contains a hole of another builder; make the hole with this builder")
+            if found.start() > done:
+                parts.append(text[done : found.start()])
             parts.append(self._holes[int(found[2])])
-            place = found.end()
-        if place < len(text):
-            parts.append(text[place:])
+            done = found.end()
+        if done < len(text):
+            parts.append(text[done:])
         return parts

@@ -38,16 +38,16 @@ def choice(options: Iterable[str]) -> ChoiceFormat:
     """One of `options`; an option given twice counts once.
 
     Raises:
-        InvalidFormat: there is no option, or one is not text.
+        InvalidFormat: there are no options, or one is not a str.
     """
     if isinstance(options, str):
-        raise InvalidFormat(f"choice takes a list of texts, found the text {options!r}; put it into a list")
+        raise InvalidFormat(f"expected a list of texts, found the str {options!r}; put it in a list")
     given = tuple(elements_of(options, "options", "texts"))
     for option in given:
         if not isinstance(option, str):
-            raise InvalidFormat(f"the option {shown(option)} is not text; {_remedy(option)}")
+            raise InvalidFormat(f"the option {shown(option)} is not a str; {_remedy(option)}")
     if not given:
-        raise InvalidFormat("choice has no option; give at least one text")
+        raise InvalidFormat("the choice has no options; give at least one text")
     return ChoiceFormat(tuple(dict.fromkeys(given)))
 
 

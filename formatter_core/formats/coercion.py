@@ -25,9 +25,9 @@ def as_format(value: Any) -> Format:
     a list of texts as `choice`; a pattern of Python's `re` as `regex`.
 
     Raises:
-        InvalidFormat: it is none of these; the message names what would be.
+        InvalidFormat: it is none of these.
     """
-    if isinstance(value, JsonSchemaFormat):  # a protocol is slow to ask for, and this is the common case
+    if isinstance(value, JsonSchemaFormat):  # the common case; checking a protocol is slow
         return value
     if isinstance(value, (dict, bool)):
         return json_schema(value)
@@ -62,7 +62,7 @@ def _from_text(text: str) -> Format:
                 raise
     if not isinstance(schema, (dict, bool)):
         raise InvalidFormat(
-            "a str is taken as the JSON text of a schema, and this one is not; "
+            "a str must be the JSON text of a schema, and this one is not; "
             "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
         )
     return json_schema(schema)
@@ -72,7 +72,7 @@ def _texts(options: list[Any]) -> list[str]:
     for option in options:
         if not isinstance(option, str):
             raise InvalidFormat(
-                f"a list is taken as a choice of texts, and {shown(option)} is not text; use formats.one_of(...) "
+                f"a list must hold only texts to choose from, found {shown(option)}; use formats.one_of(...) "
                 "for a choice of formats, or formats.example(value) for an example"
             )
     return options

@@ -1,4 +1,4 @@
-"""Formats made of others: one after the other, one of several, one or none, one again and again."""
+"""Formats made of other formats: sequence, one of several, optional, repeat."""
 
 from __future__ import annotations
 
@@ -108,15 +108,15 @@ def one_of(*alternatives: Any) -> OneOfFormat:
         alternatives: each whatever `Compiler.compile` takes, except that a `str` is literal text.
 
     Raises:
-        InvalidFormat: there is no alternative.
+        InvalidFormat: there are no alternatives.
     """
     if not alternatives:
-        raise InvalidFormat("one_of has no alternative; give at least one format")
+        raise InvalidFormat("one_of has no alternatives; give at least one format")
     return OneOfFormat(tuple(map(_as_part, alternatives)))
 
 
 def optional(part: Any) -> OptionalFormat:
-    """The part or nothing; the value is the part's, or None where there is nothing.
+    """The part or nothing; the value is the part's, or None.
 
     Args:
         part: whatever `Compiler.compile` takes, except that a `str` is literal text.
@@ -125,7 +125,7 @@ def optional(part: Any) -> OptionalFormat:
 
 
 def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator: Any = None) -> RepeatFormat:
-    """The part again and again; the value is the list of its values.
+    """The part repeated; the value is the list of its values.
 
     Args:
         part: whatever `Compiler.compile` takes, except that a `str` is literal text.
@@ -139,7 +139,7 @@ def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator
     low = whole_number(minimum, "minimum")
     high = None if maximum is None else whole_number(maximum, "maximum")
     if high is not None and low > high:
-        raise InvalidArgument(f"minimum {low} exceeds maximum {high}; exchange them", argument="minimum")
+        raise InvalidArgument(f"minimum {low} exceeds maximum {high}; swap them", argument="minimum")
     return RepeatFormat(_as_part(part), low, high, None if separator is None else _as_part(separator))
 
 

@@ -23,7 +23,7 @@ def example(value: Any) -> JsonSchemaFormat:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidFormat(f"an example is JSON data: {error}") from error
+        raise InvalidFormat(f"the example is not JSON data: {error}") from error
     return json_schema(_schema(value))
 
 
@@ -35,7 +35,7 @@ def _schema(value: Any) -> dict[str, Any]:
             return {"type": name}
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
-            raise InvalidFormat("an example is JSON data: the keys of a dict are strings")
+            raise InvalidFormat("the example is not JSON data: a dict has a key that is not a str")
         properties = {key: _schema(item) for key, item in value.items()}
         return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     seen: list[dict[str, Any]] = []

@@ -66,11 +66,11 @@ class JsonSchemaFormat(Alternatives):
         return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
-        """What becomes of each keyword: enforced, annotation, refused or unknown, and why. Printed, it is a table.
+        """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
 
         Raises:
-            InvalidSchema: the schema is none.
-            LimitExceeded: within `limits` there is no answer.
+            InvalidSchema: not a schema.
+            LimitExceeded: lowering needs more than `limits` allow.
         """
         return schema_coverage(self.schema, limits=limits, **self._options())
 
@@ -135,23 +135,23 @@ def json_schema(
     on_unsupported: OnUnsupported = "error",
     registry: Mapping[str, Any] | None = None,
 ) -> JsonSchemaFormat:
-    """JSON that satisfies `schema` (a dict, a bool, or JSON text), in every legal spelling.
+    """JSON that satisfies `schema` (a dict, a bool, or JSON text), in every accepted spelling.
 
-    Every keyword is enforced exactly, or the format is refused with `UnsupportedSchema` when it is compiled.
+    Every keyword is enforced exactly, or compiling raises `UnsupportedSchema`.
 
     Args:
-        whitespace: "flexible" (a gap is nothing, one space, or a newline and at most 64 spaces), "compact" (no gaps) or
-            a `Whitespace`.
+        whitespace: "flexible" (between tokens: nothing, one space, or a newline followed by at most 64 spaces),
+            "compact" (nothing) or a `Whitespace`.
         key_order: "schema" (named keys in the order in which the schema first names them, then the others) or "any"
             (at most 8 named keys an object).
-        string_formats: "enforce" the formats that JSON Schema defines, or "annotate" (ignore them).
+        string_formats: "enforce" the formats that JSON Schema defines, or "annotate": ignore them.
         on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
-        registry: schemas for references that lead out of `schema`, by URI (a `referencing.Registry` will do). Nothing
-            is ever fetched.
+        registry: schemas by URI, for references that point outside `schema`; a dict or a `referencing.Registry`.
+            Nothing is fetched.
 
     Raises:
         InvalidSchema: not JSON.
-        InvalidArgument: an option of another kind.
+        InvalidArgument: an invalid option.
     """
     known = None
     if registry is not None:
@@ -188,7 +188,7 @@ def _entries(registry: Any) -> list[tuple[str, Any]]:
 def _data(schema: Any) -> Any:
     data = read_json(schema) if isinstance(schema, str) else own_json(schema)
     if not isinstance(data, (dict, bool)):
-        raise InvalidFormat(f"found {shown(schema)} in the place of a schema; give a dict, a bool or JSON text")
+        raise InvalidFormat(f"expected a schema (a dict, a bool or JSON text), found {shown(schema)}")
     return data
 
 

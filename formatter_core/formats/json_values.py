@@ -1,4 +1,4 @@
-"""From JSON text to Python values and back, however deep it is nested and however many digits a number has."""
+"""JSON text to Python values and back, for any nesting and any number of digits."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = [
     "write_value",
 ]
 
-#: A number beyond a float has hundreds of digits, or an exponent of two. The `e` comes first: it is quick to find.
+#: A number too large for a float has hundreds of digits or a two-digit exponent. Searching for the `e` is fast.
 _EXPONENT = re.compile(rb"[eE](?<=[0-9].)\+?[0-9]{2}")
 _TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 300
 
-#: A caller's own context may turn what cannot be read into NaN.
+#: The caller's decimal context might turn invalid numbers into NaN.
 _STRICT = Context(traps=[InvalidOperation])
 
 
 def may_overflow(data: bytes) -> bool:
-    """Whether JSON text may hold a number that is beyond a float; false only where none is."""
+    """Whether JSON text may contain a number too large for a float; False is certain."""
     return _EXPONENT.search(data) is not None or (
         len(data) >= len(_MANY_DIGITS) and _MANY_DIGITS in data.translate(_TO_ZEROS)
     )
 
 
 def read_integer(text: str) -> int:
-    """The integer that `text` spells. `int` refuses more than some thousand digits, and a model may write them."""
+    """The integer that `text` spells, with any number of digits; `int` refuses thousands."""
     try:
         return int(text)
     except ValueError:
@@ -47,7 +47,7 @@ def read_integer(text: str) -> int:
 
 
 def read_float(text: str) -> float | Decimal:
-    """The number that `text` spells: a float, or a `Decimal` where it is finite but too large for one.
+    """The number that `text` spells: a float, or a `Decimal` if it is too large for one.
 
     Raises:
         InvalidValue: its exponent is too large for a `Decimal` too.
@@ -57,7 +57,7 @@ def read_float(text: str) -> float | Decimal:
 
 
 def read_value(data: bytes) -> Any:
-    """What `json.loads` makes of JSON text, which must be valid, but with numbers as `read_float` reads them."""
+    """`json.loads` of valid JSON text, with numbers as in `read_float`."""
     text = data.decode("utf-8")
     if may_overflow(data):
         return _read(text, parse_float=read_float, parse_int=read_integer)
@@ -65,16 +65,16 @@ def read_value(data: bytes) -> Any:
 
 
 def read_exact(data: bytes) -> Any:
-    """The value of JSON text, which must be valid: a `Decimal` for each number that Python would write otherwise.
+    """The value of valid JSON text, with a `Decimal` for each number that a float would spell differently.
 
-    So `write_value` gives back the very digits, and there are few where a `Decimal` is needed.
+    So `write_value` gives the same digits back.
     """
     text = data.decode("utf-8")
     return _read(text, parse_float=_exact, parse_int=read_integer if may_overflow(data) else int)
 
 
 def plain(value: Any) -> Any:
-    """What `read_value` makes of the text of a value of `read_exact`; changed in place, and without recursion."""
+    """Turn a value of `read_exact` into one of `read_value`: in place, without recursion."""
     if not isinstance(value, (list, dict, Decimal)) or _is_plain(value):
         return value
     holder = [value]
@@ -90,7 +90,7 @@ def plain(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value certainly holds no `Decimal`."""
+    """Whether a value certainly has no `Decimal`."""
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -112,7 +112,7 @@ def write_value(value: Any) -> str:
 
 
 def integral(value: Any) -> Any:
-    """A value of `read_exact` with integers for those numbers that are spelled with zeros after their point."""
+    """A value of `read_exact` with ints for numbers such as 1.0."""
     if isinstance(value, dict):
         return {key: integral(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -121,7 +121,7 @@ def integral(value: Any) -> Any:
 
 
 def is_integral(value: Any) -> bool:
-    """Whether a value of `read_exact` is a number spelled as an integer is: no exponent, no fraction but zeros."""
+    """Whether a value of `read_exact` is a whole number written without an exponent, such as 1 or 1.0."""
     if isinstance(value, Decimal):
         return int(value.as_tuple().exponent) <= 0 and value == value.to_integral_value()
     if isinstance(value, float):
@@ -153,7 +153,7 @@ def _decimal(text: str) -> Decimal:
         if isfinite(float(text)):  # nearer to 0 than a Decimal can be
             return Decimal(0)
         shown = text if len(text) <= 40 else f"{text[:37]}..."
-        raise InvalidValue(f"the number {shown} is too large for a Decimal", text=text) from error
+        raise InvalidValue(f"the number {shown} is too large even for a Decimal", text=text) from error
 
 
 def _read(text: str, **options: Any) -> Any:
@@ -164,7 +164,7 @@ def _read(text: str, **options: Any) -> Any:
 
 
 class _Reader:
-    """Reads valid JSON without recursion: a generated text may be nested deeper than Python's stack is."""
+    """Reads valid JSON without recursion: a generated text may be nested deeper than Python's stack."""
 
     def __init__(self, text: str, **options: Any) -> None:
         self._text = text

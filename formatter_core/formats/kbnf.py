@@ -35,5 +35,5 @@ class KbnfFormat(Alternatives):
 def kbnf(text: str, start: str = "start") -> KbnfFormat:
     """A context-free grammar in KBNF; faults are reported with line and column when the format is compiled."""
     if not isinstance(text, str) or not isinstance(start, str):
-        raise InvalidFormat("kbnf takes the grammar's text and the name of its start rule, both str")
+        raise InvalidFormat("expected the text of a grammar and the name of its start rule, both str")
     return KbnfFormat(text, start)

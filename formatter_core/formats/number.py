@@ -15,12 +15,13 @@ from formatter_core.grammar import Grammar, Terminal
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.support.arguments import shown
 
 __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 
 Number: TypeAlias = int | float | Decimal
 
-#: Digits that a bound may have: a bound becomes an automaton with about as many states.
+#: Maximum digits of a bound; it becomes an automaton with about as many states.
 _LONGEST_BOUND = 400
 
 
@@ -67,7 +68,7 @@ def integer(minimum: int | None = None, maximum: int | None = None) -> IntegerFo
     """A whole number from `minimum` to `maximum`, both included; None means no bound."""
     for bound in (minimum, maximum):
         if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool)):
-            raise InvalidFormat(f"a bound of an integer is an int, found {bound!r}")
+            raise InvalidFormat(f"the bound {shown(bound)} is not an int; give an int, or None for no bound")
     _check(*(None if bound is None else Decimal(bound) for bound in (minimum, maximum)))
     return IntegerFormat(minimum, maximum)
 
@@ -90,18 +91,20 @@ def _decimal(bound: Number | str | None) -> Decimal | None:
             raise TypeError
         made = Decimal(str(bound))
     except (InvalidOperation, TypeError) as error:
-        raise InvalidFormat(f"a bound of a number is a number, found {bound!r}") from error
+        raise InvalidFormat(
+            f"the bound {shown(bound)} is not a number; give an int, a float or a Decimal, or None for no bound"
+        ) from error
     if not made.is_finite():
-        raise InvalidFormat(f"a bound of a number is finite, found {bound!r}; pass None for no bound")
+        raise InvalidFormat(f"the bound {bound!r} is not finite; pass None for no bound")
     return made
 
 
 def _check(minimum: Decimal | None, maximum: Decimal | None) -> None:
     for bound in (minimum, maximum):
         if bound is not None and abs(bound.adjusted()) + len(bound.as_tuple().digits) > _LONGEST_BOUND:
-            raise InvalidFormat(f"a bound of a number has at most {_LONGEST_BOUND} digits; give a shorter one")
+            raise InvalidFormat(f"a bound may have at most {_LONGEST_BOUND} digits; round it")
     if minimum is not None and maximum is not None and minimum > maximum:
-        raise InvalidFormat(f"no number is at least {minimum} and at most {maximum}; exchange the bounds")
+        raise InvalidFormat(f"no number is at least {minimum} and at most {maximum}; swap the bounds")
 
 
 def _to_int(match: Match) -> int:

@@ -1,4 +1,4 @@
-"""What formats that hold others share: their parts, which are formats or literal texts."""
+"""The parts of formats made of others: formats or literal texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def part_key(part: Part) -> Hashable:
 
 
 class Parts:
-    """Lowers parts into one grammar; the place of the part `i` is an internal capture, `.i`.
+    """Lowers parts into one grammar; part `i` is marked by an internal capture, `.i`.
 
     Args:
         limits: what lowering a part may cost.
@@ -44,7 +44,7 @@ class Parts:
         self._whys: list[Callable[[], FormatterError | None]] = []
 
     def add(self, part: Part) -> Node:
-        """Lower one more part; the node that stands for it."""
+        """Lower one more part; returns its node."""
         name = f".{len(self._values)}"
         if isinstance(part, str):
             self._values[name] = text_of
@@ -54,7 +54,7 @@ class Parts:
         for captured, converter in lowered.converters.items():
             if captured in self._converters and not (self._exclusive and self._converters[captured] == converter):
                 kind = " values of different kinds as" if self._exclusive else ""
-                raise InvalidFormat(f"two parts of a format capture{kind} {captured!r}; give each its own name")
+                raise InvalidFormat(f"two parts of the format have the same capture{kind} {captured!r}; rename one")
             self._converters[captured] = converter
         grammar = lowered.grammar.renamed(f"part {len(self._values) + 1}.")
         self._rules.update(grammar.rules)
@@ -62,7 +62,7 @@ class Parts:
         return Capture(name, Reference(grammar.start))
 
     def values(self, match: Match, only: str | None = None) -> list[Any]:
-        """The values of the parts that stand in `match`, in order; `only` is the name of one of them."""
+        """The values of the parts in `match`, in order; with `only`, those of one part."""
         # Only direct children: a part of several parts uses the same internal names one level down.
         return [
             self._values[child.name](child)
@@ -71,6 +71,6 @@ class Parts:
         ]
 
     def lowered(self, name: str, body: Node, value: Converter) -> Lowered:
-        """The whole: a start rule `name` over the parts."""
+        """The grammar, with a start rule `name` over the parts."""
         grammar = Grammar({**self._rules, name: body}, name)
         return Lowered(grammar, self._converters, value, first_reason(self._whys))

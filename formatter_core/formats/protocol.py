@@ -1,4 +1,4 @@
-"""What a format is: something that lowers to a grammar and knows how a parse becomes a value."""
+"""The protocol of formats: they lower to a grammar and turn a parse into a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from formatter_core.parsing.match import Match
 
 __all__ = ["VALUE", "Converter", "Format", "Lowered", "first_reason", "text_of", "value_part"]
 
-#: The internal capture that marks which part of a format is its value, where that is not the whole.
+#: The internal capture of the part that is the value, if not the whole text is.
 VALUE = ".value"
 
 
@@ -56,7 +56,7 @@ def first_reason(whys: Iterable[Callable[[], FormatterError | None]]) -> Callabl
 
 @runtime_checkable
 class Format(Protocol):
-    """What `Compiler.compile` takes, apart from the shorthands that it turns into one."""
+    """A format. `Compiler.compile` also takes shorthands; see `as_format`."""
 
     def to_grammar(self, limits: Limits) -> Lowered:
         """Lower to a grammar; may be slow, never runs user code, and ends within `limits`."""
@@ -67,5 +67,5 @@ class Format(Protocol):
         ...
 
     def key(self) -> Hashable:
-        """Equal for formats that mean the same; the compiler caches by it."""
+        """A cache key, equal for formats with the same meaning."""
         ...

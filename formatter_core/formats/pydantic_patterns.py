@@ -1,4 +1,4 @@
-"""What pydantic's types take, as patterns of ECMA 262: never more than the type, and little less."""
+"""ECMA 262 patterns for pydantic's types: never wider than the type, and hardly narrower."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def email() -> str:
 
 
 def decimal_digits(digits: int | None, places: int | None) -> str:
-    """Plain decimals with at most so many digits in all, and so many after the point."""
+    """Plain decimals with at most `digits` digits, `places` of them after the point."""
     if digits is None:
         return rf"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]{{1,{places}}})?$" if places else "^-?(?:0|[1-9][0-9]*)$"
     fractions = range(digits, -1, -1) if places is None else [min(places, digits)]
@@ -114,7 +114,7 @@ def _whole(pattern: str) -> dict[str, Any]:
     return {"pattern": f"^(?:{pattern})$"}
 
 
-#: Formats that pydantic has names for and JSON Schema has not: what stands in their place.
+#: Patterns for formats that pydantic defines and JSON Schema does not.
 TIGHTER_FORMATS: dict[str, dict[str, Any]] = {
     **{f"uuid{version}": {"format": "uuid", "pattern": f"^.{{14}}{version}.{{4}}[89abAB]"} for version in range(1, 9)},
     "ipvanyaddress": {"anyOf": _ADDRESSES},

@@ -1,4 +1,4 @@
-"""Pydantic's types: a JSON Schema as narrow as a language can be, and instances made of JSON text.
+"""Pydantic's types: a JSON Schema as narrow as a formal language allows, and instances from JSON text.
 
 Pydantic validates more than its own schemas say. What JSON Schema can say in addition is added here, so that a complete
 text has a value; the rest (validators, files that have to exist, clocks, check digits) is refused when a value is made.
@@ -61,7 +61,7 @@ def adapt(tp: Any, prefix: str) -> Adapted:
         except Exception as error:  # a validator of the user's, which may raise anything
             raise InvalidValue(f"{type(error).__name__}: {error}", text=text, pointer=pointer) from error
         if may_overflow(text.encode()) and any(map(isinf, _floats(made))):
-            raise InvalidValue("a number is too large for a float", text=text, pointer=pointer)
+            raise InvalidValue("the number is too large for a float", text=text, pointer=pointer)
         return made
 
     return Adapted(schema, definitions, convert)
@@ -87,7 +87,7 @@ class _Generator(GenerateJsonSchema):
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         if _imports(schema):
             raise InvalidFormat(
-                "ImportString imports what a text names; use str, and import it yourself where it is safe"
+                "ImportString would import whatever the text names; use str, and import it yourself if that is safe"
             )
         made = super().generate_inner(schema)
         if made.get("type") == "string" and made.get("format") in ("base64", "base64url"):
@@ -241,7 +241,7 @@ def _url(schema: Mapping[str, Any], many: bool) -> JsonSchemaValue:
 
 
 def _pointer(location: Sequence[int | str], value: Any) -> str:
-    """The JSON Pointer of a place that pydantic names, without the names of validators in between."""
+    """The JSON Pointer of an error location of pydantic, without the names of validators."""
     pointer = ""
     for step in location:
         if isinstance(value, dict) and step in value:

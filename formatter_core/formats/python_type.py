@@ -21,7 +21,7 @@ __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 
 @dataclass(frozen=True)
 class PythonTypeFormat(Alternatives):
-    """JSON that an instance of a type is made of; its value is that instance."""
+    """JSON for an instance of a type; the value is that instance."""
 
     type: Any
     schema: JsonSchemaFormat
@@ -34,7 +34,7 @@ class PythonTypeFormat(Alternatives):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise not_picklable(self, "send the type, and make formats.python_type of it there")
+        raise not_picklable(self, "send the type, and call formats.python_type there")
 
     def to_grammar(self, limits: Limits) -> Lowered:
         lowered = self.schema.to_grammar(limits)
@@ -47,7 +47,7 @@ class PythonTypeFormat(Alternatives):
             raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
     def to_json(self) -> dict[str, Any]:
-        """The schema of the type, and its name for people: `from_json` takes the type only from its caller."""
+        """The schema and the name of the type; `from_json` takes the type only from its caller."""
         name = getattr(self.type, "__qualname__", None) or shown(self.type)
         return {"type": "python_type", "name": name, "schema": self.schema.to_json()}
 
@@ -72,7 +72,7 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
     a complete text raises `InvalidValue`; docs/json_schema.md lists the cases.
 
     Raises:
-        InvalidFormat: another type, or a part of it is, or it imports what a text names (pydantic's `ImportString`).
+        InvalidFormat: the type, or a part of it, is not supported.
     """
     if isinstance(tp, Collection) and not isinstance(tp, type) and not get_origin(tp):
         raise InvalidFormat(
@@ -84,12 +84,14 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
 
 
 def with_schema(tp: Any, schema: JsonSchemaFormat) -> PythonTypeFormat:
-    """The format of a type that was written to JSON as `schema`, with the options of then.
+    """The format of a type, with the options in `schema`, which was read from JSON.
 
     Raises:
         InvalidFormat: this type has another schema.
     """
     made = python_type(tp)
     if repr(made.schema.schema) != repr(schema.schema):
-        raise InvalidFormat(f"the data are of a type with another schema than {shown(tp)}; pass the type they are of")
+        raise InvalidFormat(
+            f"the JSON data describe a type with another schema than {shown(tp)}; pass the type that was saved"
+        )
     return replace(made, schema=schema)

@@ -48,5 +48,5 @@ def regex(pattern: str | re.Pattern[str]) -> RegexFormat:
     if isinstance(pattern, re.Pattern):
         pattern = rust_of_python(pattern)
     if not isinstance(pattern, str):
-        raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")
+        raise InvalidFormat(f"expected a pattern as a str, found {type(pattern).__name__}")
     return RegexFormat(pattern)

@@ -31,9 +31,9 @@ def from_json(data: Any, *, type: Any = None) -> Format:
     """The format that `to_json` described. Nothing is imported, called or unpickled: data are only data.
 
     Args:
-        data: what `to_json` gave.
-        type: the Python type in the data, which can name none; where they hold several, a dict from the names under
-            which `to_json` noted them (`"name"`) to the types. `typing.Any` leaves the values plain JSON values.
+        data: the result of `to_json`.
+        type: the Python type of the data; for several types, a dict from the names in the data (`"name"`) to the types.
+            With `typing.Any`, values stay plain JSON values.
 
     Raises:
         InvalidFormat: the data describes no format, or a Python type that `type` does not give.
@@ -54,7 +54,9 @@ class _Reader:
             reader = _READERS[data["type"]]
         except (KeyError, TypeError, IndexError) as error:
             names = ", ".join(_READERS)
-            raise InvalidFormat(f"a format as JSON is an object whose `type` is one of {names}") from error
+            raise InvalidFormat(
+                f"expected the JSON of a format, an object whose `type` is one of {names}; found {shown(data)}"
+            ) from error
         try:
             return reader(self, data, depth - 1)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -62,18 +64,18 @@ class _Reader:
             raise InvalidFormat(reason) from error
 
     def part(self, data: Any, depth: int) -> str | Format:
-        """A part of a format that holds others; text stands for itself."""
+        """A part of a format made of others; a str is literal text."""
         return data if isinstance(data, str) else self.read(data, depth)
 
     def python_type(self, data: Mapping[str, Any], depth: int) -> Format:
-        """A Python type of the caller's; the data only say which schema it had."""
+        """A Python type given by the caller; the data only have its schema."""
         schema = json_schema_from_json(data["schema"])
         name = data["name"]
         wanted = self._types.get(name) if isinstance(self._types, dict) else self._types
         if wanted is None:
             raise InvalidFormat(
-                f"the data describe the Python type {shown(name)}, which data cannot bring back; "
-                "pass it, from_json(data, type=...), or type=typing.Any for plain JSON values"
+                f"the data name the Python type {shown(name)}, which only the caller can give; pass it, "
+                "from_json(data, type=...), or type=typing.Any for plain JSON values"
             )
         return schema if wanted is Any else with_schema(wanted, schema)
 
@@ -94,7 +96,7 @@ def _text(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
 
 _Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]
 
-#: By type: what makes a format of the data, given how deep it may be nested.
+#: Readers by type; each takes the data and the levels of nesting left.
 _READERS: dict[str, _Read] = {
     "text": _text,
     "regex": lambda _, data, __: regex(data["pattern"]),

@@ -21,6 +21,7 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.limits import Limits
+from formatter_core.support.arguments import shown
 from formatter_core.syntax.regex import parse_rust
 
 __all__ = ["StringFormat", "string"]
@@ -58,9 +59,9 @@ def string(pattern: str | None = None, max_length: int | None = None) -> StringF
     `json_schema({"type": "string"})`.
     """
     if pattern is not None and not isinstance(pattern, str):
-        raise InvalidFormat(f"a pattern is a str, found {type(pattern).__name__}; pass the pattern's text")
+        raise InvalidFormat(f"expected a pattern as a str, found {type(pattern).__name__}")
     if max_length is not None and (not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 0):
-        raise InvalidFormat(f"max_length is a whole number from 0, found {max_length!r}")
+        raise InvalidFormat(f"max_length is {shown(max_length)}; give a whole number from 0")
     return StringFormat(pattern, max_length)
 
 

@@ -32,8 +32,8 @@ class SubstringFormat(Alternatives):
 
 
 def substring_of(text: str) -> SubstringFormat:
-    """Any run of whole characters that stands in `text`, the empty one included: a quotation."""
+    """Any run of whole characters that occurs in `text`, the empty one included: a quotation."""
     if not isinstance(text, str):
-        raise InvalidFormat(f"substring_of takes a text, found {type(text).__name__}")
+        raise InvalidFormat(f"expected a text as a str, found {type(text).__name__}")
     literal(text)  # refuses lone surrogates now, where the caller can see which text it was
     return SubstringFormat(text)

@@ -19,7 +19,7 @@ __all__ = ["Hole", "TextFormat", "text"]
 
 @dataclass(frozen=True, eq=False)
 class Hole:
-    """A part of a text that the model fills in. The same hole may stand in several places.
+    """A part of a text that the model fills in. The same hole may occur several times.
 
     A hole from a `FormatterBuilder` formats as a marker that only this builder understands, so that it can stand
     in an f-string.
@@ -31,16 +31,20 @@ class Hole:
 
     def __post_init__(self) -> None:
         if self.name is not None and (not isinstance(self.name, str) or not self.name or self.name.startswith(".")):
-            raise InvalidFormat(f"{self.name!r} cannot name a hole; give a non-empty text that does not begin with '.'")
+            raise InvalidFormat(
+                f"a hole cannot be named {self.name!r}; give a non-empty str that does not begin with '.'"
+            )
 
     def __str__(self) -> str:
         if self.marker is None:
-            raise InvalidFormat("this hole belongs to no builder; pass it to append() itself, not inside an f-string")
+            raise InvalidFormat(
+                "only a builder's own holes work in an f-string; pass this one to append() as an argument"
+            )
         return self.marker
 
     def __format__(self, specification: str) -> str:
         if specification:
-            raise InvalidFormat(f"a hole takes no format specification, found {specification!r}; remove it")
+            raise InvalidFormat(f"a hole takes no format specification; remove {specification!r}")
         return str(self)
 
 
@@ -48,7 +52,7 @@ class Hole:
 class TextFormat(Alternatives):
     """Literal text and holes, one after the other.
 
-    Its value maps each hole's name to the hole's value; to a tuple of values where the hole stands in several places.
+    Its value maps each hole's name to the hole's value; to a tuple of values if the hole occurs several times.
     """
 
     parts: tuple[str | Hole, ...]
@@ -67,14 +71,14 @@ class TextFormat(Alternatives):
                 entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, whys, limits)
             body.append(entries[id(part)])
         rules["text"] = Sequence(tuple(body))
-        places = Counter(part.name for part in self.parts if isinstance(part, Hole) and part.name is not None)
+        uses = Counter(part.name for part in self.parts if isinstance(part, Hole) and part.name is not None)
 
         def value(match: Match) -> dict[str, Any]:
-            values: dict[str, list[Any]] = {name: [] for name in places}
+            values: dict[str, list[Any]] = {name: [] for name in uses}
             for child in match.children:
                 if child.name in values:
                     values[child.name].append(converters[child.name](child))
-            return {name: found[0] if places[name] == 1 else tuple(found) for name, found in values.items()}
+            return {name: found[0] if uses[name] == 1 else tuple(found) for name, found in values.items()}
 
         return Lowered(Grammar(rules, "text"), converters, value, first_reason(whys))
 
@@ -115,7 +119,7 @@ class TextFormat(Alternatives):
         new = {**lowered.converters, **({hole.name: lowered.value} if hole.name is not None else {})}
         for name in new:
             if name in converters:
-                raise InvalidFormat(f"two different holes are named {name!r}; give each its own name, or use one twice")
+                raise InvalidFormat(f"two different holes are named {name!r}; rename one, or use one hole twice")
         converters.update(new)
         grammar = lowered.grammar.renamed(f"{hole.name or f'hole {index}'}.")
         has_value = False
@@ -127,7 +131,7 @@ class TextFormat(Alternatives):
                 return node.item if hole.name is None else Capture(hole.name, node.item)
             return map_children(node, rename_value)
 
-        # The part that is the value stands in the format's own rule; parts of other formats inside keep their own.
+        # The capture that marks the value is in the format's own rule; nested formats keep theirs.
         rules.update(grammar.rules)
         rules[grammar.start] = rename_value(grammar.rules[grammar.start])
         reference = Reference(grammar.start)
@@ -143,5 +147,5 @@ def text(*parts: str | Hole | Format) -> TextFormat:
         elif isinstance(part, Format) and not isinstance(part, type):
             made.append(Hole(part))
         else:
-            raise InvalidFormat(f"{part!r} is neither text nor a hole; pass a str, a Hole or a format")
+            raise InvalidFormat(f"{part!r} is neither a str nor a hole; pass a str, a Hole or a format")
     return TextFormat(tuple(made))

@@ -12,6 +12,7 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Token
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.support.arguments import shown
 
 __all__ = ["TokenFormat", "token"]
 
@@ -38,5 +39,5 @@ class TokenFormat(Alternatives):
 def token(token_id: int) -> TokenFormat:
     """Exactly the token `token_id`, special tokens included: the only way to ask for one."""
     if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
-        raise InvalidFormat(f"a token id is a whole number from 0, found {token_id!r}")
+        raise InvalidFormat(f"the token id is {shown(token_id)}; give a whole number from 0")
     return TokenFormat(token_id)

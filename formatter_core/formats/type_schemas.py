@@ -119,7 +119,7 @@ class _Reader:
             return _list_of(item, _ITERABLES[origin])
         if origin in _MAPPINGS:
             if arguments[0] is not str:
-                raise InvalidFormat(f"{tp!r}: the keys of a JSON object are strings; use str for the keys")
+                raise InvalidFormat(f"{tp!r} has keys that JSON cannot represent; use str keys")
             item = self.read(arguments[1])
             return Shaped(
                 {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})},
@@ -229,14 +229,15 @@ class _Reader:
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError) as error:
-            raise InvalidFormat(f"{function!r} has no signature that Python can tell; wrap it in a function") from error
+            raise InvalidFormat(
+                f"{function!r} has no signature that Python can inspect; wrap it in a function"
+            ) from error
         hints = _hints(function)
         fields: dict[str, Any] = {}
         for name, parameter in parameters.items():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                raise InvalidFormat(
-                    f"the parameter {parameter} of {function!r} has no name to give it by; wrap the function in another"
-                )
+                reason = f"the parameter {parameter} of {function!r} cannot be passed by name; wrap the function"
+                raise InvalidFormat(reason)
             fields[name] = hints.get(name, Any)
         required = frozenset(name for name, parameter in parameters.items() if parameter.default is parameter.empty)
         return self._object(fields, required, dict)
@@ -301,7 +302,7 @@ def _key(value: Any, tp: Any) -> tuple[bool, Any]:
     if isinstance(value, enum.Enum):
         value = value.value
     if not isinstance(value, (bool, int, float, str, type(None))):
-        raise InvalidFormat(f"{tp!r} has the value {value!r}, not representable in JSON; use strings or numbers")
+        raise InvalidFormat(f"{tp!r} has the value {value!r}, which JSON cannot represent; use strings or numbers")
     for kind in (bool, str, int, float):
         if isinstance(value, kind):
             value = kind(value) if kind is not str else str.__str__(value)

@@ -29,7 +29,7 @@ __all__ = ["UntilFormat", "until"]
 
 @dataclass(frozen=True)
 class UntilFormat(Alternatives):
-    """Text, then `end`, which occurs there for the first time; the value is the text before it."""
+    """Text up to the first `end`; the value is the text before it."""
 
     end: str
 
@@ -48,7 +48,7 @@ class UntilFormat(Alternatives):
 def until(end: str) -> UntilFormat:
     """Text in which `end` does not occur, then `end`, which is not captured. The first `end` ends it."""
     if not isinstance(end, str) or not end:
-        raise InvalidFormat(f"until needs a non-empty text to end at, found {end!r}")
+        raise InvalidFormat(f"expected a non-empty str as the end, found {end!r}")
     literal(end)  # refuses lone surrogates now, where the caller can see which text it was
     return UntilFormat(end)
 

@@ -27,13 +27,13 @@ def step_batch(
     rows: NDArray[np.int32],
     row_indices: Sequence[int] | None = None,
 ) -> dict[int, Exception]:
-    """What `Formatter.step_batch` promises."""
+    """See `Formatter.step_batch`."""
     count = len(states)
     check_rows(rows, count)
     rows_of = range(count) if row_indices is None else checked_row_indices(row_indices, count, rows)
     if not count or len(token_ids) != count:
         raise InvalidArgument(
-            f"found {count} formatters and {len(token_ids)} token ids; give as many of each, at least one"
+            f"found {count} formatters and {len(token_ids)} token ids; give equal numbers of each, at least one"
         )
     first = states[0]
     vocabulary, kind, size, words = first.compiled.vocabulary, type(first.engine), first.size, first.words
@@ -102,7 +102,7 @@ def step_batch(
 
 
 def checked_row_indices(row_indices: Sequence[int], count: int, rows: NDArray[np.int32]) -> Sequence[int]:
-    """The numbers of `count` rows.
+    """The indices of `count` rows.
 
     Raises:
         InvalidArgument: they are something else, or not as many.
@@ -111,7 +111,7 @@ def checked_row_indices(row_indices: Sequence[int], count: int, rows: NDArray[np
     try:
         rows_of = list(map(index, row_indices))
     except TypeError as error:
-        raise InvalidArgument(f"{argument} is {shown(row_indices)}; give row numbers", argument=argument) from error
+        raise InvalidArgument(f"{argument} is {shown(row_indices)}; give row indices", argument=argument) from error
     if len(rows_of) != count or (rows_of and not 0 <= min(rows_of) <= max(rows_of) < len(rows)):
         reason = f"{argument} is {shown(row_indices)}; give numbers of {count} of the {len(rows)} rows"
         raise InvalidArgument(reason, argument=argument)

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def fill_batch(formatters: Sequence[Formatter | None], rows: NDArray[np.int32]) -> None:
-    """Fill `rows[i]` with the mask of `formatters[i]`; None stands for a sequence in which everything is allowed.
+    """Fill `rows[i]` with the mask of `formatters[i]`; None means an unconstrained sequence.
 
     One call into the grammar engine. Rows past the last formatter are left alone.
 
@@ -53,13 +53,13 @@ def fill_batch(formatters: Sequence[Formatter | None], rows: NDArray[np.int32]) 
 
     Raises:
         InvalidBitmask: `rows` is not such an array, or has fewer rows than there are formatters.
-        InvalidArgument: something else than formatters and None; nothing was changed.
+        InvalidArgument: neither formatters nor None; nothing was changed.
         FormatterError: what the first formatter that failed raised. Its row and those of other formatters that failed
             are all zeros, so that nothing is allowed there; all other rows are filled.
     """
     for formatter in elements_of(formatters, "formatters", "formatters and None"):
         if formatter is not None and not isinstance(formatter, Formatter):
-            reason = f"{shown(formatter)} is not a formatter; give formatters, and None for a free sequence"
+            reason = f"{shown(formatter)} is not a Formatter; give a Formatter, or None for an unconstrained sequence"
             raise InvalidArgument(reason, argument="formatters")
     check_rows(rows, len(formatters))
     constrained = [index for index, formatter in enumerate(formatters) if formatter is not None]

@@ -60,7 +60,7 @@ class ByteBoundedCache(Generic[Value]):
                         self._making.pop(key, None)  # gone where `make` forked, and this is the child
 
     def forget(self, key: Hashable, value: Value) -> None:
-        """Forget a value, unless another one has taken its place."""
+        """Forget a value, unless it has been replaced."""
         with self._lock:
             found = self._values.get(key)
             if found is not None and found[0] is value:
@@ -74,7 +74,7 @@ class ByteBoundedCache(Generic[Value]):
             self._bytes = 0
 
     def _renew_locks(self) -> None:
-        """Begin without any thread: in a forked child none of them goes on with what it was making."""
+        """Forget other threads: in a forked child they do not finish their values."""
         self._lock = threading.Lock()
         self._making = {}
         self._bytes = sum(size for _, size in self._values.values())

@@ -1,4 +1,4 @@
-"""A pause of Python's cyclic garbage collector while very many objects are made that all stay."""
+"""Pauses Python's cyclic garbage collector while many long-lived objects are made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _paused_by = 0  # a thread, where `_pausing` is locked
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """Make objects without looking for garbage among them again and again; what becomes garbage is found afterwards.
+    """Pause the garbage collector; garbage made meanwhile is collected afterwards.
 
     In a process with many objects one full collection takes longer than compiling most formats. Only one thread pauses
     at a time, and nothing is paused where the collector is off anyway, so that it is never off for long.
@@ -35,7 +35,7 @@ def paused_collection() -> Iterator[None]:
 
 
 def _end_pause_of_others() -> None:
-    """In a forked child only the thread that forked goes on; the pause of another one would never end."""
+    """In a forked child only the forking thread lives on; another thread's pause would never end."""
     if _pausing.locked() and _paused_by != get_ident():
         gc.enable()
         _pausing.release()

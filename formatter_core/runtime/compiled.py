@@ -40,7 +40,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise not_picklable(self, "send format.to_json() and compile formats.from_json of it there")
+        raise not_picklable(self, "send format.to_json(), and compile formats.from_json(...) there")
 
     def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter[Value_co]:
         """The state of a new sequence.
@@ -49,18 +49,18 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
             end_ids: this request's own stop ids, in place of the vocabulary's.
 
         Raises:
-            InvalidVocabulary: an end id lies outside the vocabulary, or there is none.
+            InvalidVocabulary: an end id is outside the vocabulary, or there are none.
         """
         if end_ids is None:
             return Formatter(self, self.vocabulary.end_ids)
         chosen = checked_end_ids(end_ids, len(self.vocabulary))
-        # The same ids are the same tuple, so that the formatter need not ask which of them are text.
+        # Reuse the same tuple, so that the formatter need not check which ids are text.
         return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
 
     def parse(self, text: str | bytes) -> Result[Value_co]:
-        """What the format makes of a text, without tokens; special tokens are spelt in it by name.
+        """The result of a text, without tokens; special tokens are spelt by name.
 
-        The value of a text that is not in the format raises when it is read.
+        For a text that does not match, reading the value raises.
         """
         return result_of_text(self._of_text, text, self.limits)
 

@@ -1,4 +1,4 @@
-"""From anything that describes a format to a compiled format."""
+"""Compiles formats for a vocabulary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["BYTES_PER_NODE", "Compiler"]
 
 _T = TypeVar("_T")
 
-#: What one grammar node costs in Python objects and engine tables; measured on schemas, rounded up.
+#: Bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
 _NAMES_SHOWN = 10
 
@@ -34,13 +34,13 @@ class Compiler:
 
     Args:
         vocabulary: the tokens to compile for.
-        engine: `"auto"` (the best one that is there), `"native"`, `"kbnf"`, or a grammar engine of your own.
+        engine: `"auto"` (the best one available), `"native"`, `"kbnf"`, or a grammar engine of your own.
         limits: what one format may cost.
         cache_bytes: bytes of compiled formats kept for reuse; 0 keeps none.
 
     Raises:
-        EngineUnavailable: the grammar engine is not there; the message names the remedies.
-        InvalidArgument: an argument of another kind.
+        EngineUnavailable: the grammar engine is not installed; the message names the remedies.
+        InvalidArgument: an argument of the wrong type.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Compiler:
     ) -> None:
         if not isinstance(vocabulary, Vocabulary):
             raise InvalidArgument(
-                f"Compiler takes a Vocabulary, found {type(vocabulary).__name__}; "
+                f"expected a Vocabulary, found {type(vocabulary).__name__}; "
                 "make one with Vocabulary.from_huggingface(tokenizer) or Vocabulary(tokens, end_ids)",
                 argument="vocabulary",
             )
@@ -73,7 +73,7 @@ class Compiler:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise not_picklable(self, "send its vocabulary and make a Compiler of that there")
+        raise not_picklable(self, "send its vocabulary, and make a Compiler there")
 
     @property
     def engine(self) -> str:
@@ -85,11 +85,11 @@ class Compiler:
     @overload
     def compile(self, format: Any) -> CompiledFormat[Any]: ...
     def compile(self, format: Any) -> CompiledFormat[Any]:
-        """Compile a format, or what stands for one: a `FormatterBuilder`, a `CompiledFormat` of the same vocabulary, a
+        """Compile a format, or a shorthand for one: a `FormatterBuilder`, a `CompiledFormat` of the same vocabulary, a
         JSON Schema (`dict`, `bool` or JSON text), a type, a list of texts, or a pattern of Python's `re`.
 
         Raises:
-            InvalidFormat: it is no format, or a faulty one (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
+            InvalidFormat: not a valid format (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
             UnsupportedSchema: a schema keyword that is not enforced exactly.
             UnsatisfiableSchema: no document satisfies the schema.
             UnsupportedByEngine: the grammar engine cannot enforce a part of it.
@@ -105,16 +105,16 @@ class Compiler:
                 return compiled
             self._cache.forget(key, compiled)
             return self._cache.get(key, lambda: self._compile(made))
-        except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
+        except RecursionError as error:  # only formats nested in formats; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
-        """What a format was compiled of; refused where its caller has mixed up two models."""
+        """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""
         own, other = self.vocabulary, compiled.vocabulary
         if own is not other and (len(own) != len(other) or own.fingerprint != other.fingerprint):
             raise InvalidFormat(
-                f"it was compiled for another vocabulary ({other!r}, and this compiler is for {own!r}); "
-                "pass its attribute `format` to compile it for this one"
+                f"the format was compiled for another vocabulary, {other!r}, and this compiler is for {own!r}; "
+                "pass its `format` to compile it again"
             )
         return compiled.format
 
@@ -163,16 +163,16 @@ class Compiler:
         )
 
     def _check_tokens(self, tokens: Iterable[int]) -> None:
-        """A token that a grammar names by its id must be there, and must not be text or an end in its other life."""
+        """Raise unless each token that the grammar names by id is in the vocabulary, and neither text nor an end id."""
         for token_id in tokens:
             if token_id >= len(self.vocabulary):
-                raise InvalidFormat(f"the vocabulary has no token {token_id}, only {len(self.vocabulary)} ids")
+                raise InvalidFormat(f"token {token_id} is outside the vocabulary of {len(self.vocabulary)} ids")
             if token_id in self.vocabulary.end_ids:
-                raise InvalidFormat(f"token {token_id} is an end id; a format ends by itself, leave it out")
+                raise InvalidFormat(f"token {token_id} is an end id, which a format never contains; remove it")
             if self.vocabulary.text_token(token_id):
                 raise InvalidFormat(
                     f"token {token_id} is text ({self.vocabulary.text_token(token_id)!r}); "
-                    "only a special token can be asked for by its id, so use the text instead"
+                    "only special tokens can be given by id, so use the text instead"
                 )
 
 

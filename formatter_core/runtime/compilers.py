@@ -36,14 +36,14 @@ class CompilersByOwner:
             read: reads the vocabulary; what it raises is raised, and asked for again the next time.
 
         Raises:
-            InvalidArgument: `owner` is a plain value, not such an object.
+            InvalidArgument: `owner` is a plain value.
         """
         with self._lock:
             try:
                 compilers = self._compilers.setdefault(owner, {})
             except TypeError as error:  # values such as texts and lists
                 raise InvalidArgument(
-                    f"{shown(owner)} is not a tokenizer or a model; give the loaded object", argument="tokenizer"
+                    f"{shown(owner)} is neither a tokenizer nor a model; pass the loaded object", argument="tokenizer"
                 ) from error
             if key not in compilers:
                 compilers[key] = Compiler(read())

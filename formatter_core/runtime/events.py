@@ -1,4 +1,4 @@
-"""Captures while a text is still being written: only what every surviving parse agrees on."""
+"""Captures of an unfinished text: only what every surviving parse agrees on."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _decoder = getincrementaldecoder("utf-8")
 
 
 class EventStream:
-    """The events of one sequence, told as soon as they are certain and taken back where the text is."""
+    """The events of one sequence: delivered when certain, retracted when the text is."""
 
     def __init__(self, lowered: Lowered, limits: Limits) -> None:
         self._lowered = lowered
         self._agreement = Agreement(lowered.grammar, limits)
         self._parts: list[bytes | int] = []
-        self._told: list[Mark] = []  # the marks that were told, internal ones included
-        self._upto = 0  # the byte up to which captured text was told
+        self._delivered: list[Mark] = []  # the marks that were delivered, internal ones included
+        self._upto = 0  # captured text was delivered up to this byte
 
     def matches(self, parts: Sequence[bytes | int]) -> list[Match]:
         """The captures that are certain to be complete, in order of their start; offsets as in the whole text."""
@@ -45,14 +45,14 @@ class EventStream:
         text = _text(parts)
         marks, upto = self._agreement.agreed() if whole is None else (list(_marks(whole)), len(text))
         events: list[Event] = []
-        keep = next((i for i, (a, b) in enumerate(zip(self._told, marks, strict=False)) if a != b), len(marks))
-        if keep < len(self._told) or upto < self._upto:
-            to = min([upto, self._upto, *(mark.offset for mark in self._told[keep:])])
+        keep = next((i for i, (a, b) in enumerate(zip(self._delivered, marks, strict=False)) if a != b), len(marks))
+        if keep < len(self._delivered) or upto < self._upto:
+            to = min([upto, self._upto, *(mark.offset for mark in self._delivered[keep:])])
             events.append(Retracted(to))
-            self._told = [mark for mark in self._told[:keep] if mark.offset < to]
+            self._delivered = [mark for mark in self._delivered[:keep] if mark.offset < to]
             self._upto = to
         events.extend(self._tell(marks, upto, text))
-        self._told, self._upto = marks, upto
+        self._delivered, self._upto = marks, upto
         return events
 
     def _follow(self, parts: Sequence[bytes | int]) -> None:
@@ -76,17 +76,17 @@ class EventStream:
             self._parts.append(part)
 
     def _tell(self, marks: list[Mark], upto: int, text: bytes) -> Iterator[Event]:
-        """The events of `marks` and of the text up to `upto`, less those that `_told` and `_upto` have told."""
+        """The events of `marks` and of the text up to `upto`, except those delivered."""
         open_: list[_Open] = []
         for index, mark in enumerate([*marks, Mark(True, "", upto)]):
             for capture in open_:
                 yield from capture.add(text, min(mark.offset, upto), self._upto)
             if index == len(marks):
                 return
-            told = index < len(self._told)
+            is_delivered = index < len(self._delivered)
             if mark.opens:
                 open_.append(_Open(mark.name, mark.offset))
-                if not told and not mark.name.startswith("."):
+                if not is_delivered and not mark.name.startswith("."):
                     yield HoleOpened(mark.name, mark.offset)
                 continue
             capture = open_.pop()
@@ -95,7 +95,7 @@ class EventStream:
             )
             if open_:
                 open_[-1].inner.append(match)
-            if not told and not mark.name.startswith("."):
+            if not is_delivered and not mark.name.startswith("."):
                 yield from capture.finish()
                 convert = self._lowered.converters.get(match.name, text_of)
                 yield ValueCompleted(match.name, converted(convert, match), match.start, match.end)
@@ -103,7 +103,7 @@ class EventStream:
 
 @dataclass
 class _Open:
-    """A capture that has begun; knows which of its text was told."""
+    """An open capture, and how much of its text was delivered."""
 
     name: str
     start: int
@@ -113,9 +113,9 @@ class _Open:
         self._at = self.start
         self._decoder = _decoder("replace")
 
-    def add(self, text: bytes, end: int, told: int) -> Iterator[Event]:
-        """Text up to `end`; what lies before `told` is only decoded, so that a character cut there comes out whole."""
-        silent = min(max(self._at, told), end)
+    def add(self, text: bytes, end: int, delivered: int) -> Iterator[Event]:
+        """Text up to `end`; text before `delivered` is only decoded, so that a split character comes out whole."""
+        silent = min(max(self._at, delivered), end)
         self._decoder.decode(text[self._at : silent])
         added = self._decoder.decode(text[silent:end])
         self._at = max(self._at, end)

@@ -1,4 +1,4 @@
-"""What may come next, and why a token may or may not, in words: said by the plain parser, whatever engine masks."""
+"""Explains what may come next and why; computed by the plain parser for every engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 def describe(expected: Sequence[Expected]) -> str:
-    """A list of what may come next as words, cut where it is long."""
+    """What may come next as text, shortened if long."""
     by_place: dict[str, list[str]] = {}
     for what, where in expected[:_SHOWN]:
         by_place.setdefault(where, []).append(what)
@@ -25,7 +25,7 @@ def describe(expected: Sequence[Expected]) -> str:
 
 
 def describe_cut(expected: Sequence[Expected], how: str) -> str:
-    """Where an output ended too early, and what was expected there; `how` it ended follows the place."""
+    """Where and how an output ended too early, and what was expected there."""
     places = {where for what, where in expected if what != "the end"}
     if len(places) != 1 or "" in places:
         return f"output ended too early{how}: expected {describe(expected)}"
@@ -33,7 +33,7 @@ def describe_cut(expected: Sequence[Expected], how: str) -> str:
 
 
 def recognizer_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> Recognizer:
-    """The parser after a text that is in order: its bytes, and the ids of tokens that the grammar names.
+    """The parser after an accepted text: its bytes, and the ids of tokens that the grammar names.
 
     Raises:
         LimitExceeded: reading the text takes more steps than the limits allow.
@@ -49,7 +49,7 @@ def recognizer_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Lim
 
 
 def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> str:
-    """What may come next, in words. It only adds to what is said, so it never fails."""
+    """What may come next, in words. It never fails: explanations are best effort."""
     try:
         return describe(recognizer_after(grammar, parts, limits).expected())
     except LimitExceeded:

@@ -57,14 +57,13 @@ def _exclusive(
 
 
 class Formatter(Generic[Value_co]):
-    """The state of one sequence: which tokens may come next, and what has come.
+    """The state of one sequence: which tokens may come next, and what was accepted.
 
     Made by `CompiledFormat.formatter`. A step is one accepted token, an end id included, or one accepted byte string.
     One thread's at a time; overlapping use raises `ConcurrentUse`.
     """
 
-    # The methods that run for every token are written out, and what they need lies at hand: a call of Python's costs
-    # as much as a tenth of their work.
+    # The methods that run for every token are inlined: one Python call costs a tenth of their work.
 
     def __init__(self, compiled: PreparedFormat[Value_co], end_ids: tuple[int, ...]) -> None:
         self._state = SequenceState(compiled, end_ids)
@@ -155,7 +154,7 @@ class Formatter(Generic[Value_co]):
                 raise InvalidArgument(f"{name} is {shown(given)}; give a list", argument=name)
         if not {*map(type, formatters)} <= {Formatter}:
             found = next(shown(each) for each in formatters if type(each) is not Formatter)
-            raise InvalidArgument(f"{found} is not a Formatter; give formatters alone", argument="formatters")
+            raise InvalidArgument(f"{found} is not a Formatter; give only formatters", argument="formatters")
         return step_batch([formatter._state for formatter in formatters], token_ids, rows, row_indices)
 
     @_exclusive
@@ -200,7 +199,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
-        """Append tokens up to the first one that is not allowed; returns how many were taken."""
+        """Append tokens up to the first one that is not allowed; returns how many."""
         return self._state.accept_while_allowed(token_ids)
 
     @_exclusive
@@ -223,7 +222,7 @@ class Formatter(Generic[Value_co]):
         most = self._state.transcript.length
         steps = whole_number(steps, "steps")
         if steps > most:
-            raise InvalidArgument(f"cannot undo {steps} steps of {most}; ask for at most that many", argument="steps")
+            raise InvalidArgument(f"cannot undo {steps} steps; undo at most {most}", argument="steps")
         self._state.rollback(steps)
 
     @_exclusive
@@ -247,7 +246,7 @@ class Formatter(Generic[Value_co]):
     def __reduce__(self) -> NoReturn:
         raise not_picklable(self, "send its tokens, and accept them in a formatter of the same format there")
 
-    # --- where it stands ---------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------
 
     @property
     def is_finished(self) -> bool:
@@ -268,7 +267,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def forced_bytes(self) -> bytes:
-        """The longest byte string that begins every completion; b"" when `can_stop`; it may end inside a character."""
+        """The longest common prefix of all completions; b"" when `can_stop`; it may end inside a character."""
         state = self._state
         return b"" if state.transcript.ends else state.engine.forced_bytes(state.compiled.limits.forced_bytes)
 
@@ -281,7 +280,7 @@ class Formatter(Generic[Value_co]):
             raise not_a_token_id(token_id) from error
         return self._state.explain(token_id)
 
-    # --- what has come -----------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -308,7 +307,7 @@ class Formatter(Generic[Value_co]):
     def events(self) -> list[Event]:
         """What is new since the last call: holes opened, text added, values completed, text taken back.
 
-        Of an unfinished text only what every surviving parse agrees on is told; the rest follows when the sequence is
+        For an unfinished text, only what every surviving parse agrees on; the remainder follows when the sequence is
         complete.
         """
         return self._state.transcript.events(complete=self._state.transcript.ends > 0 or self._state.must_stop())

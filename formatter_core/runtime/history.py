@@ -82,7 +82,7 @@ class History(Generic[Item]):
         return other
 
     def drop(self, count: int) -> None:
-        """Remove the last `count` items, of which there are that many."""
+        """Remove the last `count` items, which must exist."""
         tail = self.tail
         while count >= len(tail) and self._blocks is not None:
             count -= len(tail)

@@ -1,4 +1,4 @@
-"""What the parser makes of an accepted text, worked out when somebody reads it: never within a step of a batch."""
+"""The parser's answers about an accepted text, computed when read, never within a step of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from formatter_core.runtime.result import Ended
 
 __all__ = ["TextReading", "whole_match"]
 
-#: How a text that is not complete came to its end.
+#: How an incomplete text ended.
 _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
 
 

@@ -1,4 +1,4 @@
-"""What a text turned out to be: its captures, its value, and whether it is complete."""
+"""Results: the captures and the value of a text, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Event: TypeAlias = HoleOpened | TextAdded | ValueCompleted | Retracted
 
 
 class Reading(Protocol):
-    """What the parser makes of a text: each answer is worked out when it is asked for."""
+    """The parser's answers about a text, computed when asked for."""
 
     @property
     def lowered(self) -> Lowered:

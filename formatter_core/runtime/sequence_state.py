@@ -41,7 +41,7 @@ class SequenceState:
         self.busy = threading.Lock()
         self.size = len(compiled.vocabulary)
         self.words = compiled.vocabulary.words
-        # The engine takes end ids of the vocabulary for no text, but those of this sequence alone for what they are.
+        # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
         self.own_ends = end_ids is not compiled.vocabulary.end_ids
 
     def fork(self) -> SequenceState:
@@ -88,7 +88,7 @@ class SequenceState:
         self.add_ends(text, status)
 
     def _fill_narrow(self, row: NDArray[np.int32]) -> None:
-        """Write as much of the mask as the row is wide: all that is set, or else it fails."""
+        """Write a mask into a row narrower than the vocabulary; raise if an allowed id does not fit."""
         full = np.zeros(self.words, dtype=np.int32)
         self.fill(full)
         needed = int(np.flatnonzero(full)[-1]) + 1
@@ -115,7 +115,7 @@ class SequenceState:
             raise self.rejected(token_id)
 
     def try_token(self, token_id: int) -> bool:
-        """Append a token; False, with nothing changed, where it is not allowed."""
+        """Append a token; returns False and changes nothing if it is not allowed."""
         transcript = self.transcript
         if token_id in self.end_ids:
             if not transcript.ends and not self.engine.can_stop():
@@ -149,7 +149,7 @@ class SequenceState:
         return taken
 
     def rollback(self, steps: int) -> None:
-        """Undo the last `steps` steps, of which there are that many."""
+        """Undo the last `steps` steps, which must exist."""
         if not steps:
             return
         text_steps = steps - min(steps, self.transcript.ends)

@@ -21,7 +21,7 @@ Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
 # Up to this share of words with an allowed token, copying those logits out beats a mask over all of them (on a CPU).
 _FEW_WORDS = 1 / 16
-# Up to so many runs of rows are masked one after the other; copying the rows out and back costs less than more of them.
+# Above this many runs of adjacent rows, copying the rows out and back is cheaper than masking run by run.
 _FEW_RUNS = 4
 
 
@@ -41,7 +41,7 @@ def unpack(rows: torch.Tensor) -> torch.Tensor:
         InvalidBitmask: not an int32 tensor.
     """
     if rows.dtype != torch.int32:
-        raise InvalidBitmask(f"bitmask rows are int32, but this tensor is {rows.dtype}; see torch_bitmask.allocate")
+        raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
     shifts = torch.arange(8, dtype=torch.uint8, device=rows.device)
     octets = rows.contiguous().view(torch.uint8).unsqueeze(-1)
     return (octets >> shifts & 1).bool().flatten(-2)
@@ -99,7 +99,7 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
             f"{len(row_indices)} row indices need as many bitmask rows, and two-dimensional logits, found shapes "
             f"{tuple(rows.shape)} and {tuple(logits.shape)}"
         )
-    # Runs of rows that lie together are masked where they are.
+    # Runs of adjacent rows are masked in place.
     starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
     if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
         index = torch.tensor(row_indices, dtype=torch.int64, device=logits.device)
@@ -111,18 +111,18 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
 
 def _check(logits: torch.Tensor, rows: Rows) -> None:
     if not logits.is_floating_point():
-        raise InvalidBitmask(f"logits are floating numbers, but this tensor is {logits.dtype}; give the model's logits")
+        raise InvalidBitmask(f"expected floating-point logits, found {logits.dtype}; give the model's logits")
     if rows.dtype not in (torch.int32, np.int32):
-        raise InvalidBitmask(f"bitmask rows are int32, but these are {rows.dtype}; see torch_bitmask.allocate")
+        raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
     if logits.ndim not in (1, 2) or not 1 <= rows.ndim <= logits.ndim or (rows.ndim == 2 and len(rows) != len(logits)):
         raise InvalidBitmask(
-            f"logits of shape {tuple(logits.shape)} and a bitmask of shape {tuple(rows.shape)} do not fit together; "
-            "give one bitmask row, or as many as there are rows of logits"
+            f"logits of shape {tuple(logits.shape)} and a bitmask of shape {tuple(rows.shape)} do not match; "
+            "give one bitmask row, or one for each row of logits"
         )
 
 
 def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """What is not allowed, on the device of the logits, as wide as they are."""
+    """The forbidden tokens, as wide as the logits and on their device."""
     packed = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
     packed = packed.to(logits.device, non_blocking=True)
     forbidden = ~unpack(packed[..., : bitmask.words(logits.shape[-1])])[..., : logits.shape[-1]]
@@ -138,7 +138,7 @@ def _as_numpy(rows: Rows) -> NDArray[np.int32]:
 
 
 def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """What is allowed, as wide as the logits; numpy unpacks bits many times faster than torch does on a CPU."""
+    """The allowed tokens, as wide as the logits; numpy unpacks bits many times faster than torch does on a CPU."""
     width = logits.shape[-1]
     allowed = bitmask.unpack(_as_numpy(rows)[..., : bitmask.words(width)])[..., :width]
     missing = width - allowed.shape[-1]
@@ -148,7 +148,7 @@ def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
-    """The indices of the allowed logits, or None where they are so many that a boolean mask is cheaper."""
+    """The indices of the allowed logits, or None if there are so many that a boolean mask is cheaper."""
     packed = _as_numpy(rows)
     if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
         return None

@@ -1,4 +1,4 @@
-"""What one sequence has accepted, and what the parser makes of it."""
+"""What one sequence has accepted, and the parser's answers about it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Transcript:
         self._byte_strings = byte_strings  # those of the steps -1, in order; most sequences have none
 
     def copy(self) -> Transcript:
-        """An independent transcript of the same steps, whose events have not been told yet."""
+        """An independent transcript of the same steps, whose events are all undelivered."""
         other = Transcript.__new__(Transcript)
         other._compiled = self._compiled
         other._keep(self._steps.copy(), None if self._byte_strings is None else self._byte_strings.copy())
@@ -58,7 +58,7 @@ class Transcript:
         return other
 
     def clear(self) -> None:
-        """Begin again; events that were told are taken back by the next ones."""
+        """Start over; the next events retract those delivered."""
         self._steps.clear()
         self.ends = 0
         self._byte_strings = None
@@ -127,7 +127,7 @@ class Transcript:
     def explain(
         self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
     ) -> tuple[bool, str]:
-        """Whether a token may come next, and why; the engine's word counts where the parser takes too long."""
+        """Whether a token may come next, and why; the engine decides if the parser takes too long."""
         compiled, so_far = self._compiled, f"after {self.text[-40:]!r},"
         if self.ends:
             return token_id in end_ids, "the sequence has ended, so only end ids may follow"

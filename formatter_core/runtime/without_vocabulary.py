@@ -33,7 +33,7 @@ def parse(format: type[_T] | CompiledFormat[_T], text: str | bytes, *, ended: En
 @overload
 def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]: ...
 def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]:
-    """What a format makes of a text, without a model, its tokens or a grammar engine.
+    """Parse a text by a format, without a model, a vocabulary or a grammar engine.
 
     A text that does not match gives a result that is not complete; nothing is raised until its value is read.
 
@@ -59,7 +59,7 @@ def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any
 
 
 def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Raise what `Compiler.compile` would, less what depends on a vocabulary, such as whether it has a token.
+    """Raise what `Compiler.compile` would, except what depends on a vocabulary.
 
     Args:
         format: whatever `Compiler.compile` takes.

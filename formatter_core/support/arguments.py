@@ -1,4 +1,4 @@
-"""Checks of arguments, where Python itself would raise something that says little."""
+"""Checks of arguments, with clearer errors than Python's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 80
 
 
 def shown(value: Any) -> str:
-    """A value as text for a message, cut where it is long."""
+    """A value as text for a message, shortened if long."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a value that cannot even be shown must not hide what is wrong with it
@@ -38,7 +38,7 @@ def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
     """A whole number, numpy's included, from `minimum`.
 
     Raises:
-        InvalidArgument: it is something else.
+        InvalidArgument: not one.
     """
     try:
         number = None if isinstance(value, bool) else index(value)
@@ -53,7 +53,7 @@ def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
     """One of several names.
 
     Raises:
-        InvalidArgument: it is something else.
+        InvalidArgument: not one.
     """
     if isinstance(value, str) and value in choices:
         return value
@@ -62,10 +62,10 @@ def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
 
 
 def as_bytes(value: Any, argument: str) -> bytes:
-    """The bytes of whatever holds bytes; never of a number, which would be as many zeros.
+    """The bytes of a bytes-like object.
 
     Raises:
-        InvalidArgument: it holds none.
+        InvalidArgument: not bytes-like.
     """
     try:
         return bytes(memoryview(value))
@@ -77,7 +77,7 @@ def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
     """What an iterable holds.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: not iterable.
     """
     try:
         return iter(values)
@@ -99,10 +99,10 @@ def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
 
 
 def not_picklable(value: object, remedy: str) -> InvalidArgument:
-    """The error for an object that pickle is given, though it holds what one process alone has."""
+    """The error for pickling an object that is bound to its process."""
     return InvalidArgument(f"a {type(value).__name__} cannot be pickled; {remedy}")
 
 
 def not_a_token_id(value: Any) -> InvalidArgument:
-    """The error for something else than a whole number in the place of a token id."""
-    return InvalidArgument(f"a token id is a whole number, found {shown(value)}; give an int", argument="token_id")
+    """The error for a token id that is not a whole number."""
+    return InvalidArgument(f"expected a token id, found {shown(value)}; give an int", argument="token_id")

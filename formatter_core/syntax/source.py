@@ -1,4 +1,4 @@
-"""The text of a grammar with places: line, column and an excerpt for every fault."""
+"""The text of a grammar, with line, column and an excerpt for every fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXCERPT = 40  # characters shown on each side of a fault
 
 
 class Source:
-    """A text that knows where its offsets are."""
+    """A text that maps offsets to lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -27,12 +27,12 @@ class Source:
         return line, offset - start + 1
 
     def where(self, offset: int) -> str:
-        """The offset in words, for messages that carry no line and column of their own."""
+        """Line and column as text, for messages without their own."""
         line, column = self.position(offset)
         return f"line {line}, column {column}"
 
     def fault(self, offset: int, reason: str) -> InvalidGrammar:
-        """The error for a fault at `offset`; its message shows the line with a caret below the place."""
+        """The error for a fault at `offset`; its message shows the line with a caret below the position."""
         line, column = self.position(offset)
         return InvalidGrammar(f"{reason}\n{self._excerpt(offset, column)}", line=line, column=column)
 

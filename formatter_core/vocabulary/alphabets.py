@@ -1,4 +1,4 @@
-"""How pieces of text stand for bytes in tokenizers: the byte-level alphabet, byte pieces, and the mark for a space."""
+"""How tokenizers write bytes as text: the byte-level alphabet, byte pieces, and the mark for a space."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def read(tokenizer: Any) -> TokenTable:
     A processor of transformers (text and images) is read as the tokenizer that it holds.
 
     Raises:
-        InvalidVocabulary: the tokenizer does not say how its tokens become text.
+        InvalidVocabulary: the tokenizer does not define how its tokens become text.
     """
     inner = getattr(tokenizer, "tokenizer", None)
     if hasattr(inner, "instruct_tokenizer"):
@@ -44,7 +44,7 @@ def read(tokenizer: Any) -> TokenTable:
             return read(inner)
         raise InvalidVocabulary(
             f"a {type(tokenizer).__name__} is not a tokenizer of transformers or tokenizers; "
-            "give one, or build Vocabulary(tokens, end_ids) yourself"
+            "pass one, or build Vocabulary(tokens, end_ids) yourself"
         )
     backend = getattr(tokenizer, "backend_tokenizer", None)
     tokens = _slow(tokenizer) if backend is None else tokenizers_json.read(json.loads(backend.to_str()))
@@ -83,13 +83,13 @@ def _slow(tokenizer: Any) -> list[bytes | None]:
     if hasattr(tokenizer, "wordpiece_tokenizer"):
         return [None if piece is None else _word_piece(piece).encode("utf-8") for piece in pieces]
     raise InvalidVocabulary(
-        f"the slow tokenizer {type(tokenizer).__name__} does not say how its tokens become text; "
+        f"the slow tokenizer {type(tokenizer).__name__} does not define how its tokens become text; "
         "use its fast version, or build Vocabulary(tokens, end_ids) yourself"
     )
 
 
 def _on_sentencepiece(tokenizer: Any, size: int) -> list[bytes | None]:
-    # Ids of the tokenizer may be shifted against those of the model, so the model is asked by piece.
+    # The tokenizer may shift the ids of its model, so look up pieces, not ids.
     model = tokenizer.sp_model
     tokens: list[bytes | None] = []
     for piece in tokenizer.convert_ids_to_tokens(list(range(size))):

@@ -28,7 +28,7 @@ def read(tokenizer: Any) -> TokenTable:
     if not (hasattr(inner, "n_words") and hasattr(inner, "id_to_piece") and hasattr(inner, "eos_id")):
         raise InvalidVocabulary(
             f"a {type(tokenizer).__name__} is not a tokenizer of mistral-common; "
-            "give a MistralTokenizer or its instruct_tokenizer"
+            "pass a MistralTokenizer or its instruct_tokenizer"
         )
     raw = getattr(inner, "id_to_byte_piece", None)
     tokens = _tekken(inner, raw) if raw is not None else _sentencepiece(inner)
@@ -37,7 +37,7 @@ def read(tokenizer: Any) -> TokenTable:
 
 
 def _tekken(tokenizer: Any, raw: Any) -> list[bytes | None]:
-    # Special tokens come first; the others are counted behind them.
+    # Special tokens come first; other ids count from there.
     first = tokenizer.num_special_tokens
     return [None] * first + [raw(token_id) for token_id in range(first, tokenizer.n_words)]
 

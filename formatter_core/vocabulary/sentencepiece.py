@@ -24,7 +24,7 @@ def read(processor: Any) -> TokenTable:
     """
     if not hasattr(processor, "id_to_piece") or not hasattr(processor, "is_byte"):
         raise InvalidVocabulary(
-            f"a {type(processor).__name__} is not a sentencepiece.SentencePieceProcessor; give one with a loaded model"
+            f"a {type(processor).__name__} is not a sentencepiece.SentencePieceProcessor; pass one with a loaded model"
         )
     size = processor.get_piece_size()
     if not size:
@@ -36,7 +36,7 @@ def read(processor: Any) -> TokenTable:
 
 
 def piece_bytes(processor: Any, piece_id: int) -> bytes | None:
-    """What one piece adds to a text; None for a piece that never stands for text."""
+    """The bytes that one piece adds to a text; None for a piece that is never text."""
     if processor.is_control(piece_id) or processor.is_unknown(piece_id) or processor.is_unused(piece_id):
         return None
     piece: str = processor.id_to_piece(piece_id)

@@ -1,4 +1,4 @@
-"""What every reader returns: the bytes of each token id, and what is known of the special ones."""
+"""The result of every reader: the bytes of each token id, the default end ids, and the special tokens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["TokenTable"]
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """The index is the token id; None stands for an id that never spells text.
+    """Token bytes by token id; None is an id that is never text.
 
     Attributes:
         tokens: the bytes of each token id.
-        end_ids: the ids that end an output by default; empty where that is not known.
+        end_ids: the ids that end an output by default; empty if unknown.
         special_tokens: the ids of the special tokens by name.
     """
 

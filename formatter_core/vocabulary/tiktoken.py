@@ -11,7 +11,7 @@ __all__ = ["read"]
 
 
 def read(encoding: Any) -> TokenTable:
-    """The bytes of each token id; special tokens never stand for text, ids without a token are holes.
+    """The bytes of each token id; special tokens are never text; ids without a token are unused.
 
     The end id is `<|endoftext|>` where the encoding has it; other families name theirs differently.
 
@@ -21,7 +21,7 @@ def read(encoding: Any) -> TokenTable:
     for needed in ("decode_single_token_bytes", "n_vocab", "special_tokens_set", "encode_single_token"):
         if not hasattr(encoding, needed):
             raise InvalidVocabulary(
-                f"a {type(encoding).__name__} has no {needed}; give a tiktoken.Encoding of tiktoken 0.5 or newer"
+                f"a {type(encoding).__name__} has no {needed}; pass a tiktoken.Encoding of tiktoken 0.5 or newer"
             )
     decode = encoding.decode_single_token_bytes
     tokens: list[bytes | None] = [None] * encoding.n_vocab

@@ -42,7 +42,7 @@ def read(description: Part) -> list[bytes | None]:
     """The bytes of each token id, from the parsed JSON description.
 
     Raises:
-        InvalidVocabulary: the description does not say how pieces become text, or in a way that is not known here.
+        InvalidVocabulary: the description does not define how pieces become text, or in an unknown way.
     """
     model: Part = description["model"]
     pieces = _pieces(model)
@@ -88,7 +88,7 @@ def _run(steps: list[Step], piece: str) -> bytes:
 
 
 def _steps(description: Part, pieces: Mapping[str, int]) -> list[Step]:
-    """What turns one piece into bytes; the first step that returns bytes is the last one taken."""
+    """The function that turns a piece into bytes; the first step that returns bytes is the last."""
     model: Part = description["model"]
     decoder = list(_flatten(description.get("decoder"), "decoders"))
     encoders = [
@@ -123,7 +123,7 @@ def _has(parts: list[Part], kind: str) -> bool:
 def _decoder_from_the_rest(
     model: Part, encoders: list[Part], pieces: Mapping[str, int], description: Part
 ) -> list[Part]:
-    """The decoder that the other parts imply, where the description has none."""
+    """The decoder that the other parts imply if the description has none."""
     space: list[Part] = []
     for part in encoders:
         if part["type"] == "Metaspace":
@@ -146,13 +146,13 @@ def _decoder_from_the_rest(
         return [{"type": "ByteLevel"}]
     found = {key: (description.get(key) or {}).get("type") for key in ("normalizer", "pre_tokenizer", "decoder")}
     raise InvalidVocabulary(
-        f"the tokenizer (model {model['type']}, {found}) does not say how its pieces become text; "
-        "set its decoder as it was when the tokenizer was trained, or build Vocabulary(tokens, end_ids) yourself"
+        f"the tokenizer (model {model['type']}, {found}) does not define how its pieces become text; "
+        "set the decoder that it was trained with, or build Vocabulary(tokens, end_ids) yourself"
     )
 
 
 def _refuse_byte_level_pieces(decoder: list[Part], pieces: Mapping[str, int]) -> None:
-    """Raise where a byte-level vocabulary got another tokenizer's decoder, as rebuilding one from its class may do."""
+    """Raise if a byte-level vocabulary has another tokenizer's decoder, which rebuilding a tokenizer may cause."""
     if not all(char in pieces for char in BYTE_CHARACTERS) or BYTE_PIECES[0] in pieces:
         return
     if any(SPACE_MARK in piece for piece in pieces):
@@ -182,7 +182,7 @@ def _decoder_steps(decoder: list[Part]) -> list[Step]:
 
 
 def _works_on_any_text(part: Part) -> bool:
-    """Whether the step does the same to a text as to its pieces one by one."""
+    """Whether applying the step to each piece equals applying it to the whole text."""
     if part["type"] == "Replace":
         return len(str(part["pattern"].get("String", ""))) == 1
     return bool(part["type"] == "Metaspace")

@@ -17,7 +17,7 @@ from formatter_core.vocabulary.table import TokenTable
 
 __all__ = ["Vocabulary", "checked_end_ids"]
 
-#: No model has as many ids; a table of that size would fill the memory.
+#: More ids than any model has; a larger table would exhaust memory.
 _LARGEST = 2**27
 _NO_END = (
     "a vocabulary needs at least one end id, or no output could ever end; pass end_ids, for example the tokenizer's "
@@ -67,14 +67,14 @@ class Vocabulary:
         set_field(self, "_fingerprint", None)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a Vocabulary never changes; make another one instead of setting {name!r}")
+        raise AttributeError(f"a Vocabulary is immutable; make a new one instead of setting {name!r}")
 
     def __reduce__(self) -> tuple[type[Vocabulary], tuple[Any, ...]]:
         return type(self), (self._tokens, self._end_ids, self._special_tokens)
 
     @property
     def tokens(self) -> tuple[bytes | None, ...]:
-        """The bytes of each token id; None for an id that never spells text."""
+        """The bytes of each token id; None for an id that is never text."""
         return self._tokens
 
     @property
@@ -96,12 +96,12 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash of the content (SHA-256, hexadecimal): equal for equal tokens and end ids, in every process."""
         if self._fingerprint is None:
-            # Two threads may both compute it; both arrive at the same value.
+            # Two threads may both compute it, with the same result.
             object.__setattr__(self, "_fingerprint", _fingerprint(self._tokens, self._end_ids, self._special_tokens))
         return str(self._fingerprint)
 
     def text_token(self, token_id: int) -> bytes | None:
-        """The bytes that this id adds to a text; None for end ids, holes, empty tokens and ids out of range."""
+        """The bytes that this id adds to a text; None for end ids, unused ids, empty tokens and ids out of range."""
         try:
             if not 0 <= token_id < len(self._tokens) or token_id in self._end_set:
                 return None
@@ -161,7 +161,7 @@ class Vocabulary:
             size: the width of the model's logits, which may exceed the tokenizer's ids.
 
         Raises:
-            InvalidVocabulary: the tokenizer does not say how its tokens become text, or has no end id.
+            InvalidVocabulary: the tokenizer does not define how its tokens become text, or has no end id.
         """
         from formatter_core.vocabulary.huggingface import read
 
@@ -210,7 +210,7 @@ class Vocabulary:
 def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:
     token_id, token = next((i, t) for i, t in enumerate(tokens) if t is not None and type(t) is not bytes)
     raise InvalidVocabulary(
-        f"token {token_id} is {token!r}; give bytes, or None for an id that never spells text", token_id=token_id
+        f"token {token_id} is {shown(token)}; give bytes, or None for an id that is never text", token_id=token_id
     )
 
 
@@ -227,11 +227,11 @@ def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
         try:
             token_id = operator.index(value)
         except TypeError as error:
-            raise InvalidVocabulary(f"the end id {value!r} is not a token id; give whole numbers") from error
+            raise InvalidVocabulary(f"the end id {shown(value)} is not a whole number; give token ids") from error
         if not 0 <= token_id < size:
             raise InvalidVocabulary(
-                f"the end id {token_id} is outside the vocabulary of {size} tokens; "
-                "give ids of this tokenizer, or the size that the model's logits have",
+                f"the end id {token_id} is outside the vocabulary of {size} ids; "
+                "give ids of this tokenizer, or pass the width of the model's logits as size",
                 token_id=token_id,
             )
         checked.add(token_id)
@@ -261,7 +261,7 @@ def _checked_special_tokens(
 
 
 def _fingerprint(tokens: tuple[bytes | None, ...], end_ids: tuple[int, ...], special_tokens: dict[str, int]) -> str:
-    # The lengths tell where one token ends and the next begins, so that no two contents hash the same input.
+    # Lengths delimit the tokens, so that different contents never hash the same input.
     lengths = np.array([-1 if token is None else len(token) for token in tokens], dtype="<i8")
     digest = hashlib.sha256(f"{len(tokens)} {end_ids}\n".encode())
     digest.update(lengths.tobytes())

@@ -98,7 +98,7 @@ def test_a_hole_too_large_for_a_float_is_a_decimal(compiler: Compiler) -> None:
 def test_a_number_too_large_for_a_decimal_is_refused_when_it_is_read(compiler: Compiler) -> None:
     result = compiler.compile({}).parse("[1e99999999999999999999]")
     assert result.is_complete
-    with pytest.raises(InvalidValue, match="too large for a Decimal"):
+    with pytest.raises(InvalidValue, match="too large even for a Decimal"):
         _ = result.value
 
 

@@ -51,7 +51,7 @@ REFUSED = [
     (re.compile(r"(?a:\w)"), "flag"),
     (re.compile(r"a$\n"), r"\\Z"),
     (re.compile(r"(a$|b)\n?"), r"\\Z"),
-    (re.compile(r"\bword\b"), "boundary"),
+    (re.compile(r"\bword\b"), "boundaries"),
     (re.compile(r"(a)\1"), "back-reference"),
     (re.compile(r"(?P<x>a)(?P=x)"), "back-reference"),
     (re.compile(r"(?=a)a"), "look-around"),

@@ -277,7 +277,7 @@ def test_a_decoder_that_depends_on_more_than_the_token(decoder: Any) -> None:
 
 def test_a_description_that_says_nothing() -> None:
     tokenizer = hf.Tokenizer(models.BPE(vocab={"a": 0, "b": 1}, merges=[]))
-    with pytest.raises(InvalidVocabulary, match=r"BPE.*does not say how"):
+    with pytest.raises(InvalidVocabulary, match=r"BPE.*does not define how"):
         Vocabulary.from_huggingface(tokenizer, end_ids=[0])
 
 
@@ -369,5 +369,5 @@ def test_a_processor_is_read_as_its_tokenizer(transformers: Any) -> None:
 
 
 def test_a_slow_tokenizer_of_an_unknown_kind(transformers: Any) -> None:
-    with pytest.raises(InvalidVocabulary, match=r"slow tokenizer CanineTokenizer does not say.*fast version"):
+    with pytest.raises(InvalidVocabulary, match=r"slow tokenizer CanineTokenizer does not define.*fast version"):
         Vocabulary.from_huggingface(transformers.CanineTokenizer())

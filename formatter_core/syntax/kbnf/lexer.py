@@ -41,23 +41,23 @@ _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/", "'":
 
 _CURLY_QUOTES = "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb"
 _HINTS = {
-    **dict.fromkeys(_CURLY_QUOTES, "literals stand between straight quotes, \" or '"),
-    **dict.fromkeys("#/", 'a regex is written #"…", a comment (* … *)'),
+    **dict.fromkeys(_CURLY_QUOTES, "use straight quotes, \" or '"),
+    **dict.fromkeys("#/", 'write a regex as #"…" and a comment as (* … *)'),
     "<": "write rule names without < and >",
-    "-": "rule names hold only ASCII letters, digits and `_`, and a rule is written `name ::= …;`",
-    ".": 'for any one character but a newline write #"."',
-    "!": 'for text that holds no match of a regex write #ex"…"',
+    "-": "a rule name has ASCII letters, digits and `_`, and a rule is `name ::= …;`",
+    ".": 'for any character except a newline write #"."',
+    "!": 'for text without a match of a regex write #ex"…"',
     "\ufeff": "this is a byte order mark; remove it, or read the file with encoding='utf-8-sig'",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One symbol of the text.
+    """One token of the text.
 
     `kind` is "name", "literal", "number", "define" (`::=` or `=`), "bound" (the `{` of a bounded repeat), "end", or
-    the mark itself. Of a literal, `prefix` is what precedes the quotes (`#e` …) and `text` is what stands between
-    them, escapes and all; `start` is its offset.
+    the mark itself. Of a literal, `prefix` precedes the quotes (`#e` …), and `text` is between them, with
+    its escapes, at the offset `start`.
     """
 
     kind: str
@@ -73,12 +73,12 @@ class Token:
 
 
 def cut(text: str) -> str:
-    """A name or a number as messages show it: whole, unless somebody made it very long."""
+    """A name or a number for a message, shortened if very long."""
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 class Lexer:
-    """Reads tokens on demand, with one token of look-ahead, so that the first fault of a text is the one reported."""
+    """Reads tokens on demand, with one token of look-ahead, so that we report the first fault of a text."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -115,7 +115,7 @@ class Lexer:
         prefix = written[:quote]
         if prefix not in _PREFIXES:
             raise self._source.fault(
-                offset, f'there is no literal `{cut(prefix)}"…"`; write #"…", #e"…", #ex"…" or #substrs"…"'
+                offset, f'unknown prefix of a literal: `{cut(prefix)}"…"`; use #"…", #e"…", #ex"…" or #substrs"…"'
             )
         return Token("literal", written[quote + 1 : -1], offset, prefix, offset + quote + 1)
 
@@ -135,25 +135,25 @@ class Lexer:
             if depth == 0:
                 self._offset = mark.end()
                 return
-        raise self._source.fault(opening, "this comment is never closed; end it with *) (comments nest)")
+        raise self._source.fault(opening, "this comment is not closed; add *) (comments nest)")
 
     def _stray(self, offset: int) -> InvalidGrammar:
         text = self._source.text
         if _OPENING.match(text, offset):
             return self._source.fault(
                 offset,
-                "this literal is never closed; end it with its own quote, or look for a quote that is missing before",
+                "this literal is not closed; add its closing quote, or check for a missing quote before it",
             )
         char = text[offset]
         shown = f"`{char}`" if char.isascii() and char.isprintable() else _describe(char)
-        hint = _HINTS.get(char, "only rules, quoted text and the marks of KBNF may stand outside quotes")
+        hint = _HINTS.get(char, "put text in quotes")
         if char.isspace():
             hint = "use plain spaces outside quotes"
-        return self._source.fault(offset, f"{shown} cannot stand here; {hint}")
+        return self._source.fault(offset, f"unexpected {shown}; {hint}")
 
 
 def unescape(source: Source, token: Token) -> str:
-    """What the literal means: its text, or its pattern in the case of a regex.
+    """The meaning of a literal: its text, or its pattern if it is a regex.
 
     The escapes are those of the kbnf package, and surrogate pairs. In a regex, a backslash that begins none of
     them is left to the regex, so that `#"\\d"` and `#"\\\\d"` are the same.
@@ -168,7 +168,7 @@ def locate(source: Source, token: Token, index: int) -> int:
     """The offset in the source of the character `index` of the literal's meaning."""
     for piece, offset in _pieces(source, token):
         if index < len(piece):
-            # Only a run that means itself, or is left to the regex, is longer than one character.
+            # Only runs without escapes, or escapes left to the regex, are longer than one character.
             return offset + index
         index -= len(piece)
     return token.start + len(token.text)
@@ -200,7 +200,7 @@ def _meaning(source: Source, token: Token, match: re.Match[str]) -> str:
     if hexadecimal:
         code_point = int(hexadecimal, 16)
         if code_point > 0x10FFFF:
-            raise source.fault(offset, f"U+{hexadecimal[:12]} is not a character; the last one is U+10FFFF")
+            raise source.fault(offset, f"U+{hexadecimal[:12]} is not a character; use at most U+10FFFF")
         if 0xD800 <= code_point <= 0xDFFF:
             raise _lone_surrogate(source, offset)
         return chr(code_point)
@@ -216,8 +216,8 @@ def _meaning(source: Source, token: Token, match: re.Match[str]) -> str:
     if char not in _SIMPLE:
         raise source.fault(
             offset,
-            f"there is no escape `\\{char}`; write `\\\\` for a backslash "
-            r"(there are \n \r \t \b \f \0 \/ \' \" \\ \xHH \uHHHH \u{H…} and octal \ooo)",
+            f"unknown escape `\\{char}`; write `\\\\` for a backslash "
+            r"(the escapes are \n \r \t \b \f \0 \/ \' \" \\ \xHH \uHHHH \u{H…} and octal \ooo)",
         )
     return _SIMPLE[char]
 
@@ -230,7 +230,7 @@ def _octal(token: Token, match: re.Match[str]) -> str:
 
 
 def _lone_surrogate(source: Source, offset: int) -> InvalidGrammar:
-    return source.fault(offset, "a lone surrogate is not a character; write both halves of the pair")
+    return source.fault(offset, "a lone surrogate is not a character; write both surrogates of the pair")
 
 
 def _describe(char: str) -> str:

@@ -9,7 +9,7 @@ from formatter_core.syntax.regex import parse_rust
 
 __all__ = ["count_mark", "to_rust"]
 
-# How tightly a pattern holds together; what holds less tightly than its place needs goes into a group.
+# Precedence of a pattern; a pattern of lower precedence than its context needs goes into a group.
 _ALTERNATIVES, _SEQUENCE, _REPEATED, _PRIMARY = range(4)
 
 _NO_CHARACTER = r"[^\s\S]"
@@ -20,7 +20,7 @@ _SHORT_MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
 def to_rust(node: Node) -> str | None:
-    """A pattern in Rust syntax with the language, captures and preferences of the node, or None where there is none.
+    """A pattern in Rust syntax with the language, captures and preferences of the node, or None if there is none.
 
     There is one for `Bytes` that are UTF-8 text, `Chars`, and `Sequence`, `Choice`, `Repeat`, `Terminal` and, each
     name once, `Capture` of what has one.
@@ -33,7 +33,7 @@ def to_rust(node: Node) -> str | None:
 
 
 def count_mark(node: Repeat) -> str:
-    """What stands after the repeated item, in regexes and in KBNF alike: `*`, `{2,5}`, `+?` …"""
+    """The quantifier, the same in regexes and in KBNF: `*`, `{2,5}`, `+?` …"""
     bounds = (node.minimum, node.maximum)
     if bounds in _SHORT_MARKS:
         mark = _SHORT_MARKS[bounds]
@@ -73,8 +73,8 @@ def _is_group_name(name: str) -> bool:
 
 
 def _inside(part: tuple[str, int], needed: int) -> str:
-    text, holds = part
-    return text if holds >= needed else f"(?:{text})"
+    text, precedence = part
+    return text if precedence >= needed else f"(?:{text})"
 
 
 def _text(value: bytes) -> tuple[str, int] | None:

@@ -47,10 +47,10 @@ def parse_kbnf(text: str, start: str = "start", limits: Limits = DEFAULT_LIMITS)
     Raises:
         InvalidGrammar: a fault in the text, with its line and column, or an undefined start rule. A fault in a
             regex has the `InvalidRegex` as its cause.
-        LimitExceeded: groups nested too deep, too large a repeat, or too many nodes.
+        LimitExceeded: groups nested too deeply, too large a repeat, or too many nodes.
     """
     if not isinstance(text, str):
-        raise InvalidGrammar(f"KBNF text is a str, but this is a {type(text).__name__}; decode it first")
+        raise InvalidGrammar(f"KBNF text must be a str, found {type(text).__name__}; decode it first")
     rules = _Reader(Source(text), limits).read()
     if not isinstance(start, str) or start not in rules:
         similar = _similar(str(start), rules)
@@ -61,14 +61,14 @@ def parse_kbnf(text: str, start: str = "start", limits: Limits = DEFAULT_LIMITS)
 
 
 def without_match(pattern: Node) -> Node:
-    """What `#ex` means: one or more characters in which the pattern matches nowhere."""
+    """The meaning of `#ex`: one or more characters without a match of the pattern."""
     somewhere = Sequence((ANY_TEXT, pattern, ANY_TEXT))
     return Terminal(Intersection((Repeat(ANY_CHAR, 1), Complement(somewhere))))
 
 
 @dataclass(slots=True)
 class _Group:
-    """A group, or the right-hand side of a rule, that is being read."""
+    """An open group, or the right-hand side of a rule."""
 
     opening: Token
     alternatives: list[Node] = field(default_factory=list)
@@ -91,9 +91,7 @@ class _Reader:
             name = self._rule_name()
             alternatives.setdefault(name.text, []).extend(self._right_hand_side(name))
         if not alternatives:
-            raise self._fault(
-                self._lexer.peek(), 'the text holds no rule; write one, such as `start ::= "yes" | "no";`'
-            )
+            raise self._fault(self._lexer.peek(), 'found no rule; write one, such as `start ::= "yes" | "no";`')
         for used, token in self._uses.items():
             if used not in alternatives:
                 raise self._fault(token, f"the rule {token} is not defined{_similar(used, alternatives)}; define it")
@@ -102,14 +100,14 @@ class _Reader:
     def _rule_name(self) -> Token:
         name = self._lexer.take()
         if name.kind != "name":
-            raise self._fault(name, f"expected the name of a rule, but found {name}; write `name ::= …;`")
+            raise self._fault(name, f"expected the name of a rule, found {name}; write `name ::= …;`")
         define = self._lexer.take()
         if define.kind != "define":
-            raise self._fault(define, f"expected `::=` after the rule name {name}, but found {define}")
+            raise self._fault(define, f"expected `::=` after the rule name {name}, found {define}")
         return name
 
     def _right_hand_side(self, name: Token) -> list[Node]:
-        # A stack of our own instead of recursion: how deep groups may nest is for the limits alone to say.
+        # An explicit stack instead of recursion: only `Limits.depth` bounds the nesting.
         stack = [_Group(name)]
         while True:
             group, token = stack[-1], self._lexer.take()
@@ -141,11 +139,11 @@ class _Reader:
         if following.kind == "define":
             if group.opening.kind != "name":
                 raise self._unclosed(group)
-            raise self._fault(token, f"the rule {group.opening} has not ended before {token}; put `;` there")
+            raise self._fault(token, f"the rule {group.opening} is not closed before {token}; add `;`")
         if following.kind == ":":
             if group.label:
                 raise self._fault(
-                    token, f"{group.label} names this already; put {token} and what it names into a group"
+                    token, f"{group.label} already names this; put {token} and what it names in parentheses"
                 )
             self._lexer.take()
             group.label = token
@@ -167,9 +165,9 @@ class _Reader:
 
     def _end_alternative(self, group: _Group, token: Token) -> None:
         if group.label:
-            raise self._fault(token, f"{_WHAT_FOLLOWS} after {group.label} and `:`, but found {token}")
+            raise self._fault(token, f"{_WHAT_FOLLOWS} after {group.label} and `:`, found {token}")
         if group.comma:
-            raise self._fault(token, f"{_WHAT_FOLLOWS} after `,`, but found {token}")
+            raise self._fault(token, f"{_WHAT_FOLLOWS} after `,`, found {token}")
         if not group.items:
             raise self._fault(token, f'{_WHAT_FOLLOWS} before {token}; write "" for the empty text')
         group.alternatives.append(group.items[0] if len(group.items) == 1 else Sequence(tuple(group.items)))
@@ -189,7 +187,7 @@ class _Reader:
             self._lexer.take()
         again = self._lexer.peek()
         if again.kind in _COUNTS or again.kind == "bound":
-            raise self._fault(again, f"{again} repeats a repeat; put parentheses around the inner one")
+            raise self._fault(again, f"{again} repeats a repeat; put the inner one in parentheses")
         return Repeat(node, minimum, maximum, greedy)
 
     def _bounds(self) -> tuple[int, int | None]:
@@ -201,17 +199,15 @@ class _Reader:
             maximum = self._count() if self._lexer.peek().kind == "number" else None
             token = self._lexer.take()
         if token.kind != "}":
-            raise self._fault(token, f"expected the `}}` of a repeat, but found {token}; write {{2,5}} or the like")
+            raise self._fault(token, f"expected the `}}` of a repeat, found {token}; write for example {{2,5}}")
         if maximum is not None and maximum < minimum:
-            raise self._fault(
-                opening, f"minimum exceeds maximum in {{{minimum},{maximum}}}; put the smaller number first"
-            )
+            raise self._fault(opening, f"minimum exceeds maximum in {{{minimum},{maximum}}}; swap them")
         return minimum, maximum
 
     def _count(self) -> int:
         token = self._lexer.take()
         digits = token.text.lstrip("0")
-        # Compared by length first: Python refuses to convert thousands of digits.
+        # Compare the length first: Python refuses to convert thousands of digits.
         if len(digits) > len(str(self._limits.repeat)) or int(digits or "0") > self._limits.repeat:
             raise LimitExceeded("repeat", self._limits.repeat, f"the repeat at {self._source.where(token.offset)}")
         return int(digits or "0")
@@ -232,36 +228,36 @@ class _Reader:
             node = parse_rust(pattern, self._limits)
         except InvalidRegex as error:
             offset = locate(self._source, token, error.position)
-            raise self._source.fault(offset, f"in this regex: {error.reason}") from error
+            raise self._source.fault(offset, f"invalid regex: {error.reason}") from error
         if token.prefix == "#":
             return as_terminal(node)
         if any(isinstance(below, Capture) for below in walk(node)):
             kind = token.prefix
-            raise self._fault(token, f'no named group can stand in {kind}"…"; name all of it: `name:{kind}"…"`')
+            raise self._fault(token, f'{kind}"…" takes no named group; capture the whole literal: `name:{kind}"…"`')
         return Terminal(Shortest(node)) if token.prefix == "#e" else without_match(node)
 
     def _misplaced(self, group: _Group, token: Token) -> InvalidGrammar:
         if token.kind == "end" and group.opening.kind == "name":
-            return self._fault(token, f"the rule {group.opening} never ends; put `;` after it")
+            return self._fault(token, f"the rule {group.opening} is not closed; add `;`")
         if token.kind in ("end", ";"):
             return self._unclosed(group)
         if token.kind in _CLOSERS.values():
             closer = _CLOSERS.get(group.opening.kind)
             if closer is None:
-                return self._fault(token, f"{token} closes nothing; remove it, or open a group before")
+                return self._fault(token, f"{token} closes no group; remove it, or open a group before it")
             where = self._source.where(group.opening.offset)
             return self._fault(token, f"{token} does not close the {group.opening} of {where}; write `{closer}` first")
         if token.kind in _COUNTS or token.kind == "bound":
-            return self._fault(token, f"there is nothing before {token} to repeat; {_WHAT_FOLLOWS} before it")
+            return self._fault(token, f"{token} has nothing to repeat; {_WHAT_FOLLOWS} before it")
         if token.kind == ":":
-            return self._fault(token, "only a name can stand before `:`; write `name:…` to capture what follows")
+            return self._fault(token, "expected a name before `:`; write `name:…` to capture what follows")
         if token.kind == "number":
-            return self._fault(token, f"{token} cannot stand here; put text between quotes, begin names with a letter")
-        return self._fault(token, f"{_WHAT_FOLLOWS}, but found {token}")
+            return self._fault(token, f"unexpected number {token}; put text in quotes, and begin names with a letter")
+        return self._fault(token, f"{_WHAT_FOLLOWS}, found {token}")
 
     def _unclosed(self, group: _Group) -> InvalidGrammar:
         closer = _CLOSERS[group.opening.kind]
-        return self._fault(group.opening, f"this {group.opening} is never closed; write `{closer}` after the group")
+        return self._fault(group.opening, f"this {group.opening} is not closed; add `{closer}`")
 
     def _fault(self, token: Token, reason: str) -> InvalidGrammar:
         return self._source.fault(token.offset, reason)

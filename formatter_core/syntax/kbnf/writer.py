@@ -28,7 +28,7 @@ from formatter_core.syntax.kbnf.reader import without_match
 
 __all__ = ["to_kbnf"]
 
-# How tightly an expression holds together; what holds less tightly than its place needs goes into a group.
+# Precedence of an expression; one of lower precedence than its context needs goes into a group.
 _ALTERNATIVES, _SEQUENCE, _LABELLED, _REPEATED, _PRIMARY = range(5)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -56,7 +56,7 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def _rule_names(grammar: Grammar) -> dict[str, str]:
-    """The names to write by the names in the grammar."""
+    """From the names in the grammar to the names in the text."""
     names = {name: name for name in grammar.rules if _NAME.fullmatch(name) and name != "start"}
     names[grammar.start] = "start"
     taken = set(names.values())
@@ -111,7 +111,7 @@ class _RuleWriter:
         return text if holds >= needed else f"({text})"
 
     def _terminal(self, node: Node) -> tuple[str, int]:
-        """A regular node as one literal or, where no literal says it, as a group of them, which means the same."""
+        """A regular node as one literal, or as a group of literals if none expresses it."""
         if isinstance(node, Bytes) or node == Sequence(()):
             return self._expression(node)
         if isinstance(node, Substring):
@@ -145,7 +145,7 @@ class _RuleWriter:
 
 
 def _kind(node: Node) -> tuple[str, Node]:
-    """The mark of the regex literal that may say the node, and what its pattern has to match."""
+    """The prefix of the literal that may express the node, and the node that its pattern must match."""
     if isinstance(node, Shortest):
         return "#e", node.item
     if isinstance(node, Intersection) and len(node.items) == 2:

@@ -72,7 +72,7 @@ _Operation = TypeVar("_Operation", bound=Callable[..., Ranges])
 
 
 def _remembered(operation: _Operation) -> _Operation:
-    """Keep the last results for sets of usual size, such as `\\w` and its negation; larger ones would fill memory."""
+    """Cache results for sets of common sizes, such as `\\w` and its negation."""
     cached = lru_cache(maxsize=64)(operation)
 
     @wraps(operation)
@@ -83,7 +83,7 @@ def _remembered(operation: _Operation) -> _Operation:
 
 
 class Members:
-    """A union that grows: its parts are joined from time to time, so that many large ones stay small together."""
+    """A growing union, compacted from time to time to bound its memory."""
 
     def __init__(self) -> None:
         self._parts: dict[int, Ranges] = {}
@@ -104,7 +104,7 @@ class Members:
         return len(ranges)
 
     def union(self) -> Ranges:
-        """All that was added."""
+        """The union so far."""
         return union(*self._parts.values())
 
 
@@ -115,7 +115,7 @@ def single(code: int) -> Ranges:
 
 @_remembered
 def union(*sets: Ranges) -> Ranges:
-    """What is in any of the sets."""
+    """The union of the sets."""
     merged: list[tuple[int, int]] = []
     for pair in sorted(chain.from_iterable(sets)):
         if merged and pair[0] <= merged[-1][1] + 1:
@@ -128,7 +128,7 @@ def union(*sets: Ranges) -> Ranges:
 
 @_remembered
 def negation(ranges: Ranges) -> Ranges:
-    """What is not in the set."""
+    """The complement of the set."""
     gaps, start = [], 0
     for low, high in ranges:
         if low > start:
@@ -140,7 +140,7 @@ def negation(ranges: Ranges) -> Ranges:
 
 
 def intersection(left: Ranges, right: Ranges) -> Ranges:
-    """What is in both."""
+    """The intersection."""
     common, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
@@ -154,12 +154,12 @@ def intersection(left: Ranges, right: Ranges) -> Ranges:
 
 
 def difference(left: Ranges, right: Ranges) -> Ranges:
-    """What is in the left set only."""
+    """The difference."""
     return intersection(left, negation(right))
 
 
 def symmetric_difference(left: Ranges, right: Ranges) -> Ranges:
-    """What is in one of the two only."""
+    """The symmetric difference."""
     return union(difference(left, right), difference(right, left))
 
 
@@ -194,7 +194,7 @@ def normal_name(name: str) -> str:
 
 @lru_cache(maxsize=128)
 def category(name: str) -> Ranges | None:
-    """The set of a general category, or None where there is none of that name. Names are as in `normal_name`."""
+    """The set of a general category, or None if there is none. Names are as in `normal_name`."""
     from formatter_core.syntax.regex import tables
 
     name = tables.CATEGORY_NAMES.get(name, name)

@@ -81,7 +81,7 @@ class _EcmaReader(Scanner):
 
     def _read_anchor(self) -> None:
         if self.flags & _MULTI_LINE:
-            raise self.error("an anchor under the flag m is not supported; write the line ends as characters", self.at)
+            raise self.error("anchors are not supported with the flag m; match the newlines as characters", self.at)
         self.add(Anchor(self.pattern[self.at] == "$", self.at))
         self.forbid_quantifier()
         self.at += 1
@@ -108,7 +108,7 @@ class _EcmaReader(Scanner):
         self.forbid_quantifier()
 
     def _number(self, digits: str) -> int:
-        """A count; one with more digits than matter is only known to be too large."""
+        """A count; with too many digits, any number above the limit."""
         return int(digits) if len(digits) < 20 else self.limits.repeat + 1
 
     def _read_open(self) -> None:
@@ -190,18 +190,19 @@ class _EcmaReader(Scanner):
                 return 0x10000 + (int(units[2], 16) - 0xD800) * 0x400 + int(units[3], 16) - 0xDC00
             code = int(units[1] or units[4], 16)
             if code > 0x10FFFF:
-                raise self.error(f"U+{code:X} is not a Unicode character", start)
+                raise self.error(f"U+{code:X} is not a Unicode character; use at most U+10FFFF", start)
             return code
         if kind == "k" or (kind.isascii() and kind.isdigit()):
             raise self.error(
-                f"the back-reference `\\{kind}` is not regular, and so not supported; spell the alternatives out", start
+                f"the back-reference `\\{kind}` is not regular, so it is not supported; write the alternatives out",
+                start,
             )
         if kind.isascii() and kind.isalpha():
             raise self.error(f"`\\{kind}` is not an escape of ECMA 262; write `\\\\` for a backslash", start)
         return ord(kind)
 
     def _read_property(self, negated: bool, start: int) -> Ranges:
-        """`\\p{L}`, `\\p{Script=Greek}`, `\\p{Emoji}`; upper and lower case are not told apart."""
+        """`\\p{L}`, `\\p{Script=Greek}`, `\\p{Emoji}`; names ignore case."""
         end = self.pattern.find("}", self.at)
         if self.peek() != "{" or end < 0:
             raise self.error("a Unicode property is written `\\p{…}`", start)
@@ -217,9 +218,7 @@ class _EcmaReader(Scanner):
         elif name in ("sc", "script", "scx", "scriptextensions"):
             found = classes.script(value, extensions=name.startswith(("scx", "scripte")))
         if found is None:
-            raise self.error(
-                f"{text!r} names no Unicode property that is known here; a script is written `\\p{{Script=…}}`", start
-            )
+            raise self.error(f"{text!r} is not a known Unicode property; write a script as `\\p{{Script=…}}`", start)
         return classes.negation(found) if negated else found
 
     def _read_class(self) -> None:
@@ -235,7 +234,7 @@ class _EcmaReader(Scanner):
         members = classes.Members()
         while not self.take("]"):
             if not self.peek():
-                raise self.error("a class is not closed; write `\\[` to mean the character", start)
+                raise self.error("this class is not closed; add `]`, or write `\\[` for the character", start)
             self.collect(members, self._read_member())
         ranges = self._folded(members.union())
         node = char(classes.negation(ranges) if negated else ranges)
@@ -253,7 +252,7 @@ class _EcmaReader(Scanner):
         if low_code is None or high_code is None:  # Annex B: the hyphen is a character
             return classes.union(low, _HYPHEN, high)
         if low_code > high_code:
-            raise self.error("a range in a class ends before it begins", start)
+            raise self.error("a range in a class ends before it begins; swap its ends", start)
         return classes.ranges_of([(low_code, high_code)])
 
     def _read_single(self) -> tuple[Ranges, int | None]:

@@ -82,7 +82,7 @@ _AT_START = _Demand(classes.NONE, True)
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """What stands right of a place, and what it demands of the left; `at_end`: it must reach the text's end."""
+    """What follows a position, and what it requires of the character before; `at_end`: it must reach the end."""
 
     before: _Demand
     node: Node
@@ -126,7 +126,7 @@ class _Lowering:
         self._work = 0
 
     def follow(self, tree: Tree, tails: list[_Tail]) -> list[_Tail]:
-        """The tails of the place before `tree`, given those after it."""
+        """The tails before `tree`, given those after it."""
         self._work += _STEP * (1 + len(tails))
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._limits.work, "expressing the pattern's assertions")
@@ -225,7 +225,7 @@ class _Lowering:
         return both(every, Complement(sequence(Repeat(taken), wrong)))
 
     def _is_empty(self, node: Node) -> bool:
-        """Whether the node is known to match nothing."""
+        """Whether the node certainly matches nothing."""
         answer, work = decide_empty(node, _DECIDING)
         self._work += work
         return answer
@@ -258,7 +258,7 @@ class _Lowering:
         demand = _demand(tree.item)
         if demand is None:
             raise self._refused(
-                "look-behind is supported for one character only; write what precedes as part of the pattern",
+                "look-behind is supported for one character only; match what precedes as part of the pattern",
                 tree.position,
             )
         if tree.negated:
@@ -266,7 +266,7 @@ class _Lowering:
         return self._merge([_Tail(tail.before.both(demand), tail.node, tail.at_end) for tail in tails])
 
     def _merge(self, tails: list[_Tail]) -> list[_Tail]:
-        """The same tails without the impossible ones; those that differ in the node only become one."""
+        """The tails without impossible ones; those that differ only in the node become one."""
         merged: list[tuple[_Tail, list[Node]]] = []
         for tail in tails:
             if tail.node == NOTHING or not (tail.before.characters or tail.before.start):
@@ -284,25 +284,25 @@ class _Lowering:
 
 
 def _one_character(tree: Tree) -> Ranges | None:
-    """The characters of which the tree takes one, if it only looks at that one."""
+    """The set of characters that the tree matches, if it checks a single character."""
     if is_node(tree):
         return first_characters(tree) if fixed_length(tree) == 1 else None
     if not isinstance(tree, Concat):
         return None
-    *looks, one = tree.items
+    *checks, one = tree.items
     found = _one_character(one)
-    for look in looks:
-        if found is None or not (isinstance(look, Look) and look.ahead and is_node(look.item)):
+    for check in checks:
+        if found is None or not (isinstance(check, Look) and check.ahead and is_node(check.item)):
             return None
-        seen = _one_character(look.item)
+        seen = _one_character(check.item)
         if seen is None:
             return None
-        found = (classes.difference if look.negated else classes.intersection)(found, seen)
+        found = (classes.difference if check.negated else classes.intersection)(found, seen)
     return found
 
 
 def _without_assertions(tree: Tree) -> Node | None:
-    """What the tree takes if every assertion holds; None if there is a capture in it."""
+    """What the tree matches if every assertion holds; None if it has a capture."""
     if isinstance(tree, (Anchor, Look)):
         return EMPTY
     if isinstance(tree, (Concat, Alternate)):
@@ -318,7 +318,7 @@ def _without_assertions(tree: Tree) -> Node | None:
 
 
 def _opening(rest: Node) -> Ranges:
-    """Characters that the rest may begin with and after which it takes any text."""
+    """Characters that the remainder may begin with and after which it matches any text."""
     if isinstance(rest, Sequence) and len(rest.items) == 2 and rest.items[1] == ANY_TEXT:
         return first_characters(rest.items[0]) if fixed_length(rest.items[0]) == 1 else classes.NONE
     return classes.NONE
@@ -347,7 +347,7 @@ def _join(piece: _Tail, tail: _Tail) -> list[_Tail]:
 
 
 def _grouped(items: Items[Tree]) -> list[Tree]:
-    """Neighbouring alternatives without assertions as one, so that what follows is not repeated for each."""
+    """Merge neighbouring alternatives without assertions, so that what follows is not repeated for each."""
     groups: list[list[Tree]] = []
     for item in items:
         if groups and is_node(item) and is_node(groups[-1][-1]):
@@ -380,7 +380,7 @@ def _without_anchors(tree: Tree) -> Node | None:
 
 
 def _demand(tree: Tree) -> _Demand | None:
-    """What a look-behind asks of the character before, if it looks at one at most."""
+    """What a look-behind requires of the previous character, if it checks at most one."""
     if isinstance(tree, Anchor):
         return None if tree.end else _AT_START
     if isinstance(tree, Chars):

@@ -1,4 +1,4 @@
-"""Questions about grammar nodes without assertions, and how to build them without clutter.
+"""Queries about grammar nodes without assertions, and helpers that build simple ones.
 
 Every function recurses over one pattern's tree, whose height the readers keep within `Limits.depth`.
 """
@@ -49,7 +49,7 @@ def choice(items: Items[Node]) -> Node:
 
 
 def both(left: Node, right: Node) -> Node:
-    """What both match; `left` matches nothing but well-formed UTF-8."""
+    """The intersection; `left` must match only well-formed UTF-8."""
     if right == ANY_TEXT:
         return left
     if NOTHING in (left, right) or right == Complement(ANY_TEXT):
@@ -73,7 +73,7 @@ def nullable(node: Node) -> bool:
 
 
 def empty_part(node: Node) -> Node:
-    """What of the node matches the empty string: its captures are kept."""
+    """The part of the node that matches the empty string, with its captures."""
     if not nullable(node):
         return NOTHING
     if isinstance(node, Capture):
@@ -121,7 +121,7 @@ def ending_in(node: Node, characters: Ranges) -> Node:
 
 
 def fixed_length(node: Node) -> int | None:
-    """The number of characters of every string of the node, or None where they differ."""
+    """The number of characters of every string of the node, or None if they differ."""
     if isinstance(node, Bytes):
         return len(node.value.decode())
     if isinstance(node, Chars):

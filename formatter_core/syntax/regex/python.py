@@ -1,4 +1,4 @@
-"""Patterns of Python's `re` in Rust syntax. What has no equal there is refused, with its position."""
+"""Patterns of Python's `re` in Rust syntax. What has no equivalent is refused with its position."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Reader:
         if one in "*+?" or count:
             return self._read_repeat(count)
         if one == "$" and (self._depth or self._at + 1 < len(self._pattern)):
-            raise self._refused(r"`$` also matches before a newline at the end; use \Z, or leave it out")
+            raise self._refused(r"`$` also matches before a newline at the end; use \Z, or remove it")
         self._at += 1
         self._depth -= one == ")"
         return r"\z" if one == "$" else one if one in ".^|)" else escape(one)
@@ -86,7 +86,7 @@ class _Reader:
         self._at += 1 if count is None else len(count[0])
         mode = self._pattern[self._at : self._at + 1]
         if mode == "+":
-            raise self._refused("a possessive repeat is not regular; leave the second sign out")
+            raise self._refused("a possessive repeat is not regular; remove the second `+`")
         self._at += mode == "?"
         return text + "?" * (mode == "?")
 
@@ -101,7 +101,7 @@ class _Reader:
             text = self._pattern[self._at : end]
         elif (flags := _FLAGS.match(self._pattern, self._at)) is None:
             kind = _REFUSED_GROUPS.get(self._pattern[self._at + 2], "this group")
-            raise self._refused(f"{kind} is not supported; write out what may stand there")
+            raise self._refused(f"{kind} is not supported; write the allowed characters instead")
         else:
             return self._read_flags(flags)
         self._depth += 1
@@ -111,7 +111,7 @@ class _Reader:
     def _read_flags(self, flags: re.Match[str]) -> str:
         changed = set(flags[1]) - set("su")
         if changed:
-            raise self._refused(f"the flag {min(changed)!r} means something else in Rust syntax; leave it out")
+            raise self._refused(f"the flag {min(changed)!r} has another meaning in Rust syntax; remove it")
         self._at = flags.end()
         if flags[3] == ")":
             return ""  # it holds for the whole pattern, whose flags are known
@@ -121,7 +121,7 @@ class _Reader:
     def _read_escape(self) -> str:
         kind = self._pattern[self._at + 1]
         if kind in "bB":
-            raise self._refused("a word boundary is not supported; write the characters beside it instead")
+            raise self._refused("word boundaries are not supported; match the characters beside them instead")
         if kind in "AZz":
             self._at += 2
             return r"\A" if kind == "A" else r"\z"
@@ -142,7 +142,7 @@ class _Reader:
         return "".join(parts) + "]"
 
     def _read_character(self) -> str:
-        """A character or an escape for a set of them, as they stand inside and outside of brackets."""
+        """A character or an escape for a set of them, inside and outside brackets."""
         one = self._pattern[self._at]
         if one != "\\":
             self._at += 1
@@ -150,7 +150,9 @@ class _Reader:
         kind = self._pattern[self._at + 1]
         found = _HEX.match(self._pattern, self._at + 1)
         if found is None and (kind.isdigit() or kind == "N"):
-            raise self._refused("back-references, octal numbers and names are not supported; write the character")
+            raise self._refused(
+                "back-references, octal escapes and named characters are not supported; write the character itself"
+            )
         self._at += 2 if found is None else 1 + len(found[0])
         if found is not None:
             return f"\\x{{{found[found.lastindex or 0]}}}"

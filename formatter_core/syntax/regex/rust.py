@@ -73,7 +73,7 @@ class _RustReader(ClassReader):
     def _read_character(self) -> None:
         code = ord(self.pattern[self.at])
         if 0xD800 <= code <= 0xDFFF:
-            raise self.error("a lone surrogate is not a character of any UTF-8 text; remove it", self.at)
+            raise self.error("a lone surrogate occurs in no UTF-8 text; remove it", self.at)
         self.at += 1
         self._add_set(classes.single(code))
 
@@ -95,7 +95,7 @@ class _RustReader(ClassReader):
 
     def _read_anchor(self) -> None:
         if self.flags & _MULTI_LINE:
-            raise self.error("an anchor under (?m) is not supported; write the line ends as characters", self.at)
+            raise self.error("anchors are not supported under (?m); match the newlines as characters", self.at)
         self.add(Anchor(self.pattern[self.at] == "$", self.at))
         self.at += 1
 
@@ -129,7 +129,7 @@ class _RustReader(ClassReader):
         self._repeat(minimum, maximum, start)
 
     def _number(self, digits: str) -> int:
-        """A count; one with more digits than matter is only known to be too large."""
+        """A count; with too many digits, any number above the limit."""
         return int(digits) if len(digits) < 20 else self.limits.repeat + 1
 
     def _repeat(self, minimum: int, maximum: int | None, start: int) -> None:
@@ -164,13 +164,13 @@ class _RustReader(ClassReader):
             if not (one.isalnum() or one in "_.[]"):
                 raise self.error("a group's name has only letters, digits and the characters `_.[]`", start + index)
         if name in self._names:
-            raise self.error(f"the group name {name!r} is used twice; give each group a name of its own", start)
+            raise self.error(f"the group name {name!r} is used twice; give each group its own name", start)
         self._names.add(name)
         self.at = end + 1
         return partial(capture, name)
 
     def _read_flags(self, start: int) -> None:
-        """`(?flags)` for the rest of the group, `(?flags:…)` for a group of its own."""
+        """`(?flags)` up to the end of the group, or `(?flags:…)` for a group of its own."""
         flags, seen, negated, last = self.flags, "", False, ""
         while (one := self.peek()) not in (")", ":"):
             position = self.at
@@ -184,7 +184,7 @@ class _RustReader(ClassReader):
             elif one:
                 raise self.error(f"{one!r} is not a flag here; the flags are i, m, s, U, u, R and x", position)
             else:
-                raise self.error("a group is not closed; write `\\(` to mean the character", start)
+                raise self.error("this group is not closed; add `)`, or write `\\(` for the character", start)
             last = one
         if last == "-" or (not seen and one == ")"):
             raise self.error("flags are missing; a group without a name and flags begins with `(?:`", self.at)

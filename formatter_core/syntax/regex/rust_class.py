@@ -31,7 +31,7 @@ _OPERATIONS: dict[str, Callable[[Ranges, Ranges], Ranges]] = {
 
 
 class _Class:
-    """An open bracket: the union at hand, and a set operation that waits for its right side."""
+    """An open bracket: the current union, and a set operation that waits for its right side."""
 
     __slots__ = ("left", "members", "negated", "operation", "position")
 
@@ -44,7 +44,7 @@ class _Class:
 
 
 class ClassReader(Scanner):
-    """Reads what denotes one character."""
+    """Reads the parts that denote one character."""
 
     def skip_space(self) -> None:
         """Under (?x), step over white space and comments."""
@@ -70,7 +70,7 @@ class ClassReader(Scanner):
             self.skip_space()
             top, one = stack[-1], self.peek()
             if not one:
-                raise self.error("a class is not closed; write `\\[` to mean the character", top.position)
+                raise self.error("this class is not closed; add `]`, or write `\\[` for the character", top.position)
             if one == "]":
                 self.at += 1
                 ranges = self._close_class(stack.pop())
@@ -107,7 +107,7 @@ class ClassReader(Scanner):
         return opened
 
     def _operand(self, opened: _Class) -> Ranges:
-        """The union at hand, joined to what stood left of it."""
+        """The current union, combined with the operand to its left."""
         right = self.folded(opened.members.union())
         opened.members = classes.Members()
         if opened.operation is None:
@@ -147,7 +147,7 @@ class ClassReader(Scanner):
         if is_class or high_is_class:
             raise self.error("a range in a class goes from one character to another; write `\\-` for a hyphen", start)
         if low[0][0] > high[0][0]:
-            raise self.error("a range in a class ends before it begins", start)
+            raise self.error("a range in a class ends before it begins; swap its ends", start)
         return classes.ranges_of([(low[0][0], high[0][0])])
 
     def _read_single(self) -> tuple[Ranges, bool]:
@@ -172,7 +172,7 @@ class ClassReader(Scanner):
             return self._read_escaped()
         code = ord(self.peek())
         if 0xD800 <= code <= 0xDFFF:
-            raise self.error("a lone surrogate is not a character of any UTF-8 text; remove it", self.at)
+            raise self.error("a lone surrogate occurs in no UTF-8 text; remove it", self.at)
         self.at += 1
         return classes.single(code), False
 
@@ -213,10 +213,10 @@ class ClassReader(Scanner):
             if len(text) < digits:
                 text = ""
         if not re.fullmatch(r"[0-9A-Fa-f]+", text):
-            raise self.error("an escape lacks its hexadecimal digits; write `\\x41`, `\\u0041` or `\\x{41}`", start)
+            raise self.error("this escape has no hexadecimal digits; write `\\x41`, `\\u0041` or `\\x{41}`", start)
         code = int(text, 16)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            raise self.error(f"U+{code:04X} is not a Unicode character", start)
+            raise self.error(f"U+{code:04X} is not a Unicode character; use at most U+10FFFF", start)
         if digits == 2 and not braced and code > 0x7F and not self.flags & UNICODE:
             raise self.error("a byte above 7F under (?-u) is not UTF-8; leave (?-u) out", start)
         return code
@@ -240,7 +240,7 @@ class ClassReader(Scanner):
         if text == "{":
             end = self.pattern.find("}", self.at)
             if end < 0:
-                raise self.error("a property is not closed with `}`", start)
+                raise self.error("this property is not closed; add `}`", start)
             text, self.at = self.pattern[self.at : end], end + 1
         if text.startswith("^"):
             text, negated = text[1:], not negated
@@ -248,7 +248,7 @@ class ClassReader(Scanner):
         ranges = _property(classes.normal_name(parts[0]), classes.normal_name(parts[2]) if len(parts) > 1 else None)
         if ranges is None:
             raise self.error(
-                f"{text!r} names no general category, script or binary property that is known here; check its spelling",
+                f"{text!r} is not a known general category, script or binary property; check its spelling",
                 start,
             )
         folded = self.folded(ranges)

@@ -1,4 +1,4 @@
-"""What the two readers share: places in a pattern, errors, and a stack of open groups instead of recursion."""
+"""Shared by both readers: positions, errors, and a stack of open groups instead of recursion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Scanner"]
 
 
 class _Frame:
-    """An open group: the finished alternatives, and the items of the one at hand.
+    """An open group: the finished alternatives, and the items of the current one.
 
     `highest` is the height of the highest item at hand; `last` that of the last one, 0 where no quantifier may follow.
     """
@@ -40,7 +40,7 @@ class _Frame:
 
 
 class Scanner:
-    """A pattern being read: `at` is the place, `flags` the reader's own bits, restored when a group closes."""
+    """The state of a reader: `at` is the position; a group restores `flags` when it closes."""
 
     def __init__(self, pattern: str, limits: Limits) -> None:
         self.pattern = pattern
@@ -52,7 +52,7 @@ class Scanner:
         self._frames = [_Frame(0, 0, None)]
 
     def read_run(self, plain: re.Pattern[str]) -> bool:
-        """Take characters that mean themselves at once; the last one is left to a quantifier behind it."""
+        """Take a run of plain characters at once, except the last, which a quantifier may follow."""
         run = plain.match(self.pattern, self.at)
         if run is None:
             return False
@@ -64,7 +64,7 @@ class Scanner:
         return True
 
     def peek(self, ahead: int = 0) -> str:
-        """The character at the place, or "" at the end."""
+        """The current character, or "" at the end."""
         return self.pattern[self.at + ahead : self.at + ahead + 1]
 
     def take(self, text: str) -> bool:
@@ -79,7 +79,7 @@ class Scanner:
         return InvalidRegex(reason, pattern=self.pattern, position=position)
 
     def add(self, tree: Tree) -> None:
-        """Put an item behind the others of the alternative at hand."""
+        """Append an item to the current alternative."""
         frame = self._frames[-1]
         frame.items.append(tree)
         frame.last = 1
@@ -89,26 +89,26 @@ class Scanner:
             raise LimitExceeded("nodes", self.limits.nodes, "the pattern")
 
     def collect(self, members: Members, ranges: Ranges) -> None:
-        """Put a set to the others of a class; each range is read, sorted, merged and perhaps negated."""
+        """Charge for a set in a class: each range is read, sorted, merged and perhaps negated."""
         self.spend(4 * members.add(ranges))
 
     def spend(self, steps: int) -> None:
-        """Count elementary steps on the pattern's classes."""
+        """Charge elementary steps for the pattern's classes."""
         self._work += steps
         if self._work > self.limits.work:
             raise LimitExceeded("work", self.limits.work, "reading the pattern's classes")
 
     def forbid_quantifier(self) -> None:
-        """What was read last cannot be repeated."""
+        """Forbid a quantifier after the last item."""
         self._frames[-1].last = 0
 
     def repeat(self, minimum: int, maximum: int | None, greedy: bool, position: int) -> None:
         """Apply a quantifier, which begins at `position`, to the last item."""
         frame = self._frames[-1]
         if not frame.last:
-            raise self.error("a quantifier has nothing to repeat; escape it to mean the character", position)
+            raise self.error("this quantifier has nothing to repeat; escape it for the character", position)
         if maximum is not None and maximum < minimum:
-            raise self.error(f"the repeat {{{minimum},{maximum}}} ends before it begins", position)
+            raise self.error(f"minimum exceeds maximum in {{{minimum},{maximum}}}; swap them", position)
         if max(minimum, maximum or 0) > self.limits.repeat:
             raise LimitExceeded("repeat", self.limits.repeat, f"the repeat at position {position} of the pattern")
         frame.items[-1] = loop(frame.items[-1], minimum, maximum, greedy, position)
@@ -120,7 +120,7 @@ class Scanner:
         self._frames[-1].end_branch()
 
     def open(self, position: int, wrap: Callable[[Tree], Tree] | None = None) -> None:
-        """Begin a group; `wrap` makes the item of what stood in it."""
+        """Begin a group; `wrap` turns its content into an item."""
         if len(self._frames) > self.limits.depth:
             raise LimitExceeded("depth", self.limits.depth, "the nesting of the pattern's groups")
         self._frames.append(_Frame(position, self.flags, wrap))
@@ -130,7 +130,7 @@ class Scanner:
         position = self.at
         self.at += 1
         if len(self._frames) == 1:
-            raise self.error("a group is closed that was never opened; write `\\)` to mean the character", position)
+            raise self.error("this `)` closes no group; remove it, or write `\\)` for the character", position)
         frame = self._frames.pop()
         tree = self._body(frame)
         height = frame.height + (len(frame.branches) > 1)
@@ -144,7 +144,9 @@ class Scanner:
     def finish(self) -> Tree:
         """The whole pattern, once its end is reached."""
         if len(self._frames) > 1:
-            raise self.error("a group is not closed; write `\\(` to mean the character", self._frames[-1].position)
+            raise self.error(
+                "this group is not closed; add `)`, or write `\\(` for the character", self._frames[-1].position
+            )
         return self._body(self._frames[0])
 
     def _body(self, frame: _Frame) -> Tree:

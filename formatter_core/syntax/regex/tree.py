@@ -1,4 +1,4 @@
-"""What the two readers build: grammar nodes, and around them what only a whole pattern can decide.
+"""What both readers build: grammar nodes, and the assertions around them that only a whole pattern can resolve.
 
 A `Tree` without assertions is an ordinary `Node` already. An assertion (an anchor or a look-around) is no set of
 strings by itself, so everything above one is kept in the classes below until `_lower.lower` knows the whole pattern.
