@@ -117,12 +117,13 @@ PAGE_SETTINGS = (
     'disable-error-code="union-attr,call-overload,misc"'
 )
 
-#: The real inference engines: in which environment which tests run.
+#: The real inference engines: in which environment which tests run; the longest first.
 REAL = [
+    ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_openai_vllm.py"]),
     ("dev", TRANSFORMERS),
     ("transformers-4.46", TRANSFORMERS),
     ("exllamav2", ["test_exllamav2.py"]),
-    ("exllamav3", ["test_exllamav3.py"]),
+    ("vllm-0.11", ["test_vllm.py"]),
     (
         "llama_cpp",
         [
@@ -133,8 +134,7 @@ REAL = [
             "test_openai_llama_cpp.py",
         ],
     ),
-    ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_openai_vllm.py"]),
-    ("vllm-0.11", ["test_vllm.py"]),
+    ("exllamav3", ["test_exllamav3.py"]),
 ]
 
 
