@@ -14,11 +14,14 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling, SamplingRows
+from formatter_core.generation.stopping import stop_bytes
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.result import Event
+from formatter_core.support.arguments import shown, whole_number
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -37,6 +40,9 @@ __all__ = [
 ]
 
 NO_SCORES = ScoreSettings()
+
+#: Outputs of one prompt in one request to an API: each takes memory here before the server has said anything.
+_MOST_SAMPLES = 10_000
 
 #: An array of the model's own library, on its own device: a torch tensor, a numpy array.
 Array: TypeAlias = Any
@@ -272,6 +278,29 @@ class TextRequest:
     samples: int = 1
     seed: int | None = None
     scores: ScoreSettings = NO_SCORES
+
+    def __post_init__(self) -> None:
+        """Check what is there.
+
+        Raises:
+            InvalidArgument: something of another kind, or out of range.
+        """
+        if self.max_tokens is not None:
+            whole_number(self.max_tokens, "max_tokens", 1)
+        if self.seed is not None:
+            whole_number(self.seed, "seed")
+        if whole_number(self.samples, "samples", 1) > _MOST_SAMPLES:
+            reason = f"samples is {self.samples}; one request is for at most {_MOST_SAMPLES} outputs of a prompt"
+            raise InvalidArgument(reason, argument="samples")
+        if isinstance(self.stop_strings, str):
+            raise InvalidArgument("stop_strings is one text; give a sequence of them", argument="stop_strings")
+        stop_bytes(self.stop_strings)
+        if self.sampling is not None and not isinstance(self.sampling, Sampling):
+            reason = "a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)"
+            raise InvalidArgument(reason, argument="sampling")
+        if not isinstance(self.scores, ScoreSettings):
+            reason = f"scores is {shown(self.scores)}; give a ScoreSettings"
+            raise InvalidArgument(reason, argument="scores")
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.candidates import ScoreSettings
@@ -36,6 +36,7 @@ from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
+from formatter_core.support.arguments import shown, token_ids_of, whole_number
 from formatter_core.support.generics import Value_co
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
@@ -146,7 +147,7 @@ def continuation(
             for a model behind an API, which knows neither.
     """
     scores = _with_top(scores, top_logprobs)
-    stops, ids = stop_bytes(stop_strings), frozenset(map(int, stop_ids))
+    stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
         most = 128 if max_tokens is None else max_tokens
         asked = LOGPROBS if scores is None else scores
@@ -307,7 +308,7 @@ class LogitsWriter(Generic[Value_co]):
             return replace(output, error=error)
 
     def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None) -> list[Row]:
-        _check_samples(samples)
+        whole_number(samples, "samples", 1)
         seen: dict[tuple[int, ...], int] = {}
         rows = []
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
@@ -357,13 +358,11 @@ class ApiWriter(Generic[Value_co]):
     def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
         """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
         given, is_one = as_list(prompts)
-        _check_samples(samples)
         outputs = self.model.complete(list(map(as_text, given)), self._asked(samples, seed))
         return _in_shape(outputs, is_one, samples)
 
     def stream(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Iterator[GenerationEvent]:
         """The same as events."""
-        _check_samples(samples)
         return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), self._asked(samples, seed))
 
     def _asked(self, samples: int, seed: int | None) -> TextRequest:
@@ -390,28 +389,24 @@ def _api_writer(
     format: Any = None,
     stop_strings: tuple[str, ...] = (),
 ) -> ApiWriter:
-    if sampling is not None and not isinstance(sampling, Sampling):
-        raise InvalidArgument("a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)")
-    if max_tokens is not None and max_tokens < 1:
-        raise InvalidArgument(f"max_tokens is {max_tokens}; it is at least 1")
     if not isinstance(model, ApiModel):
         raise InvalidArgument(
             f"{type(model).__name__} is not a model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
-    request = TextRequest(format, max_tokens, stop_strings, sampling, scores=NO_SCORES if scores is None else scores)
+    # What is not a Sampling is refused by the request.
+    drawn = cast("Sampling | None", sampling)
+    request = TextRequest(format, max_tokens, stop_strings, drawn, scores=NO_SCORES if scores is None else scores)
     return ApiWriter(model, request)
 
 
 def _with_top(scores: ScoreSettings | None, top_logprobs: int | None) -> ScoreSettings | None:
+    if scores is not None and not isinstance(scores, ScoreSettings):
+        raise InvalidArgument(f"scores is {shown(scores)}; give a ScoreSettings", argument="scores")
     if top_logprobs is None:
         return scores
+    whole_number(top_logprobs, "top_logprobs")
     base = LOGPROBS if scores is None else scores
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)
-
-
-def _check_samples(samples: int) -> None:
-    if samples < 1:
-        raise InvalidArgument(f"samples is {samples}; there is at least one for each prompt")
 
 
 def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:

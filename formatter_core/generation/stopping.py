@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Result
+from formatter_core.support.arguments import elements_of, shown
 
 __all__ = ["TextStream", "cut_back", "stop_bytes", "stopped_result"]
 
@@ -18,12 +19,19 @@ def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
     """Stop strings as bytes.
 
     Raises:
-        InvalidArgument: one of them is empty, or no string.
+        InvalidArgument: one of them is empty, or not a text.
     """
-    given = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
-    if not all(isinstance(stop, str) and stop for stop in given):
-        raise InvalidArgument(f"the stop strings are {given!r}; give strings that are not empty")
-    return tuple(stop.encode() for stop in given)
+    given = [stop_strings] if isinstance(stop_strings, str) else [*elements_of(stop_strings, "stop_strings", "texts")]
+    try:
+        found = tuple(stop.encode() for stop in given)
+    except (AttributeError, UnicodeEncodeError):
+        found = (b"",)
+    if not all(found):
+        raise InvalidArgument(
+            f"the stop strings are {shown(given)}; give strings that are not empty, without lone surrogates",
+            argument="stop_strings",
+        )
+    return found
 
 
 def cut_back(formatter: Formatter, text: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from formatter_core import Formatter, Result
@@ -50,9 +50,10 @@ def _text_of(output: Any) -> tuple[str, str | None]:
     if isinstance(output, str):
         return output, None
     choices = output.get("choices") if isinstance(output, Mapping) else None
-    if choices:
-        choice = choices[0]
-        text = choice["message"].get("content") if "message" in choice else choice.get("text")
+    choice = choices[0] if isinstance(choices, Sequence) and choices else None
+    if isinstance(choice, Mapping):
+        message = choice.get("message")
+        text = message.get("content") if isinstance(message, Mapping) else choice.get("text")
         if isinstance(text, str):
             return text, choice.get("finish_reason")
     raise InvalidArgument(

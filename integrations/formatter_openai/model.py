@@ -16,6 +16,7 @@ from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import as_turns
 from formatter_core.generation.results import Generated
+from formatter_core.support.arguments import elements_of, one_of, shown, whole_number
 from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, reading
 from formatter_openai.answers import Reading, text_compiler
 from formatter_openai.enforcement import Endpoint, Server, complains_of_format
@@ -60,13 +61,19 @@ def openai_model(
     Raises:
         InvalidArgument: an argument out of range.
     """
-    if server not in get_args(Server) or endpoint not in get_args(Endpoint) or parallel < 1:
-        raise InvalidArgument(
-            f"server is {server!r}, endpoint {endpoint!r}, parallel {parallel}; a server is one of "
-            f"{', '.join(get_args(Server))}, an endpoint one of {', '.join(get_args(Endpoint))}, parallel at least 1"
-        )
+    one_of(server, "server", get_args(Server))
+    one_of(endpoint, "endpoint", get_args(Endpoint))
+    whole_number(parallel, "parallel", 1)
+    if not isinstance(name, str) or not (system is None or isinstance(system, str)):
+        raise InvalidArgument(f"name is {shown(name)} and system {shown(system)}; give texts")
+    if not (extra is None or (isinstance(extra, Mapping) and all(isinstance(key, str) for key in extra))):
+        raise InvalidArgument(f"extra is {shown(extra)}; give a dict of keyword arguments", argument="extra")
     made = OpenAI() if client is None else client
-    create = made.chat.completions.create if endpoint == "chat" else made.completions.create
+    try:
+        create = made.chat.completions.create if endpoint == "chat" else made.completions.create
+    except AttributeError as error:
+        reason = f"client is {shown(client)}; give an openai.OpenAI"
+        raise InvalidArgument(reason, argument="client") from error
     try:
         inspect.signature(create).bind_partial(**(extra or {}))
     except TypeError as error:
@@ -106,10 +113,11 @@ class OpenAIModel:
             UnsupportedFormat: the server cannot keep the format, or says so to every request.
             FormatterError: a fault of the format; whatever `Compiler.compile` raises.
         """
-        jobs = self._jobs(prompts, request)
+        texts = _texts(prompts, request)
+        jobs = self._jobs(texts, request)
         with ThreadPoolExecutor(self._parallel) as pool:
             answers = list(pool.map(self._answer, jobs))
-        outputs: list[list[Generated]] = [[] for _ in prompts]
+        outputs: list[list[Generated]] = [[] for _ in texts]
         for job, answer in zip(jobs, answers, strict=True):
             outputs[job.prompt].extend(answer)
         refused = [output for answer in answers for output in answer if _is_refused(output)]
@@ -123,7 +131,7 @@ class OpenAIModel:
         Raises:
             FormatterError: like `complete`.
         """
-        return self._events(self._jobs(prompts, request))
+        return self._events(self._jobs(_texts(prompts, request), request))
 
     def _events(self, jobs: list[_Job]) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
@@ -163,7 +171,7 @@ class OpenAIModel:
             for stream in opened:
                 cut_off(stream)
 
-    def _jobs(self, prompts: Sequence[str], request: TextRequest) -> list[_Job]:
+    def _jobs(self, texts: list[str], request: TextRequest) -> list[_Job]:
         format = None if request.format is None else formats.as_format(request.format)
         compiled = None if format is None else text_compiler().compile(format)
         arguments = arguments_of(request, format, self.server, self.endpoint)
@@ -172,7 +180,7 @@ class OpenAIModel:
         arguments.update(own)
         return [
             _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, format, compiled)
-            for prompt, text in enumerate(prompts)
+            for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
 
@@ -267,6 +275,13 @@ class _Job:
     def samples(self) -> int:
         """How many samples it is for."""
         return int(self.arguments.get("n", 1))
+
+
+def _texts(prompts: Sequence[str], request: TextRequest) -> list[str]:
+    if isinstance(prompts, str) or not isinstance(request, TextRequest):
+        reason = f"prompts is {shown(prompts)} and request {shown(request)}; give a list of texts and a TextRequest"
+        raise InvalidArgument(reason)
+    return list(elements_of(prompts, "prompts", "texts"))
 
 
 def _is_refused(output: Generated) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from formatter_core import CompiledFormat, Result, Vocabulary, parse
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
-from formatter_core.support.arguments import elements_of
+from formatter_core.support.arguments import elements_of, token_ids_of
 from formatter_vllm.vocabulary import compiler_for_results
 
 __all__ = ["result", "results"]
@@ -76,7 +76,7 @@ def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
     stop_id = getattr(output, "stop_reason", None)
     own_ends = [stop_id] if isinstance(stop_id, int) else []
     formatter = compiled.formatter(end_ids=[*compiled.vocabulary.end_ids, *own_ends])
-    token_ids = list(output.token_ids)
+    token_ids = token_ids_of(output.token_ids, "output.token_ids")
     taken = formatter.accept_tokens(token_ids)
     if taken == len(token_ids):
         return formatter.result(_ended(output))

@@ -83,6 +83,9 @@ def logprobs(text: str, body: dict[str, Any], chat: bool, ids: bool) -> Any:
     }
 
 
+_MOST_CHOICES = 128
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
@@ -95,6 +98,8 @@ class Handler(BaseHTTPRequestHandler):
         chat = self.path.endswith("/chat/completions")
         try:
             count = body.get("n", 1) if self.script.knows_n else 1
+            if count > _MOST_CHOICES:
+                raise Refused(400, f"n is {count}; it is at most {_MOST_CHOICES}")
             answers = [self.script.answer(body, index) for index in range(count)]
         except Refused as error:
             body = {"message": str(error), "type": "x", "param": error.param, "code": None}

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="most adapters need torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
+import torch
+
 from formatter_core import formats
-from tests.adapters.exllamav2_stand_ins import exllamav2_of
-from tests.adapters.exllamav3_stand_ins import exllamav3_of
+from tests.adapters.exllamav2_stand_ins import exllamav2_of, sample, tokenizer_of
+from tests.adapters.exllamav3_stand_ins import Generator, Job, exllamav3_of
 from tests.adapters.llama_cpp_stand_ins import Llama, llama_cpp_of
-from tests.adapters.transformers_loops import provide_transformers
+from tests.adapters.transformers_loops import generate, provide_transformers
 from tests.adapters.vllm_engines import ENDS, make_tokenizer
 from tests.adapters.vllm_stand_ins import vllm_of
-from tests.core.wrong_calls import Call, raw_errors
+from tests.core.wrong_calls import WRONG, Call, raw_errors
 
 FORMAT = formats.regex("[ab]+")
 
@@ -53,8 +58,28 @@ ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
 }
 
 
-def calls_of(package: Any, makers: tuple[str, ...]) -> list[Call]:
-    tokenizer: Any = Llama("0.3.36") if package.__name__ == "formatter_llama_cpp" else Tokenizer()
+class ExLlamaV3Tokenizer:
+    """What the ExLlamaV3 adapter needs of a tokenizer."""
+
+    def __init__(self) -> None:
+        self.tokenizer = make_tokenizer()
+        self.eos_token_id = ENDS[0]
+        self.tokenizer_config_dict: dict[str, Any] = {}
+        self.actual_vocab_size = self.tokenizer.get_vocab_size()
+        self.config = SimpleNamespace(eos_token_id_list=list(ENDS), vocab_size=None)
+
+
+def tokenizer_for(adapter: str) -> Any:
+    """A tokenizer of the engine's own kind, or what that engine has in its place."""
+    if adapter == "llama_cpp":
+        return Llama("0.3.36")
+    if adapter == "exllamav2":
+        inner = make_tokenizer()
+        return tokenizer_of(json.loads(inner.to_str()), vocab_size=inner.get_vocab_size(), eos=ENDS[0], ends=ENDS)
+    return ExLlamaV3Tokenizer() if adapter == "exllamav3" else Tokenizer()
+
+
+def calls_of(package: Any, tokenizer: Any, makers: tuple[str, ...]) -> list[Call]:
     found = [Call("create_vocabulary", package.create_vocabulary, lambda: (tokenizer,), lambda: {"end_ids": ENDS})]
     for name in makers:
         found.append(Call(name, getattr(package, name), lambda: (tokenizer, FORMAT), lambda: {"end_ids": ENDS}))
@@ -70,4 +95,88 @@ def calls_of(package: Any, makers: tuple[str, ...]) -> list[Call]:
 def test_wrong_calls_raise_errors_of_ours(adapter: str) -> None:
     stand_ins, release, makers = ADAPTERS[adapter]
     with stand_ins(release):
-        assert raw_errors(calls_of(import_module(f"formatter_{adapter}"), makers), 400, seed=7) == []
+        calls = calls_of(import_module(f"formatter_{adapter}"), tokenizer_for(adapter), makers)
+        for call in calls:
+            call.function(*call.arguments(), **call.options())  # which is right
+        assert raw_errors(calls, 400, seed=7) == []
+
+
+#: What looks like an output of some engine, and is not one.
+OUTPUTS: tuple[Callable[[], Any], ...] = (
+    lambda: {"choices": 5},
+    lambda: {"choices": [5]},
+    lambda: {"choices": [{"text": None}]},
+    lambda: {"choices": [{"message": 5}]},
+    lambda: {"choices": [{"message": {"content": 5}}]},
+    lambda: {"choices": {"text": "a"}},
+    lambda: {"eos_reason": 5},
+    lambda: {"eos_reason": "stop_string", "full_completion": 5},
+    lambda: {"eos_reason": "stop_string", "full_completion": "\ud800"},
+    lambda: {"eos_reason": []},
+    lambda: SimpleNamespace(text="a"),
+    lambda: SimpleNamespace(text="a", finish_reason=[]),
+    lambda: SimpleNamespace(text=5, finish_reason="stop"),
+    lambda: SimpleNamespace(message=5, finish_reason="stop"),
+    lambda: SimpleNamespace(token_ids=5, finish_reason="stop"),
+    lambda: SimpleNamespace(token_ids=["a"], finish_reason="length"),
+    lambda: SimpleNamespace(token_ids=[97, 2**70], stop_reason=-1, finish_reason="stop"),
+    lambda: SimpleNamespace(sequences=5),
+    lambda: SimpleNamespace(sequences=torch.zeros((0, 0))),
+    lambda: torch.zeros((1, 3), dtype=torch.int64),
+    lambda: torch.full((1, 3), -1),
+    lambda: torch.full((1, 3), torch.nan),
+    lambda: torch.zeros((2, 2, 2), dtype=torch.int64),
+    lambda: torch.zeros((0, 3), dtype=torch.int64),
+)
+
+
+def used_hooks(adapter: str, package: Any, makers: tuple[str, ...]) -> Iterator[Any]:
+    """Each hook that has methods for results, after one token."""
+    tokenizer = tokenizer_for(adapter)
+    for name in makers if adapter != "vllm" else ():
+        hook = getattr(package, name)(tokenizer, FORMAT, end_ids=ENDS)
+        if adapter == "transformers":
+            generate(lambda hook: hook(torch.tensor([[97]]), torch.zeros((1, len(tokenizer)))), hook)
+        elif adapter == "exllamav2":
+            hook.begin("")
+            sample(torch.zeros(tokenizer.config.vocab_size), [hook], lambda _: 97)
+            hook.feed(torch.tensor([[97]]))
+        elif adapter == "exllamav3":
+            job = Job([hook], stop_conditions=())
+            job.generator = Generator("1.4.1")
+            job.activate()
+            hook.get_next_logit_mask()
+            hook.accept_token(97)
+        elif name == "create_sampler":
+            hook.accept(97)
+        else:
+            ids = np.array([0], dtype=np.intc)
+            hook(ids, np.zeros(tokenizer.n_vocab(), dtype=np.single))
+        yield hook
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_wrong_outputs_raise_errors_of_ours(adapter: str) -> None:
+    stand_ins, release, makers = ADAPTERS[adapter]
+    with stand_ins(release):
+        package = import_module(f"formatter_{adapter}")
+        calls = [
+            Call(f"{type(hook).__name__}.{name}", getattr(hook, name), lambda: (None,))
+            for hook in used_hooks(adapter, package, makers)
+            for name in ("result", "results")
+            if hasattr(hook, name)
+        ]
+        if adapter == "vllm":
+            vocabulary = package.create_vocabulary(Tokenizer(), end_ids=ENDS)
+            calls += [Call("result", package.result, lambda: (None, FORMAT), lambda: {"vocabulary": vocabulary})]
+            calls += [Call("results", package.results, lambda: ([None], FORMAT), lambda: {"vocabulary": vocabulary})]
+            calls += [
+                Call("results of one", lambda output: package.results([output], FORMAT), lambda: (None,)),
+                Call(
+                    "results of ids",
+                    lambda output: package.result(output, FORMAT, vocabulary=vocabulary),
+                    lambda: (None,),
+                ),
+            ]
+        assert calls
+        assert raw_errors(calls, 400, seed=5, wrong=(*WRONG, *OUTPUTS)) == []

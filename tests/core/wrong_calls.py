@@ -12,7 +12,7 @@ import numpy as np
 
 from formatter_core.errors import FormatterError
 
-__all__ = ["Call", "raw_errors"]
+__all__ = ["WRONG", "Call", "raw_errors"]
 
 
 class Call(NamedTuple):
@@ -78,7 +78,7 @@ WRONG: tuple[Callable[[], Any], ...] = (
 )
 
 
-def raw_errors(calls: Sequence[Call], count: int, seed: int) -> list[str]:
+def raw_errors(calls: Sequence[Call], count: int, seed: int, wrong: Sequence[Callable[[], Any]] = WRONG) -> list[str]:
     """Make `count` wrong calls; what they raised that is not an error of ours, as text."""
     source = random.Random(seed)
     found = []
@@ -91,7 +91,7 @@ def raw_errors(calls: Sequence[Call], count: int, seed: int) -> list[str]:
             continue
         shown = {}
         for holder, place in source.sample(places, min(len(places), source.choice([1, 1, 1, 2]))):
-            holder[place] = source.choice(WRONG)()
+            holder[place] = source.choice(wrong)()
             shown[place] = repr(holder[place])[:60]
         try:
             with warnings.catch_warnings():
