@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import importlib
 import json
 import math
 import os
@@ -275,6 +276,8 @@ def main() -> None:
         "structural_tag": XGrammar,
     }
     judge = judges[options.kind]
+    engine = {"gbnf": "llama_cpp", "lark": "llguidance"}.get(options.kind, "xgrammar")
+    importlib.import_module(engine)  # once, before there are processes
     results = {}
     for seed, (name, text) in enumerate(grammars(options.directory)):
         found = in_a_process(lambda: outcome(options.kind, text, judge, options.strings, seed), options.seconds)  # noqa: B023

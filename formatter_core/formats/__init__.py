@@ -4,6 +4,7 @@ from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
+from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.example import example
 from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import json_schema
@@ -26,6 +27,7 @@ __all__ = [
     "Whitespace",
     "as_format",
     "choice",
+    "ebnf",
     "example",
     "from_json",
     "gbnf",

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats.choice import choice
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
+from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
 from formatter_core.formats.kbnf import kbnf
@@ -103,6 +104,7 @@ _READERS: dict[str, _Read] = {
     "choice": lambda _, data, __: choice(data["options"]),
     "substring_of": lambda _, data, __: substring_of(data["text"]),
     "kbnf": lambda _, data, __: kbnf(data["text"], data["start"]),
+    "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),
     "integer": lambda _, data, __: integer(data["minimum"], data["maximum"]),

@@ -45,6 +45,7 @@ class _GbnfReader(BnfReader):
     class_escapes: ClassVar = {"n": "\n", "r": "\r", "t": "\t", **{char: char for char in '\\"[]-'}}
     literal_escapes = class_escapes
     name = re.compile(r"[A-Za-z0-9_-]+")
+    count = re.compile(r"\{[ \t]*([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]*)[ \t]*)?\}")
 
     def read(self, start: str) -> Grammar:
         self._skip(lines=True)

@@ -15,7 +15,6 @@ from formatter_core.syntax.source import Source
 __all__ = ["BnfReader"]
 
 _LITERAL = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
-_COUNT = re.compile(r"\{[ \t]*([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]*)[ \t]*)?\}")
 _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LAST = 0x10FFFF
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -30,6 +29,8 @@ class BnfReader:
     literal_escapes: ClassVar[dict[str, str]]
     class_escapes: ClassVar[dict[str, str]]
     name: ClassVar[re.Pattern[str]]
+    #: A bounded repeat: the minimum, a comma, the maximum.
+    count: ClassVar[re.Pattern[str]]
 
     def __init__(self, text: str, limits: Limits) -> None:
         self.text = text
@@ -108,7 +109,7 @@ class BnfReader:
             minimum, maximum = _MARKS[mark]
             end = self.at + 1
         elif mark == "{":
-            count = _COUNT.match(self.text, self.at)
+            count = self.count.match(self.text, self.at)
             if count is None:
                 raise self.fault("a repeat is {m}, {m,} or {m,n}; write numbers between the braces")
             minimum = self._number(count[1])

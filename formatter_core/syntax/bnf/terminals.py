@@ -102,6 +102,8 @@ def _measure(node: Node) -> tuple[int, int]:
 
 def _cut(node: Node) -> Node:
     """Each largest regular part in one terminal; neighbours in a sequence share one, alternatives do not."""
+    if isinstance(node, Terminal):
+        return node
     if _is_regular(node):
         return node if isinstance(node, (Bytes, Chars)) else Terminal(node)
     if isinstance(node, Sequence):

@@ -1,0 +1,65 @@
+"""Free text in which triggers begin something: the core of tool calls in XGrammar's notations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+
+from formatter_core.grammar import (
+    ANY_CHAR,
+    ANY_TEXT,
+    Choice,
+    Complement,
+    Intersection,
+    Node,
+    Repeat,
+    Sequence,
+    Terminal,
+    literal,
+)
+
+__all__ = ["dispatch", "text_without"]
+
+
+def text_without(excluded: Iterable[str]) -> Node:
+    """Any text in which none of the strings occurs."""
+    return Terminal(Intersection((ANY_TEXT, Complement(_somewhere(excluded)))))
+
+
+def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: bool) -> Node:
+    """Free text; wherever the first string of a branch occurs in it, what the branch says follows.
+
+    Args:
+        branches: the triggers, and what comes after each.
+        excluded: strings that do not occur in the free text.
+        loop: whether free text goes on after a branch; otherwise the branch ends it.
+    """
+    triggers = dict.fromkeys(trigger for trigger, _ in branches)
+    strings = [*triggers, *excluded]
+    free = text_without(strings)
+    # The trigger ends the text in which no other string has come to an end before.
+    early = Sequence((_somewhere(strings), Repeat(ANY_CHAR, 1)))
+    parts = []
+    for trigger in triggers:
+        before = Terminal(Intersection((_ending(trigger), Complement(early), _free_of(excluded))))
+        parts.append(Sequence((before, _after(branches, trigger))))
+    if not parts:
+        return free
+    return Sequence((Repeat(Choice(tuple(parts))), free)) if loop else Choice((free, *parts))
+
+
+def _after(branches: Items[tuple[str, Node]], trigger: str) -> Node:
+    nodes = tuple(node for other, node in branches if other == trigger)
+    return nodes[0] if len(nodes) == 1 else Choice(nodes)
+
+
+def _ending(trigger: str) -> Node:
+    return Sequence((ANY_TEXT, literal(trigger)))
+
+
+def _free_of(excluded: Items[str]) -> Node:
+    return Complement(_somewhere(excluded)) if excluded else ANY_TEXT
+
+
+def _somewhere(strings: Iterable[str]) -> Node:
+    return Sequence((ANY_TEXT, Choice(tuple(literal(each) for each in strings)), ANY_TEXT))

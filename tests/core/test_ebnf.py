@@ -1,0 +1,116 @@
+"""XGrammar's EBNF: what each construct means, what is refused and where."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, check, formats, parse
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+
+#: grammar, texts that it derives, texts that it does not
+TABLE = [
+    ('root ::= "a" | "b"\n  "c"\n | "d"', ["a", "bc", "d"], ["b", ""]),
+    ('root ::= item("," item)*\nitem::=[0-9]+ # digits', ["1", "1,22"], ["", "1,"]),
+    ('root ::= root "a" | "b"', ["b", "baa"], ["a"]),
+    ('root ::= "a"{2} "b"{1,} "c"{0,2} "d"{1, -1}', ["aabd", "aabbccdd"], ["abd", "aabcccd"]),
+    ('root ::= ("a"+)? ( ) ""', ["", "aa"], ["b"]),
+    (r'root ::= "\"\\\/\'\?\n\t\x1F600\u00e9\e"', ["\"\\/'?\n\t\U0001f600é\x1b"], [""]),
+    (r"root ::= [^] [^a\n] [\-\]a-c]", ["\nx-", "ab]", "zzb"], ["zaa", "z\n-", "zzd"]),
+    ('a-b.c ::= "x"\nroot ::= a-b.c', ["x"], [""]),
+    (r'root ::= Regex("\\d+\\.[\\w-]*") "!"', ["12.a-_!", "1.!"], ["١.!", "1!", "1.é!"]),
+    ('root ::= Regex("a.")', ["a\n", "ab"], ["a"]),
+    ('root ::= Regex("a.", flags="")', ["ab"], ["a\n"]),
+    ('root ::= "<" Regex("[^x]*", json_string=true) ">"', ["<ab>", "<>"], ['<">', "<\n>", "<\\>", "<x>"]),
+    ('root ::= Substring("abc", "de", "fg")', ["", "abc", "de", "abcde", "defg", "abcdefg"], ["ab", "abcfg", "deabc"]),
+    ('root ::= Substring("a", "b", "c")', ["", "ab", "bc"], ["ac"]),
+    (
+        'root ::= TagDispatch(("<c>", call), ("<d>", call)) "."\ncall ::= [0-9]',
+        [".", "a < b.", "x<c>1y<d>2.", "<c.", "<c>1."],
+        ["<c>.", "<c>x.", "a<d>"],
+    ),
+    (
+        'root ::= b "</s>"\nb ::= TagDispatch(("<c>", c), loop_after_dispatch=false, excludes=("</s>",))\nc ::= "1"',
+        ["ab</s>", "x<c>1</s>"],
+        ["</s></s>", "<c>1x</s>"],
+    ),
+    ('root ::= "<" name ">" rest\nname[lazy] ::= [a-z]+\nrest ::= [a-z]+', ["<a>b"], ["<ab>c"]),
+]
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), TABLE, ids=[repr(text) for text, _, _ in TABLE])
+def test_constructs(text: str, good: list[str], bad: list[str]) -> None:
+    format = formats.ebnf(text)
+    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.from_json(json.loads(json.dumps(format.to_json()))))
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(sample.encode())
+        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
+        assert parse(format, sample).is_complete == (sample in good), sample
+
+
+def test_captures() -> None:
+    format = formats.ebnf('root ::= item ("," item)*\nitem[capture="number"] ::= digit+\ndigit[capture] ::= [0-9]')
+    assert parse(format, "1,23").captures == {"number": ("1", "23"), "digit": ("1", "2", "3")}
+
+
+def test_tokens_by_id() -> None:
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256]))
+    formatter = compiler.compile(formats.ebnf("root ::= Token(258, 257) [a-b]")).formatter()
+    assert formatter.allowed_tokens() == [257, 258]
+
+
+#: grammar, line, column, what the message says
+FAULTS = [
+    ('root ::= "a" | item', 1, 16, "`item` is not defined"),
+    ('root ::= "a" x ::= "b"', 1, 14, "a line of its own"),
+    ('root ::= ("a"\nx ::= "b"', 1, 10, "never closed"),
+    ('root ::= "a" |', 1, 15, "expected a literal"),
+    ('root ::= | "a"', 1, 10, "expected a literal"),
+    ('root ::= "a"++', 1, 14, "repeats a repeat"),
+    ('root ::= "a"{,4}', 1, 13, "{m,n}"),
+    ("root ::= []", 1, 10, r"\[\^\]"),
+    (r"root ::= [\d]", 1, 11, "no escape"),
+    ('root ::= "a\nb"', 1, 12, "one line"),
+    ('root ::= "a" (= "b")', 1, 14, "look-ahead"),
+    ("root ::= ExcludeToken(5)", 1, 10, "`ExcludeToken` counts tokens"),
+    ("root ::= TokenTagDispatch((5, root))", 1, 10, "`TokenTagDispatch` counts tokens"),
+    ('root ::= TagDispatch(("a", "b"))', 1, 10, "the name of a rule"),
+    ('root ::= TagDispatch(("a", b))', 1, 28, "`b` is not defined"),
+    ('root ::= Regex("(")', 1, 10, "at position"),
+    ('root ::= Regex("a", flags="i")', 1, 10, "both cases"),
+    ('root ::= Regex("a"', 1, 10, "never closed"),
+    ('root[max_tokens=5] ::= "a"', 1, 6, "`max_tokens` is not enforced"),
+    ('root[lazy, temperature=0.5] ::= "a"', 1, 11, "`temperature` is not enforced"),
+    ('root[greedy] ::= "a"', 1, 6, "is not known"),
+    ('root[lazy] ::= root "a"', 1, 1, "lazy rule"),
+    ('root ::= "a"\nroot ::= "b"', 2, 1, "defined twice"),
+    ('Token ::= "a"', 1, 1, "a meaning of its own"),
+    ("root ::= 5", 1, 10, "found `5`"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "says"), FAULTS, ids=[repr(text) for text, *_ in FAULTS])
+def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> None:
+    with pytest.raises(InvalidGrammar, match=says) as caught:
+        check(formats.ebnf(text))
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+HOSTILE = {
+    "thirty thousand alternatives": "root ::= " + " | ".join(f'"{i}x"' for i in range(30_000)),
+    "groups in groups": "root ::= " + "(" * 5000 + '"a"' + ")" * 5000,
+    "tuples in tuples": "root ::= Token(" + "(" * 5000,
+    "many chunks": "root ::= Substring(" + ", ".join(f'"{i},"' for i in range(2000)) + ")",
+    "a cycle": 'root ::= a | "x"\na ::= b\nb ::= a | root',
+    "a large number": "root ::= Token(" + "9" * 5000 + ")",
+    "an open call": 'root ::= Regex("a", ',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_end_in_an_answer_or_an_error_of_ours(name: str) -> None:
+    with contextlib.suppress(InvalidGrammar, LimitExceeded):
+        check(formats.ebnf(HOSTILE[name]))
