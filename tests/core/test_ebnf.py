@@ -14,6 +14,7 @@ from formatter_core.errors import InvalidGrammar, LimitExceeded
 TABLE = [
     ('root ::= "a" | "b"\n  "c"\n | "d"', ["a", "bc", "d"], ["b", ""]),
     ('root ::= item("," item)*\nitem::=[0-9]+ # digits', ["1", "1,22"], ["", "1,"]),
+    ('root ::= a b \n# c ::= "x"\na ::= "a"#\nb ::= "b"', ["ab"], ["a"]),
     ('root ::= root "a" | "b"', ["b", "baa"], ["a"]),
     ('root ::= "a"{2} "b"{1,} "c"{0,2} "d"{1, -1}', ["aabd", "aabbccdd"], ["abd", "aabcccd"]),
     ('root ::= ("a"+)? ( ) ""', ["", "aa"], ["b"]),
@@ -80,6 +81,7 @@ FAULTS = [
     ('root ::= TagDispatch(("a", "b"))', 1, 10, "the name of a rule"),
     ('root ::= TagDispatch(("a", b))', 1, 28, "`b` is not defined"),
     ('root ::= Regex("(")', 1, 10, "at position"),
+    ('root ::= Regex("(?i)a")', 1, 10, "both cases"),
     ('root ::= Regex("a", flags="i")', 1, 10, "both cases"),
     ('root ::= Regex("a"', 1, 10, "never closed"),
     ('root[max_tokens=5] ::= "a"', 1, 6, "`max_tokens` is not enforced"),
@@ -104,6 +106,7 @@ HOSTILE = {
     "groups in groups": "root ::= " + "(" * 5000 + '"a"' + ")" * 5000,
     "tuples in tuples": "root ::= Token(" + "(" * 5000,
     "many chunks": "root ::= Substring(" + ", ".join(f'"{i},"' for i in range(2000)) + ")",
+    "a long gap": "root ::= a" + " " * 100_000 + "x",
     "a cycle": 'root ::= a | "x"\na ::= b\nb ::= a | root',
     "a large number": "root ::= Token(" + "9" * 5000 + ")",
     "an open call": 'root ::= Regex("a", ',

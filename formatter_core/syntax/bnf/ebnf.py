@@ -20,7 +20,8 @@ from formatter_core.syntax.rules import cut
 
 __all__ = ["parse_ebnf"]
 
-_BLANKS = r"(?:\s+|#[^\r\n]*)*"
+# One way to match each blank, and comments only whole: what follows is looked for at their end alone.
+_BLANKS = r"(?:\s|#[^\r\n]*(?=[\r\n]|\Z))*"
 _BLANK = re.compile(_BLANKS)
 _NAME = r"[A-Za-z_.\-][A-Za-z0-9_.\-]*"
 _HEAD = re.compile(rf"({_NAME})(\[[^\]\r\n]*\])?{_BLANKS}::=")

@@ -39,6 +39,7 @@ _CLASSES = {
     "d": "[0-9]", "D": "[^0-9]", "w": "[a-zA-Z0-9_]", "W": "[^a-zA-Z0-9_]",
     "s": r"[\f\n\r\t\v \u{a0}]", "S": r"[^\f\n\r\t\v \u{a0}]",
 }  # fmt: skip
+_IGNORE_CASE = re.compile(r"\(\?[a-z]*i")
 _PIECE = re.compile(r"\\(.)|(\[\^?)|(\])|([&~])|.", re.DOTALL)
 
 
@@ -48,6 +49,10 @@ def parse_xgrammar_regex(pattern: str, *, dot_all: bool = True) -> Node:
     Raises:
         InvalidRegex: a fault in the pattern, or what is not supported; its position is one in the pattern.
     """
+    folding = _IGNORE_CASE.search(pattern)
+    if folding:
+        reason = "`i` folds ASCII letters only in XGrammar; write both cases as classes, as in `[aA]`"
+        raise InvalidRegex(reason, pattern=pattern, position=folding.start())
     places: list[int] = []
     parts: list[str] = []
     inside = False
