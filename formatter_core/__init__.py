@@ -4,8 +4,10 @@ from formatter_core import errors, formats
 from formatter_core.formats import FormatterBuilder
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.writing import to_gbnf, to_kbnf
+from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.limits import Limits
 from formatter_core.runtime import bitmask
+from formatter_core.runtime.chat_deltas import ChatDeltas
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.cursor import Cursor
@@ -18,6 +20,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Capture",
+    "ChatAnswer",
+    "ChatDeltas",
     "CompiledFormat",
     "Compiler",
     "Cursor",
@@ -26,10 +30,12 @@ __all__ = [
     "Formatter",
     "FormatterBuilder",
     "HoleOpened",
+    "Layout",
     "Limits",
     "Result",
     "Retracted",
     "TextAdded",
+    "ToolCall",
     "ValueCompleted",
     "Vocabulary",
     "__version__",

@@ -67,6 +67,7 @@ __all__ = [
     "UnsupportedByEngine",
     "UnsupportedEngineVersion",
     "UnsupportedFormat",
+    "UnsupportedLayout",
     "UnsupportedSchema",
 ]
 
@@ -176,6 +177,10 @@ class UnsupportedByEngine(FormatterError):
         self.engine = engine
         self.node = node
         super().__init__(f"the grammar engine {engine!r} cannot enforce {node}: {reason}")
+
+
+class UnsupportedLayout(FormatterError):
+    """A way of writing chat answers that is not known, or that has no place for what was asked for."""
 
 
 class UnsupportedFormat(FormatterError):

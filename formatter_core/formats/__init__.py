@@ -1,6 +1,7 @@
 """Functions that make formats; every format can be compiled, parsed, nested and serialised."""
 
 from formatter_core.formats.builder import FormatterBuilder
+from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
@@ -26,6 +27,7 @@ __all__ = [
     "Hole",
     "Whitespace",
     "as_format",
+    "chat_answer",
     "choice",
     "ebnf",
     "example",

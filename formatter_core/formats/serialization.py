@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
 from formatter_core.formats.ebnf import ebnf
@@ -22,6 +23,7 @@ from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.token import token
 from formatter_core.formats.until import until
+from formatter_core.layouts import Layout
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.support.arguments import shown
 
@@ -95,6 +97,19 @@ def _text(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
     return TextFormat(tuple(parts))
 
 
+def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
+    """Tools come back with JSON arguments; a Python type of a tool stays with whoever wrote the data."""
+    return chat_answer(
+        Layout.from_json(data["layout"]),
+        tools=data["tools"],
+        tool_choice=data["tool_choice"],
+        parallel=data["parallel"],
+        reasoning=data["reasoning"],
+        reasoning_is_open=data["reasoning_is_open"],
+        content=None if data["content"] is None else reader.read(data["content"], depth),
+    )
+
+
 _Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]
 
 #: Readers by type; each takes the data and the levels of nesting left.
@@ -122,5 +137,6 @@ _READERS: dict[str, _Read] = {
     "token": lambda _, data, __: token(data["id"]),
     "special": lambda _, data, __: special(data["name"]),
     "json_schema": lambda _, data, __: json_schema_from_json(data),
+    "chat_answer": _chat_answer,
     "python_type": _Reader.python_type,
 }

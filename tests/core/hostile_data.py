@@ -74,6 +74,7 @@ GOOD: list[dict[str, Any]] = [
     formats.ebnf('root ::= Regex("a") | [b-c]*').to_json(),
     formats.gbnf('root ::= "a" | [b-c]*').to_json(),
     formats.special("<x>").to_json(),
+    formats.chat_answer("qwen3", tools=[{"type": "function", "function": {"name": "f"}}]).to_json(),
     formats.substring_of("abc").to_json(),
     formats.json_schema({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": True}}).to_json(),
     formats.python_type(dict[str, int]).to_json(),

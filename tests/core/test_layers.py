@@ -25,6 +25,7 @@ ROOMS = (
     "vocabulary",
     "engine",
     "schema",
+    "layouts",
     "formats",
     "runtime",
     "generation",

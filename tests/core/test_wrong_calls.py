@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import formatter_core
-from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, bitmask, formats
+from formatter_core import (
+    ChatAnswer,
+    ChatDeltas,
+    Compiler,
+    FormatterBuilder,
+    Layout,
+    Limits,
+    ToolCall,
+    Vocabulary,
+    bitmask,
+    formats,
+)
 from tests.core.wrong_calls import Call, raw_errors
 
 END = 256
@@ -124,6 +135,18 @@ CALLS = [
     Call("formats.until", formats.until, lambda: ("a",)),
     Call("formats.token", formats.token, lambda: (1,)),
     Call("formats.special", formats.special, lambda: ("<x>",)),
+    Call(
+        "formats.chat_answer",
+        formats.chat_answer,
+        lambda: ("qwen3",),
+        lambda: {"tools": [formatter], "tool_choice": "auto", "reasoning": "auto", "content": int},
+    ),
+    Call("Layout.named", Layout.named, lambda: ("qwen3",)),
+    Call("Layout.from_json", Layout.from_json, lambda: (Layout.named("hermes").to_json(),)),
+    Call("Layout.from_tokenizer", Layout.from_tokenizer, lambda: (None,)),
+    Call("Layout.opens_reasoning", Layout.named("qwen3").opens_reasoning, lambda: ("<think>",)),
+    Call("Layout.render", Layout.named("qwen3").render, lambda: (ChatAnswer("a", "b", (ToolCall("c", {}),)),)),
+    Call("ChatDeltas.of", ChatDeltas().of, lambda: ([],)),
     Call("formats.text", formats.text, lambda: ("a", formats.regex("b"))),
     Call("formats.sequence", formats.sequence, lambda: (formats.regex("a"), formats.regex("b"))),
     Call("formats.one_of", formats.one_of, lambda: (formats.regex("a"), "b")),

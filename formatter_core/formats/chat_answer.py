@@ -1,0 +1,335 @@
+"""A turn of a chat model: reasoning, final text, tool calls, as a layout writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from formatter_core.errors import (
+    FormatterError,
+    InvalidArgument,
+    InvalidFormat,
+    InvalidSchema,
+    UnsatisfiableSchema,
+    UnsupportedLayout,
+    UnsupportedSchema,
+)
+from formatter_core.formats.coercion import as_format
+from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
+from formatter_core.formats.one_of import Alternatives
+from formatter_core.formats.parameters import Parameter, parameters_of
+from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
+from formatter_core.formats.tools import Tool, as_tools
+from formatter_core.grammar import (
+    ANY_TEXT,
+    EMPTY,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Grammar,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Special,
+    Terminal,
+    literal,
+)
+from formatter_core.layouts import ChatAnswer, Layout, ToolCall
+from formatter_core.layouts.layout import Calls, Piece
+from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
+from formatter_core.support.arguments import one_of, shown
+
+__all__ = ["ChatAnswerFormat", "Reasoning", "chat_answer"]
+
+Reasoning: TypeAlias = Literal["auto", "required", "off"]
+
+_CHOICES = ("auto", "required", "none")
+_BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
+_DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
+
+
+@dataclass(frozen=True)
+class ChatAnswerFormat(Alternatives):
+    """A turn of a chat model; its value is a `ChatAnswer`. `chat_answer` makes one."""
+
+    layout: Layout
+    tools: tuple[Tool, ...]
+    tool_choice: str
+    parallel: bool
+    reasoning: Reasoning
+    reasoning_is_open: bool
+    content: Format | None
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return _Writer(self, limits).lowered()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "type": "chat_answer",
+            "layout": self.layout.to_json(),
+            "tools": [
+                {"type": "function", "function": {"name": tool.name, "parameters": tool.schema}} for tool in self.tools
+            ],
+            "tool_choice": self.tool_choice,
+            "parallel": self.parallel,
+            "reasoning": self.reasoning,
+            "reasoning_is_open": self.reasoning_is_open,
+            "content": None if self.content is None else self.content.to_json(),
+        }
+
+    def key(self) -> Hashable:
+        return (
+            "chat_answer",
+            self.layout,
+            tuple((tool.name, tool.arguments.key()) for tool in self.tools),
+            self.tool_choice,
+            self.parallel,
+            self.reasoning,
+            self.reasoning_is_open,
+            None if self.content is None else self.content.key(),
+        )
+
+
+def chat_answer(
+    layout: Layout | str,
+    *,
+    tools: Iterable[Any] = (),
+    tool_choice: str = "auto",
+    parallel: bool = True,
+    reasoning: Reasoning = "auto",
+    reasoning_is_open: bool = False,
+    content: Any = None,
+) -> ChatAnswerFormat:
+    """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
+
+    Args:
+        layout: a `Layout`, or the name of one that ships.
+        tools: what may be called: tools as OpenAI's API has them, or callables and types, whose arguments come typed.
+        tool_choice: "auto" (text, or calls, or text and then calls), "required" (calls alone), "none" (text alone), or
+            the name of the one tool that is to be called.
+        parallel: whether one turn may hold several calls.
+        reasoning: "auto" (it may reason first), "required" or "off".
+        reasoning_is_open: whether the prompt has opened the reasoning already; `Layout.opens_reasoning` tells.
+        content: the format of the final text; None is free text in which no marker of the layout occurs.
+
+    Raises:
+        UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
+        InvalidFormat: a tool is faulty; the message names it.
+        InvalidArgument: another argument is.
+    """
+    chosen = layout if isinstance(layout, Layout) else Layout.named(layout)
+    made = as_tools(tools)
+    names = [tool.name for tool in made]
+    if not isinstance(tool_choice, str) or tool_choice not in (*_CHOICES, *names):
+        known = ", ".join(map(repr, (*_CHOICES, *names[:10])))
+        raise InvalidArgument(f"tool_choice is {shown(tool_choice)}; give one of {known}", argument="tool_choice")
+    if tool_choice == "required" and not made:
+        raise InvalidArgument('tool_choice is "required", and there is no tool; give tools', argument="tools")
+    if made and chosen.calls is None and tool_choice != "none":
+        raise UnsupportedLayout(f"the layout {chosen.name} has no place for tool calls; leave `tools` out")
+    one_of(reasoning, "reasoning", get_args(Reasoning))
+    if chosen.reasoning is None and (reasoning == "required" or reasoning_is_open):
+        raise UnsupportedLayout(f"the layout {chosen.name} has no reasoning; leave `reasoning` out")
+    if reasoning_is_open and reasoning == "off":
+        raise InvalidArgument('the prompt has opened the reasoning, so it cannot be "off"', argument="reasoning")
+    final = None if content is None else as_format(content)
+    return ChatAnswerFormat(chosen, made, tool_choice, bool(parallel), reasoning, bool(reasoning_is_open), final)
+
+
+class _Writer:
+    """Lowers one chat answer."""
+
+    def __init__(self, format: ChatAnswerFormat, limits: Limits) -> None:
+        self._format = format
+        self._layout = format.layout
+        self._limits = limits
+        self._rules: dict[str, Node] = {}
+        self._whys: list[Callable[[], FormatterError | None]] = []
+        self._calls: dict[str, Callable[[Match], ToolCall]] = {}
+        self._converters: dict[str, Converter] = {}
+
+    def lowered(self) -> Lowered:
+        body = Sequence((self._reasoning(), self._turn()))
+        if self._calls:
+            self._converters["tool_call"] = self._call_of
+        grammar = Grammar({**self._rules, "chat answer": body}, "chat answer")
+        return Lowered(grammar, self._converters, self._answer_of, first_reason(self._whys))
+
+    def _reasoning(self) -> Node:
+        format, region = self._format, self._layout.reasoning
+        if region is None or format.reasoning == "off":
+            return EMPTY
+        inside = [marker for marker in self._layout.markers if marker in region.open + region.close]
+        text = Capture("reasoning", Terminal(marker_free_text(inside)))
+        opening = EMPTY if format.reasoning_is_open else self._literal(region.open)
+        whole = Sequence((opening, text, self._literal(region.close)))
+        required = format.reasoning == "required" or format.reasoning_is_open
+        return whole if required else Choice((whole, EMPTY))
+
+    def _turn(self) -> Node:
+        format, calls = self._format, self._layout.calls
+        if calls is None or not format.tools or format.tool_choice == "none":
+            return self._content()
+        tools = [tool for tool in format.tools if format.tool_choice in ("auto", "required", tool.name)]
+        written = self._all_calls(calls, tools)
+        if format.tool_choice != "auto":
+            return written
+        content = self._content(calls)
+        if calls.after_text and format.content is None:
+            content = Sequence((content, Choice((Sequence((self._before(calls.before), written)), EMPTY))))
+        return Choice((written, content))
+
+    def _content(self, calls: Calls | None = None) -> Node:
+        """The region of the final text; with `calls`, none that begins as one of them does."""
+        region, content = self._layout.content, self._format.content
+        if content is None:
+            text = self._free_text(calls)
+        else:
+            lowered = content.to_grammar(self._limits)
+            self._converters.update(lowered.converters)
+            self._converters["content"] = lowered.value
+            text = Capture("content", self._placed(lowered, "content"))
+        return Sequence((self._literal(region.open), text, self._literal(region.close)))
+
+    def _free_text(self, calls: Calls | None) -> Node:
+        """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
+        markers = self._layout.markers
+        openings = [] if calls is None else [calls.open + _opening(template) for template in calls.templates]
+        plain = [literal(opening) for opening in openings if not any(marker in opening for marker in markers)]
+        also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in plain]
+        return Capture("content", Terminal(marker_free_text(markers, *also)))
+
+    def _before(self, text: str) -> Node:
+        """What stands between text and calls; the text itself may end with it, and then loses it."""
+        return Choice((self._literal(text), EMPTY)) if text else EMPTY
+
+    def _all_calls(self, calls: Calls, tools: Many[Tool]) -> Node:
+        one = Choice(tuple(Capture("tool_call", self._call(calls, tool, index)) for index, tool in enumerate(tools)))
+        self._rules["call"] = one
+        more: Node = EMPTY
+        if calls.parallel and self._format.parallel:
+            more = Repeat(Sequence((self._literal(calls.separator), Reference("call"))))
+        return Sequence((self._literal(calls.open), Reference("call"), more, self._literal(calls.close)))
+
+    def _call(self, calls: Calls, tool: Tool, index: int) -> Node:
+        name = f".tool {index}"
+        try:
+            written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
+        except (InvalidSchema, UnsupportedSchema, UnsatisfiableSchema) as error:
+            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from error
+        return Choice(tuple(Capture(f"{name} {i}", node) for i, node in enumerate(written)))
+
+    def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str) -> Node:
+        nodes: list[Node] = []
+        for piece in template:
+            if isinstance(piece, str):
+                nodes.append(self._literal(piece))
+            elif piece.kind == "name":
+                nodes.append(Capture("tool_name", literal(tool.name)))
+            elif piece.kind == "index":
+                nodes.append(Terminal(_DIGITS))
+            elif piece.kind == "json":
+                nodes.append(self._json_arguments(tool, label))
+            else:
+                nodes.append(self._parameters(calls, tool, label))
+        return Sequence(tuple(nodes))
+
+    def _json_arguments(self, tool: Tool, label: str) -> Node:
+        lowered = tool.arguments.to_grammar(self._limits)
+
+        def call(match: Match) -> ToolCall:
+            return ToolCall(tool.name, lowered.value(_child(match, "tool_arguments")))
+
+        self._calls[label] = call
+        return Capture("tool_arguments", self._placed(lowered, label))
+
+    def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
+        parameters = parameters_of(tool.schema)
+        readers: dict[str, tuple[str, Converter]] = {}
+        nodes: list[Node] = []
+        for parameter in parameters:
+            written = self._parameter(calls, parameter, f"{label}/{parameter.key}", readers)
+            nodes.append(written if parameter.required else Choice((written, EMPTY)))
+        convert = tool.arguments.to_grammar(self._limits).value
+
+        def call(match: Match) -> ToolCall:
+            found = {}
+            for child in match.children:
+                if child.name in readers:
+                    key, read = readers[child.name]
+                    found[key] = read(child)
+            data = json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            return ToolCall(tool.name, convert(Match("", 0, len(data), data)))
+
+        self._calls[label] = call
+        return Sequence(tuple(nodes))
+
+    def _parameter(
+        self, calls: Calls, parameter: Parameter, label: str, readers: dict[str, tuple[str, Converter]]
+    ) -> Node:
+        written: list[Node] = []
+        if parameter.text is not None:
+            text = Terminal(marker_free_text(self._layout.markers, parameter.text))
+            readers[f"{label} text"] = parameter.key, lambda match: match.text
+            written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
+        if parameter.other is not None:
+            lowered = parameter.other.to_grammar(self._limits)
+            readers[f"{label} json"] = parameter.key, lowered.value
+            node = Capture(f"{label} json", self._placed(lowered, label))
+            written.append(self._filled(calls.json_parameter, parameter.key, node))
+        return Choice(tuple(written))
+
+    def _filled(self, template: tuple[Piece, ...], key: str, value: Node) -> Node:
+        if any(marker in key for marker in self._layout.markers):
+            raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
+        filled = (
+            self._literal(piece) if isinstance(piece, str) else literal(key) if piece.kind == "key" else value
+            for piece in template
+        )
+        return Sequence(tuple(filled))
+
+    def _placed(self, lowered: Lowered, label: str) -> Node:
+        """The rules of another format among ours, without a marker in them."""
+        self._whys.append(lowered.why_empty)
+        grammar = marker_free_grammar(lowered.grammar, self._layout.markers).renamed(f"{label}.")
+        self._rules.update(grammar.rules)
+        return Reference(grammar.start)
+
+    def _literal(self, text: str) -> Node:
+        pieces = self._layout.pieces(text)
+        nodes = tuple(Special(piece, or_text=True) if marker else literal(piece) for piece, marker in pieces)
+        return nodes[0] if len(nodes) == 1 else Sequence(nodes)
+
+    def _call_of(self, match: Match) -> ToolCall:
+        inner = next(child for child in match.children if child.name in self._calls)
+        return self._calls[inner.name](inner)
+
+    def _answer_of(self, match: Match) -> ChatAnswer:
+        reasoning = content = None
+        calls: list[ToolCall] = []
+        for child in match.children:
+            if child.name == "reasoning":
+                reasoning = child.text
+            elif child.name == "content":
+                content = self._converters["content"](child) if "content" in self._converters else child.text
+            elif child.name == "tool_call":
+                calls.append(self._call_of(child))
+        if calls and self._layout.calls is not None and isinstance(content, str) and self._format.content is None:
+            content = content.removesuffix(self._layout.calls.before)
+        return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
+
+
+def _opening(template: tuple[Piece, ...]) -> str:
+    """What a call begins with, up to the first slot."""
+    first = template[0]
+    return first if isinstance(first, str) else ""
+
+
+def _child(match: Match, name: str) -> Match:
+    return next(child for child in match.children if child.name == name)

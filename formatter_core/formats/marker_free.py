@@ -1,0 +1,87 @@
+"""Texts and grammars in which none of some markers occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Texts
+
+from formatter_core.grammar import (
+    ANY_TEXT,
+    Bytes,
+    Chars,
+    Choice,
+    Complement,
+    Grammar,
+    Intersection,
+    JsonText,
+    Node,
+    Sequence,
+    Substring,
+    Terminal,
+    children,
+    interned,
+    is_interned,
+    literal,
+    map_children,
+)
+
+__all__ = ["marker_free_grammar", "marker_free_text"]
+
+#: The marker-free form of terminals that are made once for a process, by identity and markers.
+_interned: dict[tuple[int, tuple[str, ...]], Terminal] = {}
+
+
+def marker_free_text(markers: Texts[str], *also: Node) -> Node:
+    """The texts in which no marker occurs and that match the regular nodes `also`."""
+    return Intersection((ANY_TEXT, *_no_marker(markers), *also))
+
+
+def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
+    """The texts of a grammar in which no terminal spells a marker; one that stands in escapes is no marker."""
+    if not markers:
+        return grammar
+    firsts = {marker[0] for marker in markers}
+    made: dict[int, Node] = {}
+
+    def freed(node: Node) -> Node:
+        if not isinstance(node, Terminal):
+            return map_children(node, freed)
+        if id(node) not in made:
+            made[id(node)] = _freed(node, markers) if _may_spell(node, firsts) else node
+        return made[id(node)]
+
+    return Grammar({name: freed(body) for name, body in grammar.rules.items()}, grammar.start)
+
+
+def _freed(node: Terminal, markers: tuple[str, ...]) -> Terminal:
+    key = id(node), markers
+    if (known := _interned.get(key)) is not None:
+        return known
+    free = Terminal(Intersection((node.item, *_no_marker(markers))))
+    if is_interned(node):
+        _interned[key] = interned(free)
+    return free
+
+
+def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:
+    if not markers:
+        return ()
+    some = Choice(tuple(literal(marker) for marker in markers))
+    return (Complement(Sequence((ANY_TEXT, some, ANY_TEXT))),)
+
+
+def _may_spell(node: Node, firsts: set[str]) -> bool:
+    """Whether a regular node may spell one of these characters; in doubt it may."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Complement):
+            return True
+        if isinstance(each, Chars):
+            if any(low <= ord(first) <= high for first in firsts for low, high in each.ranges):
+                return True
+        elif isinstance(each, (Bytes, JsonText, Substring)):
+            text = each.value.decode("utf-8", "replace") if isinstance(each, Bytes) else each.text
+            if any(first in text for first in firsts):
+                return True
+        stack.extend(children(each))
+    return False

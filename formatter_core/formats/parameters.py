@@ -1,0 +1,142 @@
+"""Arguments of a call, each written by a template of its own: text as it is, anything else as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from formatter_core.errors import UnsupportedSchema
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.grammar import Complement, Intersection, Node, literal
+from formatter_core.schema.plain_strings import plain_strings
+
+__all__ = ["Parameter", "parameters_of"]
+
+#: Those that are enforced, those that the others refer to, and annotations.
+_OBJECT_KEYWORDS = frozenset(
+    ("type", "properties", "required", "additionalProperties", "$defs", "definitions", "title", "description",
+     "$schema", "$id", "$comment", "examples", "default", "strict")
+)  # fmt: skip
+_MOST_REFERENCES = 50
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument.
+
+    Attributes:
+        key: its name.
+        required: whether it must be given.
+        text: the regular language of its texts; None where it takes no text.
+        other: its values that are not text, as JSON; None where there are none.
+    """
+
+    key: str
+    required: bool
+    text: Node | None
+    other: JsonSchemaFormat | None
+
+
+def parameters_of(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """The arguments of an object's schema, in its order. Only those that it names can be written.
+
+    Raises:
+        UnsupportedSchema: a keyword of the object, or a value that may be text or something else, that such a notation
+            cannot tell apart.
+    """
+    for keyword in schema:
+        if keyword not in _OBJECT_KEYWORDS:
+            reason = "only `properties` and `required` are enforced where each argument is written by itself"
+            raise UnsupportedSchema(pointer=f"/{keyword}", keyword=keyword, reason=reason)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required = schema.get("required", [])
+    for key in required:
+        if key not in properties:
+            reason = f"the required argument {key!r} is not in `properties`"
+            raise UnsupportedSchema(pointer="/required", keyword="required", reason=reason)
+    return tuple(_parameter(schema, key, value, key in required) for key, value in properties.items())
+
+
+def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -> Parameter:
+    pointer = f"/properties/{key}"
+    texts: list[dict[str, Any]] = []
+    others: list[Any] = []
+    for alternative in _alternatives(root, schema, pointer):
+        for kind, part in _split(alternative):
+            (texts if kind == "text" else others).append(part)
+    if len(texts) > 1 or (texts and any(part != {"type": "null"} for part in others)):
+        raise UnsupportedSchema(
+            pointer=pointer,
+            keyword="type",
+            reason="its value may be text or something else, and this layout writes both alike; give it one type",
+        )
+    text = plain_strings(texts[0], pointer) if texts else None
+    if text is not None and others:
+        text = Intersection((text, Complement(literal("null"))))
+    definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
+    other = None
+    if others:
+        whole = others[0] if len(others) == 1 else {"anyOf": others}
+        other = json_schema({**whole, **definitions} if isinstance(whole, Mapping) else whole)
+    return Parameter(key, required, text, other)
+
+
+def _alternatives(root: Mapping[str, Any], schema: Any, pointer: str) -> list[Any]:
+    """The schema itself, or what its references and unions stand for, as far as a type may be text."""
+    found: list[Any] = []
+    stack = [schema]
+    steps = 0
+    while stack:
+        each = stack.pop()
+        steps += 1
+        if steps > _MOST_REFERENCES:
+            raise UnsupportedSchema(pointer=pointer, keyword="$ref", reason="its references go in a circle")
+        if not isinstance(each, Mapping):
+            found.append(each)
+            continue
+        target = _target(root, each)
+        if target is not None:
+            stack.append(target)
+            continue
+        union = next((keyword for keyword in ("anyOf", "oneOf") if keyword in each), None)
+        if union is not None and not (set(each) - {union, "title", "description", "default"}):
+            stack.extend(reversed(each[union]))
+            continue
+        found.append(each)
+    return found
+
+
+def _target(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or set(schema) - {"$ref", "title", "description", "default"}:
+        return None
+    parts = reference.split("/")
+    if len(parts) != 3 or parts[0] != "#" or parts[1] not in ("$defs", "definitions"):
+        return None
+    return root.get(parts[1], {}).get(parts[2])
+
+
+def _split(schema: Any) -> list[tuple[str, Any]]:
+    """A schema as one of texts and one of everything else."""
+    if not isinstance(schema, Mapping):
+        return [("text", {"type": "string"}), ("other", schema)] if schema is not False else []
+    options = [schema["const"]] if "const" in schema else schema.get("enum")
+    if options is not None:
+        texts = [option for option in options if isinstance(option, str)]
+        if len(texts) == len(options):
+            return [("text", dict(schema))]
+        if not texts:
+            return [("other", schema)]
+        return [("text", {**schema, "enum": texts}), ("other", {"enum": [o for o in options if o not in texts]})]
+    types = schema.get("type")
+    if types is None:
+        return [("text", {"type": "string"}), ("other", schema)]
+    names = [types] if isinstance(types, str) else list(types)
+    if "string" not in names:
+        return [("other", schema)]
+    if names == ["string"]:
+        return [("text", dict(schema))]
+    rest = [name for name in names if name != "string"]
+    other = {"type": "null"} if rest == ["null"] else {**schema, "type": rest}
+    return [("text", {**schema, "type": "string"}), ("other", other)]

@@ -1,0 +1,346 @@
+"""A layout: data that say how a chat model writes a turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
+from formatter_core.layouts.answer import ChatAnswer, ToolCall
+from formatter_core.layouts.template import layout_of
+from formatter_core.support.arguments import shown
+
+__all__ = ["Calls", "Layout", "Piece", "Region", "Slot", "written_value"]
+
+#: What is filled in where a call is written: of the call, then of one parameter of it.
+SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "value"]
+_OF_CALL = frozenset({"name", "index", "json", "parameters"})
+_OF_PARAMETER = frozenset({"key", "value"})
+_CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "templates", "text_parameter",
+                "json_parameter")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place of a template.
+
+    "name" is the tool's name and "index" the number of the call; "json" the arguments as one JSON object, and
+    "parameters" each argument by a template of its own, in which "key" is its name and "value" its value: text as it
+    is, anything else as JSON.
+    """
+
+    kind: SlotKind
+
+
+Piece: TypeAlias = str | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What stands before and after a text."""
+
+    open: str
+    close: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How calls are written.
+
+    Attributes:
+        open, close: around all calls of a turn.
+        before: between the text and the calls; part of neither.
+        separator: between two calls.
+        parallel: whether a turn can hold several calls.
+        after_text: whether calls can follow text in one turn.
+        templates: how a call is written; models write all of them, the first is the one that chat templates write.
+        text_parameter: the template of an argument that is text, for "parameters".
+        json_parameter: the template of any other argument.
+    """
+
+    open: str
+    close: str
+    before: str
+    separator: str
+    parallel: bool
+    after_text: bool
+    templates: tuple[tuple[Piece, ...], ...]
+    text_parameter: tuple[Piece, ...] = ()
+    json_parameter: tuple[Piece, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a chat model writes a turn. Equal data are equal layouts.
+
+    Attributes:
+        name: what it is called.
+        source: where each fact comes from.
+        markers: texts that separate regions and so never occur inside one. Each is a special token where the
+            vocabulary has one of that name, and text where it has not.
+        reasoning: the region of the reasoning; None where the model has none.
+        content: the region of the final text.
+        calls: how tools are called; None where the model calls none.
+    """
+
+    name: str
+    source: tuple[str, ...]
+    markers: tuple[str, ...]
+    reasoning: Region | None
+    content: Region
+    calls: Calls | None
+
+    @staticmethod
+    def named(name: str) -> Layout:
+        """A layout that ships with this package.
+
+        Raises:
+            UnsupportedLayout: there is none of this name; the message lists those that there are.
+        """
+        shipped = _shipped()
+        if not isinstance(name, str) or name not in shipped:
+            raise UnsupportedLayout(f"there is no layout {shown(name)}; there are {', '.join(shipped)}")
+        return shipped[name]
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """The names of the layouts that ship with this package."""
+        return tuple(_shipped())
+
+    @staticmethod
+    def from_tokenizer(tokenizer: Any) -> Layout:
+        """The shipped layout that a tokenizer's chat template writes, found by rendering a few turns with it.
+
+        Args:
+            tokenizer: whatever has transformers' `apply_chat_template`.
+
+        Raises:
+            UnsupportedLayout: the template writes calls as no shipped layout does; the message shows how.
+        """
+        return layout_of(tokenizer, _shipped().values())
+
+    @staticmethod
+    def from_json(data: Any) -> Layout:
+        """A layout from data, as `to_json` gives them; `docs/tool_calls.md` says what each field means.
+
+        Raises:
+            InvalidFormat: the data describe no layout.
+        """
+        try:
+            return _read(data)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InvalidFormat(f"the layout {shown(data)} has a missing or malformed field: {error!r}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The layout as JSON data."""
+        data: dict[str, Any] = {"name": self.name, "source": list(self.source), "markers": list(self.markers)}
+        if self.reasoning is not None:
+            data["reasoning"] = {"open": self.reasoning.open, "close": self.reasoning.close}
+        data["content"] = {"open": self.content.open, "close": self.content.close}
+        if (calls := self.calls) is not None:
+            data["calls"] = {
+                "open": calls.open,
+                "close": calls.close,
+                "before": calls.before,
+                "separator": calls.separator,
+                "parallel": calls.parallel,
+                "after_text": calls.after_text,
+                "templates": [_template_to_json(template) for template in calls.templates],
+            }
+            for kind in ("text_parameter", "json_parameter"):
+                if template := getattr(calls, kind):
+                    data["calls"][kind] = _template_to_json(template)
+        return data
+
+    def opens_reasoning(self, prompt: str) -> bool:
+        """Whether a prompt ends inside the reasoning region, as some chat templates leave it."""
+        if not isinstance(prompt, str):
+            raise InvalidArgument(f"prompt is {shown(prompt)}; give the text of the prompt", argument="prompt")
+        if self.reasoning is None or not self.reasoning.open:
+            return False
+        opening = self.reasoning.open.rstrip()
+        return prompt.rstrip().endswith(opening)
+
+    def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
+        """A literal of the layout in pieces, each with whether it is a marker."""
+        for index, piece in enumerate(re.split(f"({'|'.join(map(re.escape, self._longest_first()))})", text)):
+            if piece:
+                yield piece, bool(index % 2) and bool(self.markers)
+
+    def render(self, answer: ChatAnswer) -> str:
+        """The text of an answer as the chat template writes it, up to the end of the turn.
+
+        Raises:
+            UnsupportedLayout: the layout has no place for what the answer holds.
+            InvalidArgument: it is not an answer, or its parts are not what they should be.
+        """
+        _check_answer(answer)
+        written = ""
+        if answer.reasoning is not None:
+            if self.reasoning is None:
+                raise UnsupportedLayout(f"the layout {self.name} has no reasoning")
+            written += self.reasoning.open + answer.reasoning + self.reasoning.close
+        if answer.content is not None:
+            written += self.content.open + written_value(answer.content) + self.content.close
+        if answer.tool_calls:
+            written += self._rendered_calls(answer.tool_calls, after_text=answer.content is not None)
+        return written
+
+    def _rendered_calls(self, tool_calls: Sequence[ToolCall], after_text: bool) -> str:
+        calls = self.calls
+        if calls is None or (len(tool_calls) > 1 and not calls.parallel):
+            raise UnsupportedLayout(f"the layout {self.name} has no place for {len(tool_calls)} tool calls")
+        written = calls.separator.join(_rendered(calls, index, call) for index, call in enumerate(tool_calls))
+        return (calls.before if after_text else "") + calls.open + written + calls.close
+
+    def _longest_first(self) -> list[str]:
+        return sorted(self.markers, key=len, reverse=True)
+
+
+def _check_answer(answer: ChatAnswer) -> None:
+    faulty = None
+    if not isinstance(answer, ChatAnswer):
+        faulty = f"answer is {shown(answer)}; give a ChatAnswer"
+    elif not isinstance(answer.reasoning, str | None):
+        faulty = f"reasoning is {shown(answer.reasoning)}; give text or None"
+    elif not isinstance(answer.tool_calls, tuple | list):
+        faulty = f"tool_calls is {shown(answer.tool_calls)}; give a tuple of ToolCall"
+    else:
+        for call in answer.tool_calls:
+            if not (isinstance(call, ToolCall) and isinstance(call.name, str) and isinstance(call.arguments, Mapping)):
+                faulty = f"{shown(call)} is not a call; give ToolCall(name, arguments), the arguments as a dict"
+    if faulty is not None:
+        raise InvalidArgument(faulty, argument="answer")
+
+
+def written_value(value: Any) -> str:
+    """A value as it stands outside of JSON: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
+    parts: list[str] = []
+    for piece in calls.templates[0]:
+        if isinstance(piece, str):
+            parts.append(piece)
+        elif piece.kind == "name":
+            parts.append(call.name)
+        elif piece.kind == "index":
+            parts.append(str(index))
+        elif piece.kind == "json":
+            parts.append(json.dumps(call.arguments, ensure_ascii=False))
+        else:
+            parts += [_rendered_parameter(calls, key, value) for key, value in call.arguments.items()]
+    return "".join(parts)
+
+
+def _rendered_parameter(calls: Calls, key: str, value: Any) -> str:
+    template = calls.text_parameter if isinstance(value, str) else calls.json_parameter
+    written = {"key": key, "value": written_value(value)}
+    return "".join(piece if isinstance(piece, str) else written[piece.kind] for piece in template)
+
+
+@cache
+def _shipped() -> Mapping[str, Layout]:
+    folder = resources.files("formatter_core.layouts") / "data"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    layouts = [Layout.from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    return {layout.name: layout for layout in layouts}
+
+
+def _read(data: Any) -> Layout:
+    _known(data, "name", "source", "markers", "reasoning", "content", "calls")
+    markers = _texts(data["markers"])
+    _check_markers(markers)
+    calls = data.get("calls")
+    return Layout(
+        _text(data["name"]),
+        _texts(data["source"]),
+        markers,
+        _region(data["reasoning"]) if data.get("reasoning") is not None else None,
+        _region(data.get("content") or {}),
+        None if calls is None else _calls(calls),
+    )
+
+
+def _check_markers(markers: tuple[str, ...]) -> None:
+    """No marker may begin inside another: where a text ends would be ambiguous."""
+    for first in markers:
+        for second in markers:
+            for length in range(1, min(len(first), len(second))):
+                if first.endswith(second[:length]):
+                    raise InvalidFormat(f"the marker {first!r} of a layout ends as {second!r} begins; rename one")
+
+
+def _calls(data: Any) -> Calls:
+    _known(data, *_CALL_FIELDS)
+    templates = tuple(_template(template, _OF_CALL) for template in data["templates"])
+    text = _template(data.get("text_parameter", []), _OF_PARAMETER)
+    other = _template(data.get("json_parameter", data.get("text_parameter", [])), _OF_PARAMETER)
+    for template in templates:
+        kinds = [piece.kind for piece in template if isinstance(piece, Slot)]
+        if kinds.count("name") != 1 or kinds.count("json") + kinds.count("parameters") != 1:
+            raise ValueError('a template of a call needs one slot "name" and one slot "json" or "parameters"')
+        if "parameters" in kinds and not text:
+            raise ValueError('the slot "parameters" needs "text_parameter"')
+    if not templates:
+        raise ValueError("a call needs a template")
+    return Calls(
+        open=_text(data.get("open", "")),
+        close=_text(data.get("close", "")),
+        before=_text(data.get("before", "")),
+        separator=_text(data.get("separator", "")),
+        parallel=bool(data.get("parallel", True)),
+        after_text=bool(data.get("after_text", True)),
+        templates=templates,
+        text_parameter=text,
+        json_parameter=other,
+    )
+
+
+def _template(data: Any, kinds: frozenset[str]) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    for piece in data:
+        if isinstance(piece, str):
+            pieces.append(piece)
+            continue
+        _known(piece, "slot")
+        if piece["slot"] not in kinds:
+            raise ValueError(f"{shown(piece['slot'])} is not a slot; there are {', '.join(sorted(kinds))}")
+        pieces.append(Slot(piece["slot"]))
+    return tuple(pieces)
+
+
+def _template_to_json(template: Sequence[Piece]) -> list[Any]:
+    return [piece if isinstance(piece, str) else {"slot": piece.kind} for piece in template]
+
+
+def _region(data: Any) -> Region:
+    _known(data, "open", "close")
+    return Region(_text(data.get("open", "")), _text(data.get("close", "")))
+
+
+def _known(data: Any, *keys: str) -> None:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{shown(data)} is not an object")
+    unknown = [key for key in data if key not in keys]
+    if unknown:
+        raise ValueError(f"{shown(unknown[0])} is not a field; there are {', '.join(keys)}")
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{shown(values)} is not a list of texts")
+    return tuple(map(_text, values))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is not text")
+    value.encode("utf-8")
+    return value

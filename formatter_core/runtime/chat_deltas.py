@@ -1,0 +1,56 @@
+"""Events of a chat answer as deltas in the shape of OpenAI's streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from formatter_core.errors import InvalidArgument
+from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
+from formatter_core.support.arguments import elements_of, shown
+
+__all__ = ["ChatDeltas"]
+
+_TEXTS = {"reasoning": "reasoning_content", "content": "content"}
+
+
+class ChatDeltas:
+    """The deltas of one chat answer, made of its formatter's `events()`.
+
+    Arguments that a layout writes as JSON come piece by piece, as they are written; those that it writes one by one
+    come as JSON when the call is complete.
+    """
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._sent = False
+
+    def of(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """What is new, each the `delta` of one chunk.
+
+        Raises:
+            InvalidArgument: the text was taken back (`Retracted`), and what was sent cannot be; or these are no events.
+        """
+        return [delta for event in elements_of(events, "events", "what events() gave") for delta in self._deltas(event)]
+
+    def _deltas(self, event: Event) -> Iterable[dict[str, Any]]:
+        if not isinstance(event, get_args(Event)):
+            raise InvalidArgument(f"{shown(event)} is not an event; give what events() gave", argument="events")
+        if isinstance(event, Retracted):
+            raise InvalidArgument("events were taken back, and deltas cannot be; stream without rollback")
+        if isinstance(event, TextAdded) and event.name in _TEXTS:
+            yield {_TEXTS[event.name]: event.text}
+        elif isinstance(event, HoleOpened) and event.name == "tool_call":
+            self._index, self._sent = self._index + 1, False
+        elif isinstance(event, ValueCompleted) and event.name == "tool_name":
+            function = {"name": event.value, "arguments": ""}
+            yield self._call({"id": f"call_{self._index}", "type": "function", "function": function})
+        elif isinstance(event, TextAdded) and event.name == "tool_arguments":
+            self._sent = True
+            yield self._call({"function": {"arguments": event.text}})
+        elif isinstance(event, ValueCompleted) and event.name == "tool_call" and not self._sent:
+            yield self._call({"function": {"arguments": json.dumps(event.value.arguments, default=vars)}})
+
+    def _call(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"tool_calls": [{"index": self._index, **fields}]}

@@ -1,0 +1,354 @@
+"""Chat answers: what a layout allows, what it reads and what it writes cannot disagree."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, ToolCall, Vocabulary, formats, parse
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, UnsupportedLayout
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+CHOOSE = {
+    "type": "function",
+    "function": {
+        "name": "choose-one",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": ["a b", "c"]},
+                "note": {"type": ["string", "null"]},
+                "of": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["kind", "note"],
+            "additionalProperties": False,
+        },
+    },
+}
+TOOLS = [WEATHER, CHOOSE]
+CALL = ToolCall("get_weather", {"city": "Paris", "days": 3})
+OTHER = ToolCall("choose-one", {"kind": "a b", "note": None, "of": ["</tool>", "é"]})
+LAYOUTS = [Layout.named(name) for name in Layout.names()]
+each_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+
+
+def answers(layout: Layout) -> list[ChatAnswer]:
+    """What the layout has a place for."""
+    assert layout.calls is not None
+    found = [ChatAnswer(content="Hello."), ChatAnswer(tool_calls=(CALL,)), ChatAnswer(tool_calls=(OTHER,))]
+    if layout.calls.parallel:
+        found.append(ChatAnswer(tool_calls=(CALL, OTHER, CALL)))
+    if layout.calls.after_text:
+        found.append(ChatAnswer(content="Let me look.", tool_calls=(CALL,)))
+    if layout.reasoning is not None:
+        found += [ChatAnswer("Well: <b> & {", each.content, each.tool_calls) for each in found]
+    return found
+
+
+class TestWhatIsWrittenIsRead:
+    @each_layout
+    def test_every_kind_of_answer(self, layout: Layout) -> None:
+        format = formats.chat_answer(layout, tools=TOOLS)
+        for answer in answers(layout):
+            text = layout.render(answer)
+            assert parse(format, text).value == answer, text
+
+    @each_layout
+    def test_data_and_back(self, layout: Layout) -> None:
+        assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout
+        format = formats.chat_answer(layout, tools=TOOLS, tool_choice="required", reasoning="off")
+        again = formats.from_json(json.loads(json.dumps(format.to_json())))
+        assert again.key() == format.key()
+
+    @each_layout
+    def test_markers_are_special_tokens_where_the_vocabulary_has_them(self, layout: Layout) -> None:
+        special = {marker: 257 + index for index, marker in enumerate(layout.markers)}
+        tokens = [*Vocabulary.of_bytes().tokens, *[None] * len(special)]
+        compiled = Compiler(Vocabulary(tokens, [256], special)).compile(formats.chat_answer(layout, tools=TOOLS))
+        for answer in answers(layout):
+            formatter = compiled.formatter()
+            ids = [
+                token
+                for piece, is_marker in layout.pieces(layout.render(answer))
+                for token in ([special[piece]] if is_marker else piece.encode())
+            ]
+            assert formatter.accept_tokens([*ids, 256]) == len(ids) + 1
+            assert formatter.result("end").value == answer
+            assert compiled.parse(layout.render(answer)).value == answer
+
+
+def walk(formatter: Any, rng: random.Random) -> str | None:
+    """A random text through the masks, mostly of letters and of what layouts are made of; None where it grows long."""
+    likely = set(b'abc <>/{}[]":,\n=_0|')
+    for _ in range(1_500):
+        allowed = formatter.allowed_tokens()
+        if 256 in allowed and (len(allowed) == 1 or rng.random() < 0.15):
+            return str(formatter.text)
+        text = [token for token in allowed if token != 256]
+        common = [token for token in text if token in likely]
+        formatter.accept_token(rng.choice(common if common and rng.random() < 0.97 else text))
+    return None
+
+
+class TestRandomWalks:
+    @each_layout
+    def test_what_the_masks_allow_is_read_and_stands_for_itself(self, layout: Layout) -> None:
+        rng = random.Random(layout.name)
+        compiler, read = Compiler(Vocabulary.of_bytes()), 0
+        for _ in range(12):
+            choice = rng.choice(["auto", "required", "none", "get_weather"])
+            reasoning = "off" if layout.reasoning is None else rng.choice(["auto", "required", "off"])
+            format = formats.chat_answer(
+                layout, tools=TOOLS, tool_choice=choice, parallel=rng.random() < 0.5, reasoning=reasoning
+            )
+            text = walk(compiler.compile(format).formatter(), rng)
+            if text is None:
+                continue
+            read += 1
+            answer = parse(format, text).value
+            assert (answer.reasoning is None) or reasoning != "off"
+            assert not (answer.tool_calls and choice == "none")
+            assert answer.tool_calls or choice in ("auto", "none")
+            assert len(answer.tool_calls) <= 1 or format.parallel
+            for region in (answer.reasoning, answer.content):
+                assert region is None or "tool_call>" not in region or not layout.markers
+            if answer == ChatAnswer(answer.reasoning):
+                continue
+            again = parse(formats.chat_answer(layout, tools=TOOLS), layout.render(answer)).value
+            assert again.tool_calls == answer.tool_calls
+        assert read > 1
+
+
+class TestWhatIsNotAllowed:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>',  # a required argument is missing
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": 1}}\n</tool_call>',
+            '<tool_call>\n{"name": "get_weathers", "arguments": {"city": "a"}}\n</tool_call>',
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "</tool_call>"}}\n</tool_call>',
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a"}}',
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a"}}\n</tool_call>' * 2,
+            "a </tool_call> b",
+        ],
+    )
+    def test_calls_as_json(self, text: str) -> None:
+        assert not parse(formats.chat_answer("hermes", tools=TOOLS), text).is_complete
+
+    def test_a_marker_stands_in_json_only_in_escapes(self) -> None:
+        text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "\\u003c/tool_call>"}}\n</tool_call>'
+        assert parse(formats.chat_answer("hermes", tools=TOOLS), text).value.tool_calls[0].arguments == {
+            "city": "</tool_call>"
+        }
+
+    @pytest.mark.parametrize(
+        "inside",
+        [
+            "<parameter=days>\n3\n</parameter>\n",
+            "<parameter=city>\na\n</parameter>\n<parameter=days>\nx\n</parameter>\n",
+            "<parameter=city>\na\n</parameter>\n<parameter=city>\nb\n</parameter>\n",
+            "<parameter=city>\na</parameter>b\n</parameter>\n",
+            "<parameter=town>\na\n</parameter>\n",
+        ],
+    )
+    def test_calls_with_parameters(self, inside: str) -> None:
+        text = f"<tool_call>\n<function=get_weather>\n{inside}</function>\n</tool_call>"
+        assert not parse(formats.chat_answer("qwen3-coder", tools=TOOLS), text).is_complete
+
+    def test_one_call_where_one_is_allowed(self) -> None:
+        two = Layout.named("hermes").render(ChatAnswer(tool_calls=(CALL, CALL)))
+        assert parse(formats.chat_answer("hermes", tools=TOOLS), two).is_complete
+        assert not parse(formats.chat_answer("hermes", tools=TOOLS, parallel=False), two).is_complete
+
+    def test_text_that_begins_as_a_call_does_where_calls_have_no_marker(self) -> None:
+        format = formats.chat_answer("llama3-json", tools=TOOLS)
+        assert parse(format, 'About {"name": "get_weather", "parameters": 1').value.content is not None
+        assert not parse(format, ' \n{"name": "get_weather", "parameters": 1').is_complete
+
+
+class TestReasoning:
+    def test_auto_required_off(self) -> None:
+        text = "<think>\nHm.\n</think>\n\nYes."
+        for reasoning, with_it, without in (("auto", 1, 1), ("required", 1, 0), ("off", 0, 1)):
+            format = formats.chat_answer("qwen3", reasoning=reasoning)  # type: ignore[arg-type]
+            assert parse(format, text).is_complete == bool(with_it)
+            assert parse(format, "Yes.").is_complete == bool(without)
+
+    def test_a_prompt_that_has_opened_it(self) -> None:
+        layout = Layout.named("deepseek-r1")
+        assert layout.opens_reasoning("<｜Assistant｜><think>\n")
+        assert not layout.opens_reasoning("<｜Assistant｜>")
+        format = formats.chat_answer(layout, reasoning_is_open=True, content=int)
+        assert parse(format, "Six times seven.\n</think>\n\n42").value == ChatAnswer("Six times seven.", 42)
+
+
+class TestTools:
+    def test_callables_and_types_give_typed_arguments(self) -> None:
+        def book(city: str, nights: int = 1) -> None:
+            raise NotImplementedError("a tool is never called")
+
+        text = '<tool_call>\n{"name": "book", "arguments": {"city": "Rome", "nights": 2}}\n</tool_call>'
+        value = parse(formats.chat_answer("hermes", tools=[book]), text).value
+        assert value.tool_calls == (ToolCall("book", {"city": "Rome", "nights": 2}),)
+
+    @pytest.mark.parametrize(
+        ("tool", "told"),
+        [
+            ({"type": "function", "function": {"name": "a<tool_call>"}}, "a<tool_call>"),
+            ({"type": "function", "function": {"name": 'a"b'}}, "a name has 1 to 128"),
+            ({"type": "function", "function": {"name": "a\nb"}}, "a name has 1 to 128"),
+            ({"type": "function", "function": {"name": "x" * 129}}, "a name has 1 to 128"),
+            ({"type": "function", "function": {}}, "None"),
+            ({"name": "x"}, "write it as"),
+            ({"type": "function", "function": {"name": "x", "parameters": [1]}}, "'x'"),
+            ({"type": "function", "function": {"name": "x", "parameters": {"type": 1}}}, "'x'"),
+            (7, "named None"),
+        ],
+    )
+    def test_faulty_ones_are_named(self, tool: Any, told: str) -> None:
+        with pytest.raises(InvalidFormat) as caught:
+            Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("hermes", tools=[WEATHER, tool]))
+        assert told in str(caught.value)
+
+    def test_two_of_one_name(self) -> None:
+        with pytest.raises(InvalidFormat, match="2 tools are named 'get_weather'"):
+            formats.chat_answer("hermes", tools=[WEATHER, WEATHER])
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            {"type": ["string", "integer"]},
+            {},
+            {"type": "string", "contentEncoding": "base64"},
+            {"$ref": "#/$defs/a"},
+        ],
+    )
+    def test_arguments_that_a_layout_cannot_tell_apart_are_refused_with_the_tool_s_name(self, schema: Any) -> None:
+        parameters = {"type": "object", "properties": {"x": schema}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
+        tool = {"type": "function", "function": {"name": "strange", "parameters": parameters}}
+        with pytest.raises(InvalidFormat, match="strange"):
+            Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("qwen3-coder", tools=[tool]))
+
+    def test_a_thousand_tools(self) -> None:
+        tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(1_000)]  # type: ignore[dict-item]
+        format = formats.chat_answer("hermes", tools=tools, tool_choice="tool_777")
+        formatter = Compiler(Vocabulary.of_bytes()).compile(format).formatter()
+        assert formatter.forced_bytes().startswith(b'<tool_call>\n{"name": "tool_777", "arguments": {')
+
+
+class TestDeltas:
+    @pytest.mark.parametrize("name", ["qwen3", "qwen3.5", "deepseek-v3.1"])
+    def test_pieces_add_up_to_the_answer(self, name: str) -> None:
+        layout = Layout.named(name)
+        answer = ChatAnswer("Hm.", "Look:", (CALL, OTHER))
+        formatter = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer(layout, tools=TOOLS)).formatter()
+        deltas, stream = [], ChatDeltas()
+        for byte in [*layout.render(answer).encode(), 256]:
+            formatter.accept_token(byte)
+            deltas += stream.of(formatter.events())
+        said = "".join(delta.get("content", "") for delta in deltas)
+        assert said.rstrip("\n") == answer.content
+        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == answer.reasoning
+        calls: dict[int, list[str]] = {}
+        for delta in deltas:
+            for part in delta.get("tool_calls", ()):
+                name_and_arguments = calls.setdefault(part["index"], ["", ""])
+                name_and_arguments[0] += part["function"].get("name", "")
+                name_and_arguments[1] += part["function"]["arguments"]
+        made = [ToolCall(name, json.loads(arguments)) for name, arguments in calls.values()]
+        assert tuple(made) == answer.tool_calls
+
+    def test_what_was_sent_cannot_be_taken_back(self) -> None:
+        formatter = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("hermes")).formatter()
+        stream = ChatDeltas()
+        formatter.accept_tokens(list(b"abc"))
+        stream.of(formatter.events())
+        formatter.rollback(2)
+        with pytest.raises(InvalidArgument, match="taken back"):
+            stream.of(formatter.events())
+
+
+class TemplateTokenizer:
+    """The part of a tokenizer that renders turns: by a layout, in place of a chat template."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+        written = "<|user|>" + messages[0]["content"] + "<|assistant|>"
+        for turn in messages[1:]:
+            calls = [
+                ToolCall(call["function"]["name"], call["function"]["arguments"]) for call in turn.get("tool_calls", ())
+            ]
+            thought = turn.get("reasoning_content") if self._layout.reasoning else None
+            written += self._layout.render(ChatAnswer(thought, turn["content"] or None, tuple(calls)))
+        return written
+
+
+class TestFromTokenizer:
+    @each_layout
+    def test_the_layout_that_its_template_writes(self, layout: Layout) -> None:
+        assert Layout.from_tokenizer(TemplateTokenizer(layout)) == layout
+
+    def test_a_template_that_writes_no_known_calls(self) -> None:
+        class Plain:
+            def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+                return "".join(str(message["content"]) for message in messages)
+
+        with pytest.raises(UnsupportedLayout, match=r"as none of .*hermes"):
+            Layout.from_tokenizer(Plain())
+        with pytest.raises(UnsupportedLayout, match="no chat template"):
+            Layout.from_tokenizer(object())
+
+
+class TestFaultyLayouts:
+    @pytest.mark.parametrize("name", ["qwen9", "", None, 3])
+    def test_a_name_that_is_not_there(self, name: Any) -> None:
+        with pytest.raises(UnsupportedLayout, match=r"there are .*hermes"):
+            Layout.named(name)
+
+    @pytest.mark.parametrize("key", ["name", "source", "markers", "calls"])
+    @pytest.mark.parametrize("value", [None, 1, [], {"x": 1}, "<a><a", ["<a<", "<b"], [1], {"templates": [[]]}])
+    def test_faulty_data(self, key: str, value: Any) -> None:
+        data = Layout.named("hermes").to_json()
+        data[key] = value
+        try:
+            Layout.from_json(data)
+        except FormatterError:
+            return
+        assert (key, value) in [
+            ("name", "<a><a"),
+            ("source", []),
+            ("source", ["<a<", "<b"]),
+            ("markers", []),
+            ("calls", None),
+        ]
+
+    @pytest.mark.parametrize("data", [None, 1, [], {}, "hermes", {**Layout.named("hermes").to_json(), "more": 1}])
+    def test_what_is_no_layout(self, data: Any) -> None:
+        with pytest.raises(InvalidFormat):
+            Layout.from_json(data)
+
+    def test_what_a_layout_has_no_place_for(self) -> None:
+        with pytest.raises(UnsupportedLayout):
+            formats.chat_answer("hermes", reasoning="required")
+        with pytest.raises(UnsupportedLayout):
+            Layout.named("llama3-json").render(ChatAnswer(tool_calls=(CALL, CALL)))
+        for wrong in ({"tool_choice": "other"}, {"tool_choice": "required"}, {"reasoning": "maybe"}):
+            with pytest.raises(InvalidArgument):
+                formats.chat_answer("qwen3", **wrong)  # type: ignore[arg-type]
