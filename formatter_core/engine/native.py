@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_program import encode
 from formatter_core.engine.rows import check_row
 from formatter_core.errors import (
     EngineFailed,
@@ -29,7 +28,7 @@ from formatter_core.errors import (
     InvalidVocabulary,
     LimitExceeded,
 )
-from formatter_core.grammar import Grammar
+from formatter_core.grammar import Grammar, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.support.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
@@ -94,13 +93,16 @@ class NativeEngine:
         return True
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
-        """Compile a grammar that `Grammar.check` has passed. Nothing that a grammar can say is refused.
+        """Compile a grammar. Nothing that a grammar can say is refused.
 
         Raises:
             InvalidGrammar: no byte string is derived at all.
             LimitExceeded: within `limits` there is no answer.
         """
-        return NativeGrammar(encode(grammar, vocabulary), _tables(self._library, vocabulary), limits)
+        program = grammar.check(limits)
+        if not set(program.tokens).isdisjoint(vocabulary.end_ids):  # an end id is never meant by a grammar
+            program = without_tokens(grammar, vocabulary.end_ids).check(limits)
+        return NativeGrammar(program.data, _tables(self._library, vocabulary), limits)
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""

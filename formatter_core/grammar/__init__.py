@@ -1,5 +1,6 @@
 """Grammars as immutable values, and their regular part: terms, derivatives, automata, UTF-8, JSON text, decimals."""
 
+from formatter_core.grammar.grammar import Grammar
 from formatter_core.grammar.nodes import (
     ANY_CHAR,
     ANY_TEXT,
@@ -7,11 +8,9 @@ from formatter_core.grammar.nodes import (
     NOTHING,
     Bytes,
     Capture,
-    Census,
     Chars,
     Choice,
     Complement,
-    Grammar,
     Intersection,
     JsonText,
     Node,
@@ -31,7 +30,8 @@ from formatter_core.grammar.nodes import (
     optional,
     walk,
 )
-from formatter_core.grammar.special import as_text, without_specials
+from formatter_core.grammar.program import Program
+from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
     "ANY_CHAR",
@@ -40,7 +40,6 @@ __all__ = [
     "NOTHING",
     "Bytes",
     "Capture",
-    "Census",
     "Chars",
     "Choice",
     "Complement",
@@ -48,6 +47,7 @@ __all__ = [
     "Intersection",
     "JsonText",
     "Node",
+    "Program",
     "Reference",
     "Repeat",
     "Sequence",
@@ -65,4 +65,5 @@ __all__ = [
     "optional",
     "walk",
     "without_specials",
+    "without_tokens",
 ]

@@ -31,14 +31,11 @@ earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from formatter_core.errors import InvalidGrammar, LimitExceeded
-from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.support.lazy import cached_property
+from formatter_core.errors import InvalidGrammar
 
 __all__ = [
     "ANY_CHAR",
@@ -47,11 +44,9 @@ __all__ = [
     "NOTHING",
     "Bytes",
     "Capture",
-    "Census",
     "Chars",
     "Choice",
     "Complement",
-    "Grammar",
     "Intersection",
     "JsonText",
     "Node",
@@ -217,9 +212,6 @@ NOTHING = Choice(())
 ANY_CHAR = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 ANY_TEXT = Repeat(ANY_CHAR)
 
-_REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
-_NOT_REGULAR = (Terminal, Reference, Capture, Token, Special)
-
 
 def literal(text: str) -> Bytes:
     """The UTF-8 bytes of `text`.
@@ -273,8 +265,8 @@ def walk(node: Node) -> Iterator[Node]:
 
 _NodeT = TypeVar("_NodeT", bound="Node")
 
-#: The interned nodes by identity, each with the size and the height of what it holds.
-_interned: dict[int, tuple[Node, int, int]] = {}
+#: The interned nodes by identity.
+_interned: dict[int, Node] = {}
 
 
 def interned(node: _NodeT) -> _NodeT:
@@ -282,196 +274,14 @@ def interned(node: _NodeT) -> _NodeT:
 
     Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
     """
-    inner = node.item if isinstance(node, Terminal) else node
-    size, height = _Inspection({}, DEFAULT_LIMITS).measure("", inner, DEFAULT_LIMITS.depth)
-    for each in (node, inner):
-        _interned[id(each)] = (each, size, height)
+    for each in (node, node.item) if isinstance(node, Terminal) else (node,):
+        _interned[id(each)] = each
     return node
 
 
 def is_interned(node: Node) -> bool:
     """Whether a node was marked as `interned`."""
     return id(node) in _interned
-
-
-@dataclass(frozen=True, slots=True)
-class Census:
-    """What a grammar consists of: how many nodes, which token ids, and whether there are captures and `Special`s."""
-
-    nodes: int
-    tokens: tuple[int, ...]
-    captures: bool
-    specials: bool = False
-
-
-@dataclass(frozen=True)
-class Grammar:
-    """Rules by name, and the rule that derives the whole text."""
-
-    rules: Mapping[str, Node]
-    start: str
-
-    def check(self, limits: Limits) -> Census:
-        """Raise unless the grammar is well formed and within `limits`; whether it derives anything is not asked here.
-
-        Returns:
-            what it consists of.
-
-        Raises:
-            InvalidGrammar: an undefined rule, or a node where it may not stand.
-            LimitExceeded: too many nodes, too deep, or too large a repeat.
-        """
-        if self.start not in self.rules:
-            raise InvalidGrammar(f"the start rule {self.start!r} is not defined; define it or name another")
-        inspection = _Inspection(self.rules, limits)
-        try:
-            for name, body in self.rules.items():
-                inspection.look_at(name, body, limits.depth)
-        except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
-            raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
-        return Census(inspection.nodes, tuple(inspection.tokens), inspection.captures, inspection.specials)
-
-    def renamed(self, prefix: str) -> Grammar:
-        """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
-
-        def rename(node: Node) -> Node:
-            if isinstance(node, Reference):
-                return Reference(prefix + node.name)
-            if isinstance(node, Terminal):
-                return node
-            return map_children(node, rename)
-
-        return Grammar({prefix + name: rename(body) for name, body in self.rules.items()}, prefix + self.start)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the content (SHA-256, hexadecimal): equal for equal rules in equal order, in every process."""
-        digest = hashlib.sha256(repr(self.start).encode())
-        for name, body in self.rules.items():
-            digest.update(repr((name, body)).encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
-
-
-class _Inspection:
-    """One pass over the rules of a grammar."""
-
-    def __init__(self, rules: Mapping[str, Node], limits: Limits) -> None:
-        self.nodes = 0
-        self.tokens: dict[int, None] = {}
-        self.captures = False
-        self.specials = False
-        self._rules = rules
-        self._limits = limits
-        # By identity: a grammar made from a schema holds one node in many places. The grammar keeps them alive.
-        self._regular: dict[int, tuple[int, int]] = {}
-        self._terminals: dict[int, int] = {}
-
-    def look_at(self, rule: str, body: Node, room: int) -> None:
-        """Check a rule's body: `room` levels at most, itself included."""
-        stack = [(body, room)]  # not recursion, for outside of terminals the limits may allow any depth
-        while stack:
-            node, room = stack.pop()
-            if room <= 0:
-                raise self._too_deep(rule)
-            if isinstance(node, Terminal):
-                self._terminal(rule, node, room)
-                continue
-            self._count(1)
-            if isinstance(node, (Sequence, Choice)):
-                below = room - 1
-                for item in reversed(node.items):
-                    # What most items are needs no further look.
-                    if isinstance(item, Terminal):
-                        if self._terminals.get(id(item), below) < below:
-                            continue
-                    elif isinstance(item, Reference) and below > 0 and item.name in self._rules:
-                        self.nodes += 1
-                        continue
-                    stack.append((item, below))
-            elif isinstance(node, Reference):
-                if node.name not in self._rules:
-                    raise InvalidGrammar(
-                        f"the rule {node.name!r} is not defined but the rule {rule!r} uses it; define it"
-                    )
-            elif isinstance(node, Repeat):
-                self._check_repeat(rule, node)
-                stack.append((node.item, room - 1))
-            elif isinstance(node, Capture):
-                self.captures = True
-                stack.append((node.item, room - 1))
-            elif isinstance(node, Token):
-                if node.token_id < 0:
-                    raise InvalidGrammar(f"the token id {node.token_id} in the rule {rule!r} is negative")
-                self.tokens[node.token_id] = None
-            elif isinstance(node, Special):
-                self.specials = True
-            elif isinstance(node, _REGULAR_ONLY):
-                kind = type(node).__name__
-                raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {rule!r}; wrap it in one")
-
-    def _terminal(self, rule: str, node: Terminal, room: int) -> None:
-        height = self._terminals.get(id(node))
-        if height is None:
-            # One terminal is one automaton, wherever it stands.
-            size, height = self.measure(rule, node.item, room - 1)
-            self._terminals[id(node)] = height
-            self._count(1 + size)
-        if height >= room:
-            raise self._too_deep(rule)
-
-    def measure(self, rule: str, node: Node, room: int) -> tuple[int, int]:
-        """The size and the height of a node in a terminal, which are those of a tree even where nodes are shared."""
-        known = self._regular.get(id(node))
-        if known is None:
-            if id(node) in _interned:
-                known = _interned[id(node)][1:]
-            elif room <= 0:
-                raise self._too_deep(rule)
-            else:
-                known = self._measured(rule, node, room)
-            self._regular[id(node)] = known
-        if known[1] > room:
-            raise self._too_deep(rule)
-        return known
-
-    def _measured(self, rule: str, node: Node, room: int) -> tuple[int, int]:
-        size = height = 1
-        if isinstance(node, JsonText):
-            size += len(node.text)
-        elif isinstance(node, (Sequence, Choice, Intersection)):
-            for child in node.items:
-                if isinstance(child, (Bytes, Chars)):
-                    size, height = size + 1, max(height, 2)
-                    continue
-                below = self.measure(rule, child, room - 1)
-                size, height = size + below[0], max(height, below[1] + 1)
-        elif isinstance(node, (Repeat, Complement, Shortest)):
-            if isinstance(node, Repeat):
-                self._check_repeat(rule, node)
-            below = self.measure(rule, node.item, room - 1)
-            size, height = 1 + below[0], 1 + below[1]
-        elif isinstance(node, _NOT_REGULAR):
-            kind = type(node).__name__
-            raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {rule!r}; terminals are regular")
-        # Of shared nodes a tree can be astronomically large: it is not counted on.
-        return min(size, self._limits.nodes + 1), height
-
-    def _count(self, nodes: int) -> None:
-        self.nodes += nodes
-        if self.nodes > self._limits.nodes:
-            raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
-
-    def _too_deep(self, rule: str) -> LimitExceeded:
-        return LimitExceeded("depth", self._limits.depth, f"the rule {rule!r}")
-
-    def _check_repeat(self, rule: str, node: Repeat) -> None:
-        minimum, maximum = node.minimum, node.maximum
-        if minimum < 0 or (maximum is not None and maximum < minimum):
-            raise InvalidGrammar(
-                f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} needs 0 <= minimum <= maximum"
-            )
-        if max(minimum, maximum or 0) > self._limits.repeat:
-            raise LimitExceeded("repeat", self._limits.repeat, f"a repeat in the rule {rule!r}")
 
 
 def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,12 +1,13 @@
-"""Special tokens by name: the step from what a format asks for to what one vocabulary has."""
+"""Tokens by name and by id: the step from what a format asks for to what one vocabulary has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from formatter_core.grammar.nodes import Grammar, Node, Special, Terminal, literal, map_children
+from formatter_core.grammar.grammar import Grammar
+from formatter_core.grammar.nodes import NOTHING, Node, Special, Terminal, Token, literal, map_children
 
-__all__ = ["as_text", "without_specials"]
+__all__ = ["as_text", "without_specials", "without_tokens"]
 
 
 def without_specials(grammar: Grammar, resolve: Callable[[Special], Node]) -> Grammar:
@@ -17,6 +18,21 @@ def without_specials(grammar: Grammar, resolve: Callable[[Special], Node]) -> Gr
             return resolve(node)
         return node if isinstance(node, Terminal) else map_children(node, replace)
 
+    return _replaced(grammar, replace)
+
+
+def without_tokens(grammar: Grammar, token_ids: Collection[int]) -> Grammar:
+    """The same grammar where these tokens never come."""
+
+    def replace(node: Node) -> Node:
+        if isinstance(node, Token):
+            return NOTHING if node.token_id in token_ids else node
+        return node if isinstance(node, Terminal) else map_children(node, replace)
+
+    return _replaced(grammar, replace)
+
+
+def _replaced(grammar: Grammar, replace: Callable[[Node], Node]) -> Grammar:
     return Grammar({name: replace(body) for name, body in grammar.rules.items()}, grammar.start)
 
 

@@ -124,11 +124,11 @@ class Compiler:
 
     def _compile_now(self, format: Format) -> CompiledFormat:
         lowered = as_written = format.to_grammar(self.limits)
-        census = lowered.grammar.check(self.limits)
-        if census.specials:
+        program = lowered.grammar.check(self.limits)
+        if program.specials:
             lowered = replace(lowered, grammar=without_specials(lowered.grammar, self._special_token))
-            census = lowered.grammar.check(self.limits)
-        self._check_tokens(census.tokens)
+            program = lowered.grammar.check(self.limits)
+        self._check_tokens(program.tokens)
         try:
             engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
         except InvalidGrammar as error:  # the grammar derives no text
@@ -141,7 +141,7 @@ class Compiler:
             vocabulary=self.vocabulary,
             engine=self._engine.name,
             limits=self.limits,
-            census=census,
+            program=program,
         )
 
     def _special_token(self, special: Special) -> Node:
@@ -177,4 +177,4 @@ class Compiler:
 
 
 def _size_of(compiled: CompiledFormat) -> int:
-    return compiled.census.nodes * BYTES_PER_NODE
+    return compiled.program.nodes * BYTES_PER_NODE

@@ -6,7 +6,7 @@ from typing import Generic
 
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Census
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.support.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
@@ -25,7 +25,7 @@ class PreparedFormat(Generic[Value_co]):
         vocabulary: what it was compiled for.
         engine: the name of the grammar engine that computes its masks.
         limits: the limits that each step keeps.
-        census: what its grammar consists of.
+        program: its grammar as engines read it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class PreparedFormat(Generic[Value_co]):
         vocabulary: Vocabulary,
         engine: str,
         limits: Limits,
-        census: Census,
+        program: Program,
     ) -> None:
         self.format = format
         self.lowered = lowered
@@ -47,9 +47,9 @@ class PreparedFormat(Generic[Value_co]):
         self.vocabulary = vocabulary
         self.engine = engine
         self.limits = limits
-        self.census = census
+        self.program = program
 
     @property
     def has_captures(self) -> bool:
         """Whether a parse of a text may hold captures, internal ones included."""
-        return self.census.captures
+        return self.program.captures

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TypeAlias
+from functools import cache, lru_cache
 
 from formatter_core.errors import UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned
@@ -28,8 +27,6 @@ __all__ = ["lower"]
 _MOST_DECIDED = 8
 _ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
 _ALL_STRINGS = ((), (ANY_STRING,))
-
-_Scalars: TypeAlias = tuple[bool, int, tuple[NumberSet, ...], tuple[StringSet, ...]]
 
 
 def lower(
@@ -58,9 +55,8 @@ class _Lowering:
         self._normalizer = normalizer
         self._refusals = refusals
         self._limits = limits
-        self._known_scalars: dict[_Scalars, Terminal | None] = {}
         self._any_rules = any_rules(whitespace)
-        self._rules = Rules(limits, self._title)
+        self._rules = Rules(limits, loader)
         tokens = tokens_of(whitespace)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, refusals, any_order)
@@ -84,15 +80,6 @@ class _Lowering:
         if not rules:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         return Grammar(rules, start.name)
-
-    def _title(self, goal: Goal) -> str:
-        shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)
-        return " and ".join(shown)
-
-    def _pointer(self, literal: int) -> str:
-        pointer = self._loader.location(literal).pointer
-        shown = pointer if "#" in pointer or pointer.startswith("=") else "#" + pointer
-        return shown if literal > 0 else "not " + shown
 
     def _lower(self, goal: Goal, name: str) -> Node:
         shape = self._normalizer.goal(goal)
@@ -118,10 +105,7 @@ class _Lowering:
         if shape.numbers in _ALL_NUMBERS and shape.strings in _ALL_STRINGS:
             number, integer = shape.numbers == (ANY_NUMBER,), shape.numbers == (ANY_INTEGER,)
             return _node_of_types(shape.null, shape.booleans, number, integer, bool(shape.strings))
-        key = (shape.null, shape.booleans, shape.numbers, shape.strings)
-        if key not in self._known_scalars:
-            self._known_scalars[key] = _node_of_scalars(*key)
-        return self._known_scalars[key]
+        return _node_of_scalars(shape.null, shape.booleans, shape.numbers, shape.strings)
 
     def _option(self, body: Node | None, title: str, several: bool) -> list[Node]:
         if body is None:
@@ -144,10 +128,11 @@ class _Lowering:
         return found
 
 
+@lru_cache(maxsize=1024)
 def _node_of_scalars(
     null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
 ) -> Terminal | None:
-    """One terminal for all scalars of a shape."""
+    """One terminal for all scalars of a shape, in every schema that has them."""
     found = string_nodes(each for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each))
     found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
 
-from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, Terminal
+from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, walk
 
 __all__ = ["productive"]
 
 
 def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
-    """The rules that the start needs, without alternatives that derive nothing; empty where the start derives nothing.
+    """The rules without what derives nothing, and without what the start then does not reach; empty where it is all.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, and choices in
     which one option needs no rule. Linear in their size: an alternative waits for the references that it needs
     (Dowling & Gallier 1984, for Horn clauses).
     """
-    needs: dict[str, list[_Alternative]] = {}
     found: set[str] = set()
     waiting: dict[str, list[tuple[str, list[int]]]] = {}
     # In reverse order, most rules come after those that they use.
     for name in reversed(rules):
-        body = rules[name]
-        alternatives = needs[name] = [
-            _alternative(each) for each in (body.items if isinstance(body, Choice) else (body,))
-        ]
         lacking = []
-        for _, needed, _ in alternatives:
-            missing = [used for used in needed if used not in found]
+        body = rules[name]
+        for option in body.items if isinstance(body, Choice) else (body,):
+            missing = {used for used in _needed(option) if used not in found}
             if not missing:
                 _add(name, found, waiting)
                 break
-            lacking.append(set(missing))
+            lacking.append(missing)
         else:
             _wait(name, lacking, waiting)
-    return _reachable(rules, needs, start, found) if start in found else {}
+    if len(found) == len(rules):
+        return rules
+    return _reachable(rules, start, found) if start in found else {}
 
 
 def _wait(name: str, lacking: list[set[str]], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
@@ -57,54 +55,36 @@ def _add(name: str, found: set[str], waiting: dict[str, list[tuple[str, list[int
                 queue.append(user)
 
 
-def _reachable(
-    rules: dict[str, Node], needs: dict[str, list[_Alternative]], start: str, found: set[str]
-) -> dict[str, Node]:
+def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str, Node]:
     kept = {start: rules[start]}
     for name in (pending := [start]):
-        alternatives = needs[name]
-        if len(found) < len(rules) and not all(found.issuperset(needed) for _, needed, _ in alternatives):
-            alternatives = [each for each in alternatives if found.issuperset(each[1])]
-            options = tuple(node for node, _, _ in alternatives)
-            kept[name] = options[0] if len(options) == 1 else Choice(options)
-        for _, needed, spared in alternatives:
-            for used in needed + spared if spared else needed:
-                if used not in kept:
-                    kept[used] = rules[used]
-                    pending.append(used)
+        body = rules[name]
+        options = body.items if isinstance(body, Choice) else (body,)
+        options = tuple(each for each in options if found.issuperset(_needed(each)))
+        kept[name] = options[0] if len(options) == 1 else Choice(options)
+        for used in (used for option in options for used in _references(option)):
+            if used not in kept:
+                kept[used] = rules[used]
+                pending.append(used)
     return kept
 
 
-#: A node, the rules that it needs, and those in repeats and choices that it can do without.
-_Alternative: TypeAlias = tuple[Node, list[str], list[str]]
-
-
-def _alternative(node: Node) -> _Alternative:
-    needed: list[str] = []
-    spared: list[str] = []
+def _needed(node: Node) -> list[str]:
+    """The rules that a node needs."""
+    found: list[str] = []
     for item in node.items if isinstance(node, Sequence) else (node,):
         if isinstance(item, Reference):
-            needed.append(item.name)
-        elif not isinstance(item, Terminal):
-            _read(item, needed, spared)
-    return node, needed, spared
+            found.append(item.name)
+        elif isinstance(item, Repeat):
+            found += _needed(item.item) if item.minimum else ()
+        elif isinstance(item, Choice):
+            options = [_needed(option) for option in item.items]
+            found += () if [] in options else (name for names in options for name in names)
+        elif isinstance(item, Sequence):
+            found += _needed(item)
+    return found
 
 
-def _read(node: Node, found: list[str], spared: list[str]) -> None:
-    if isinstance(node, Terminal):
-        return
-    if isinstance(node, Reference):
-        found.append(node.name)
-    elif isinstance(node, Sequence):
-        for item in node.items:
-            _read(item, found, spared)
-    elif isinstance(node, Choice):
-        needed: list[str] = []
-        for item in node.items:
-            before = len(needed)
-            _read(item, needed, spared)
-            if len(needed) == before:
-                found = spared
-        found += needed
-    elif isinstance(node, Repeat):
-        _read(node.item, found if node.minimum else spared, spared)
+def _references(node: Node) -> Iterator[str]:
+    """The rules that a node uses, in order."""
+    return (each.name for each in walk(node) if isinstance(each, Reference))

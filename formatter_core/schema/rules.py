@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import NOTHING, Choice, Node, Reference, Sequence
 from formatter_core.limits import Limits
+from formatter_core.schema.load import Loader
 from formatter_core.schema.shapes import Goal
 from formatter_core.schema.tokens import ANY_RULE
 
@@ -16,11 +17,11 @@ __all__ = ["Rules", "any_of", "in_order"]
 class Rules:
     """Rules by name, and the goals that still have to be lowered."""
 
-    def __init__(self, limits: Limits, title: Callable[[Goal], str]) -> None:
+    def __init__(self, limits: Limits, loader: Loader) -> None:
         self.rules: dict[str, Node] = {}
         self.pending: list[tuple[Goal, str]] = []
         self._limits = limits
-        self._title = title
+        self._loader = loader
         self._goals: dict[Goal, Reference] = {}
         self.uses_any = False
         self._nodes = 0
@@ -36,6 +37,15 @@ class Rules:
             known = self._goals[goal] = Reference(name)
             self.pending.append((goal, name))
         return known
+
+    def _title(self, goal: Goal) -> str:
+        shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)
+        return " and ".join(shown)
+
+    def _pointer(self, literal: int) -> str:
+        pointer = self._loader.location(literal).pointer
+        shown = pointer if "#" in pointer or pointer.startswith("=") else "#" + pointer
+        return shown if literal > 0 else "not " + shown
 
     def reserve(self, wanted: str) -> str:
         """A name that no other rule has, to be defined later."""

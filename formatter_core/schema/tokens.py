@@ -15,6 +15,9 @@ __all__ = ["ANY_RULE", "Tokens", "any_rules", "tokens_of"]
 _NodeT = TypeVar("_NodeT", bound=Node)
 
 ANY_RULE = "any value"
+#: Names of properties are kept for other schemas: so many, of at most so many characters.
+_MOST_KEPT_NAMES = 2048
+_LONGEST_KEPT_NAME = 100
 _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
 
 
@@ -32,10 +35,18 @@ class Tokens:
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
         self._colon = _interned(whitespace, whitespace.around(":", whitespace.colon))
         self.any_name = _terminal(whitespace, FREE_STRING, self._colon)
+        self._names: dict[str, Terminal] = {}
 
-    def name(self, name: str) -> Node:
-        """A property's name and the colon, in one terminal."""
-        return Terminal(Sequence((*quoted(name), self._colon)))
+    def name(self, name: str) -> Terminal:
+        """A property's name and the colon, in one terminal: the same one for the same name, as many schemas have it."""
+        found = self._names.get(name)
+        if found is None:
+            found = Terminal(Sequence((*quoted(name), self._colon)))
+            if len(name) <= _LONGEST_KEPT_NAME:
+                if len(self._names) >= _MOST_KEPT_NAMES:
+                    self._names = {}
+                self._names[name] = found
+        return found
 
     def names(self, body: Node) -> Node:
         """Any of the names that `body` spells without quotes, and the colon."""

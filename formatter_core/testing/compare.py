@@ -176,7 +176,7 @@ def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledForm
         return None
     return CompiledFormat(
         _AsItIs(case.grammar), Lowered(case.grammar), grammar, vocabulary=case.vocabulary, engine=engine.name,
-        limits=limits, census=case.grammar.check(limits),
+        limits=limits, program=case.grammar.check(limits),
     )  # fmt: skip
 
 

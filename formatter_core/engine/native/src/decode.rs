@@ -1,16 +1,17 @@
 //! The serialised grammar, read into items whose regular parts are terms.
 //!
-//! The format, version 2: the bytes `FCG2`, the number of rules, the number of the start rule, and one program for each
-//! rule. A program is a list of operations in postfix order that ends with `RULE_END`; numbers are LEB128. What is made
-//! inside of terminals is numbered from 0 on, and `AGAIN` stands for one of it; so is every terminal that ends.
+//! The format, version 3: the bytes `FCG3`, the number of rules, the number of the start rule, and one program for each
+//! rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
 //!
-//! `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which counts as one
-//! thing made. Its term is kept by that program.
+//! `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside.
+//! Terminals are numbered from 0 on, and so is, for itself, what is made inside of one; `AGAIN` stands for one of
+//! either. Inside, `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which
+//! counts as one thing made. The terms of both are kept by their programs.
 
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 
-const MAGIC: &[u8] = b"FCG2";
+const MAGIC: &[u8] = b"FCG3";
 
 mod operation {
     pub const RULE_END: u8 = 0;
@@ -23,14 +24,16 @@ mod operation {
     pub const COMPLEMENT: u8 = 7;
     pub const SHORTEST: u8 = 8;
     pub const SUBSTRING: u8 = 9;
-    pub const TERMINAL_BEGIN: u8 = 10;
-    pub const TERMINAL_END: u8 = 11;
+    pub const TERMINAL: u8 = 10;
     pub const AGAIN: u8 = 12;
     pub const REFERENCE: u8 = 13;
     pub const TOKEN: u8 = 14;
     pub const JSON_TEXT: u8 = 15;
     pub const KEPT: u8 = 16;
 }
+
+/// Programs with more bytes are not kept: what is long is rarely the same.
+const LONGEST_KEPT: usize = 4096;
 
 /// A node outside of terminals.
 #[derive(Clone, Debug)]
@@ -71,6 +74,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         return Err(Fault::Malformed);
     }
     let mut decoder = Decoder {
+        bytes: terms.bytes(),
         terms,
         limits,
         meter,
@@ -78,8 +82,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         items: Vec::new(),
         stack: Vec::new(),
         regular: Vec::new(),
-        in_terminal: false,
-        in_kept: false,
+        place: Place::Rule,
         finished: Vec::new(),
         nodes: 0,
     };
@@ -133,6 +136,14 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What is being read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Rule,
+    Terminal,
+    Kept,
+}
+
 struct Decoder<'a, 'm> {
     terms: &'a mut Terms,
     limits: &'a Limits,
@@ -143,12 +154,12 @@ struct Decoder<'a, 'm> {
     stack: Vec<u32>,
     /// The same inside a terminal.
     regular: Vec<Term>,
-    in_terminal: bool,
-    /// Whether the program of a kept node is being read.
-    in_kept: bool,
-    /// What was made inside of terminals, for `AGAIN`.
+    place: Place,
+    /// The terms of terminals that were read, for `AGAIN`; inside of a terminal, those of what was made there.
     finished: Vec<Term>,
     nodes: u64,
+    /// The bytes of all terms, as they were counted last.
+    bytes: usize,
 }
 
 impl Decoder<'_, '_> {
@@ -158,12 +169,11 @@ impl Decoder<'_, '_> {
             if operation == operation::RULE_END {
                 break;
             }
-            let bytes = self.terms.bytes();
             self.apply(operation, reader)?;
-            self.meter.grow(self.terms.bytes() - bytes)?;
+            self.grow()?;
         }
-        match (self.in_terminal, self.stack.pop()) {
-            (false, Some(body)) if self.stack.is_empty() => Ok(body),
+        match self.stack.pop() {
+            Some(body) if self.stack.is_empty() => Ok(body),
             _ => Err(Fault::Malformed),
         }
     }
@@ -177,20 +187,22 @@ impl Decoder<'_, '_> {
         reader.byte()
     }
 
+    /// Count the bytes that the terms have grown by.
+    fn grow(&mut self) -> Outcome<()> {
+        let before = std::mem::replace(&mut self.bytes, self.terms.bytes());
+        self.meter.grow(self.bytes - before)
+    }
+
     fn apply(&mut self, operation: u8, reader: &mut Reader) -> Outcome<()> {
         match operation {
-            operation::JSON_TEXT if self.in_terminal => {
+            operation::JSON_TEXT if self.place != Place::Rule => {
                 let text = std::str::from_utf8(reader.counted_bytes()?).map_err(|_| Fault::Malformed)?;
                 self.meter.work(4 * text.len())?;
                 let term = self.terms.json_text(text);
                 self.regular(term);
             }
-            operation::KEPT if self.in_terminal && !self.in_kept => {
-                let program = reader.counted_bytes()?;
-                let term = match self.terms.kept(program) {
-                    Some(term) => term,
-                    None => self.kept(program)?,
-                };
+            operation::KEPT if self.place == Place::Terminal => {
+                let term = self.kept(reader.counted_bytes()?, Place::Kept)?;
                 self.regular(term);
             }
             operation::BYTES => {
@@ -218,7 +230,7 @@ impl Decoder<'_, '_> {
             operation::SEQUENCE | operation::CHOICE | operation::INTERSECTION => {
                 let count = reader.number()? as usize;
                 self.meter.work(count)?;
-                if self.in_terminal {
+                if self.place != Place::Rule {
                     let items = pop_many(&mut self.regular, count)?;
                     let term = self.combine(operation, items)?;
                     self.regular(term);
@@ -236,7 +248,7 @@ impl Decoder<'_, '_> {
                 }
                 self.repeat(minimum, maximum)?;
             }
-            operation::COMPLEMENT | operation::SHORTEST if self.in_terminal => {
+            operation::COMPLEMENT | operation::SHORTEST if self.place != Place::Rule => {
                 let item = self.regular.pop().ok_or(Fault::Malformed)?;
                 let term = match operation {
                     operation::COMPLEMENT => self.terms.complement(item),
@@ -244,30 +256,28 @@ impl Decoder<'_, '_> {
                 };
                 self.regular(term);
             }
-            operation::TERMINAL_BEGIN if !self.in_terminal => self.in_terminal = true,
-            operation::TERMINAL_END if self.in_terminal && self.regular.len() == 1 => {
-                self.in_terminal = false;
-                let term = self.regular.pop().ok_or(Fault::Malformed)?;
+            operation::TERMINAL if self.place == Place::Rule => {
+                let term = self.kept(reader.counted_bytes()?, Place::Terminal)?;
                 self.finished.push(term);
                 self.push(Item::Terminal { term, plain: false });
             }
             operation::AGAIN => {
                 let number = reader.number()? as usize;
                 let term = *self.finished.get(number).ok_or(Fault::Malformed)?;
-                if self.in_terminal {
+                if self.place != Place::Rule {
                     self.regular.push(term);
                 } else {
                     self.push(Item::Terminal { term, plain: false });
                 }
             }
-            operation::REFERENCE if !self.in_terminal => {
+            operation::REFERENCE if self.place == Place::Rule => {
                 let rule = reader.number()?;
                 if rule >= self.rules {
                     return Err(Fault::Malformed);
                 }
                 self.push(Item::Reference(rule));
             }
-            operation::TOKEN if !self.in_terminal => {
+            operation::TOKEN if self.place == Place::Rule => {
                 let token = reader.number()?;
                 self.push(Item::Token(token));
             }
@@ -276,24 +286,27 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
-    /// Read the program of a kept node, beside what else is being read.
-    fn kept(&mut self, program: &[u8]) -> Outcome<Term> {
+    /// The term of a program that stands alone.
+    fn kept(&mut self, program: &[u8], place: Place) -> Outcome<Term> {
+        if let Some(term) = self.terms.kept(program) {
+            return Ok(term);
+        }
+        let outside = std::mem::replace(&mut self.place, place);
         let finished = std::mem::take(&mut self.finished);
         let waiting = std::mem::take(&mut self.regular);
-        self.in_kept = true;
         let mut reader = Reader { data: program };
         while !reader.data.is_empty() {
             let operation = self.operation(&mut reader)?;
-            if matches!(operation, operation::TERMINAL_BEGIN | operation::TERMINAL_END) {
-                return Err(Fault::Malformed);
-            }
             self.apply(operation, &mut reader)?;
+            self.grow()?;
         }
-        self.in_kept = false;
+        self.place = outside;
         self.finished = finished;
         match std::mem::replace(&mut self.regular, waiting)[..] {
             [term] => {
-                self.terms.keep(program, term);
+                if program.len() <= LONGEST_KEPT {
+                    self.terms.keep(program, term);
+                }
                 Ok(term)
             }
             _ => Err(Fault::Malformed),
@@ -301,7 +314,7 @@ impl Decoder<'_, '_> {
     }
 
     fn leaf(&mut self, term: Term) {
-        if self.in_terminal {
+        if self.place != Place::Rule {
             self.regular(term);
         } else {
             self.push(Item::Terminal { term, plain: true });
@@ -401,7 +414,7 @@ impl Decoder<'_, '_> {
     }
 
     fn repeat(&mut self, minimum: u32, maximum: u32) -> Outcome<()> {
-        if self.in_terminal {
+        if self.place != Place::Rule {
             let item = self.regular.pop().ok_or(Fault::Malformed)?;
             let term = self.terms.repeat(item, minimum, maximum);
             self.regular(term);

@@ -89,16 +89,17 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
         }
         _ if in_terminal => node(random, depth - 1, true, rules, out),
         _ => {
-            out.push(10);
-            node(random, depth - 1, true, rules, out);
-            out.push(11);
+            let mut inside = Vec::new();
+            node(random, depth - 1, true, rules, &mut inside);
+            out.extend([10, inside.len() as u8 | 0x80, (inside.len() >> 7) as u8]);
+            out.extend(inside);
         }
     }
 }
 
 fn sound_program(random: &mut Random) -> Vec<u8> {
     let rules = 1 + random.below(4) as u8;
-    let mut out = b"FCG2".to_vec();
+    let mut out = b"FCG3".to_vec();
     out.extend([rules, 0]);
     for _ in 0..rules {
         let depth = random.below(5);

@@ -1,0 +1,341 @@
+"""A grammar as one program: checked, counted and written in one walk.
+
+The program, version 3: the bytes ``FCG3``, the number of rules, the number of the start rule, and one program for each
+rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. Captures are left
+out: they do not change what is matched.
+
+`TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside, so
+that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
+is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
+program of that node alone, which counts as one thing made. Engines keep what they make of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.grammar.nodes import (
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Intersection,
+    JsonText,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Shortest,
+    Special,
+    Substring,
+    Terminal,
+    Token,
+    is_interned,
+)
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["Program", "write"]
+
+_MAGIC = b"FCG3"
+_RULE_END = b"\x00"
+_BYTES = b"\x01"
+_CHARS = b"\x02"
+_REPEAT = b"\x05"
+_SUBSTRING = b"\x09"
+_TERMINAL = b"\x0a"
+_AGAIN = b"\x0c"
+_REFERENCE = b"\x0d"
+_TOKEN = b"\x0e"
+_JSON_TEXT = b"\x0f"
+_KEPT = b"\x10"
+
+_LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
+_WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
+_NOTHING = b"\x04\x00"
+_REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A checked grammar as bytes, and what it consists of.
+
+    Attributes:
+        data: the program.
+        nodes: how many nodes there are.
+        tokens: the ids of tokens.
+        captures: whether there are captures.
+        specials: whether there are any `Special`, which in the program never come.
+    """
+
+    data: bytes
+    nodes: int
+    tokens: tuple[int, ...]
+    captures: bool
+    specials: bool
+
+
+def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
+    """Write a grammar's program.
+
+    Raises:
+        InvalidGrammar: an undefined rule, or a node where it may not stand.
+        LimitExceeded: too many nodes, too deep, or too large a repeat.
+    """
+    if start not in rules:
+        raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
+    writer = _Writer(rules, limits)
+    writer.out += _MAGIC + _number(len(rules)) + _number(writer.numbers[start])
+    try:
+        for name, body in rules.items():
+            writer.rule(name, body)
+    except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
+        raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
+    return Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), writer.captures, writer.specials)
+
+
+class _Writer:
+    def __init__(self, rules: Mapping[str, Node], limits: Limits) -> None:
+        self.numbers = {name: number for number, name in enumerate(rules)}
+        self.out = bytearray()
+        self.nodes = 0
+        self.tokens: dict[int, None] = {}
+        self.captures = False
+        self.specials = False
+        self._rule = ""
+        self._limits = limits
+        # By identity, as a grammar holds one node in many places, each of which is written once; it keeps them alive.
+        # References, and terminals that have been written: what stands for one of them, and how high it is.
+        self._leaves: dict[int, tuple[bytes, int]] = {}
+        self._terminals = 0
+
+    def rule(self, name: str, body: Node) -> None:
+        """Write a rule."""
+        self._rule = name
+        out, leaves = self.out, self._leaves
+        # No recursion, for outside of terminals the limits may allow any depth. An operation waits for its operands.
+        stack: list[tuple[Node | bytes, int]] = [(body, self._limits.depth)]
+        while stack:
+            node, room = stack.pop()
+            if isinstance(node, bytes):
+                out += node
+                continue
+            if room <= 0:
+                raise _too_deep(self._rule, self._limits)
+            if not isinstance(node, (Sequence, Choice)):
+                self._other(node, room, stack)
+                continue
+            items = node.items
+            self._count(1 + len(items))
+            room -= 1
+            for place, item in enumerate(items):
+                leaf = leaves.get(id(item))
+                if leaf is None:
+                    if not isinstance(item, (Terminal, Reference)) or room <= 0:
+                        stack.append((_LISTS[type(node)] + _number(len(items)), 0))
+                        stack.extend((each, room) for each in reversed(items[place:]))
+                        self.nodes -= len(items) - place
+                        break
+                    self._leaf(item, room)
+                elif leaf[1] > room:
+                    raise _too_deep(self._rule, self._limits)
+                else:
+                    out += leaf[0]
+            else:
+                out += _LISTS[type(node)] + _number(len(items))
+        out += _RULE_END
+
+    def _other(self, node: Node, room: int, stack: list[tuple[Node | bytes, int]]) -> None:
+        """Write a node outside of terminals that is not a list of others."""
+        self._count(1)
+        if isinstance(node, (Terminal, Reference)):
+            self._leaf(node, room)
+        elif isinstance(node, Repeat):
+            stack += [(_repeat(node, self._rule, self._limits), 0), (node.item, room - 1)]
+        elif isinstance(node, Capture):
+            self.captures = True
+            stack.append((node.item, room - 1))
+        elif isinstance(node, Token):
+            if node.token_id < 0:
+                raise InvalidGrammar(f"the token id {node.token_id} in the rule {self._rule!r} is negative")
+            self.tokens[node.token_id] = None
+            self.out += _TOKEN + _number(node.token_id)
+        elif isinstance(node, Special):
+            self.specials = True
+            self.out += _NOTHING
+        elif isinstance(node, _REGULAR_ONLY):
+            kind = type(node).__name__
+            raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {self._rule!r}; wrap it in one")
+        elif isinstance(node, (Bytes, Chars, Substring)):
+            self.out += _text(node)
+
+    def _leaf(self, node: Terminal | Reference, room: int) -> None:
+        known = self._leaves.get(id(node))
+        if known is not None:
+            self.out += known[0]
+        elif isinstance(node, Reference):
+            known = self._reference(node), 1
+            self.out += known[0]
+        else:
+            # One terminal is one automaton, wherever it stands: it is written and counted once.
+            written = _written(node, self._rule, self._limits, room - 1)
+            self.out += written.program
+            self._count(written.size)
+            known = _AGAIN + _number(self._terminals), 1 + written.height
+            self._terminals += 1
+        self._leaves[id(node)] = known
+        if known[1] > room:
+            raise _too_deep(self._rule, self._limits)
+
+    def _reference(self, node: Reference) -> bytes:
+        number = self.numbers.get(node.name)
+        if number is None:
+            raise InvalidGrammar(
+                f"the rule {node.name!r} is not defined but the rule {self._rule!r} uses it; define it"
+            )
+        return _REFERENCE + _number(number)
+
+    def _count(self, nodes: int) -> None:
+        self.nodes += nodes
+        if self.nodes > self._limits.nodes:
+            raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
+
+
+class _Written(NamedTuple):
+    """A terminal's program, or an interned node's: what stands for it, and what its limits have been compared with.
+
+    Size and height are those of a tree even where nodes are shared.
+    """
+
+    program: bytes
+    size: int
+    height: int
+    repeat: int
+
+
+#: What was written of terminals lately, and of interned nodes, by identity; the nodes are kept alive with it.
+_recent: dict[int, tuple[Node, _Written]] = {}
+_interned: dict[int, _Written] = {}
+_MOST_RECENT = 4096
+_LONGEST_RECENT = 512
+
+
+def _written(node: Terminal, rule: str, limits: Limits, room: int) -> _Written:
+    known, written = _recent.get(id(node), (None, None))
+    if known is not node or written is None or written.height > room or written.repeat > limits.repeat:
+        written = _TerminalWriter(rule, limits).whole(node.item, _TERMINAL, room)
+        if len(written.program) <= _LONGEST_RECENT:
+            if len(_recent) >= _MOST_RECENT:
+                _recent.clear()
+            _recent[id(node)] = node, written
+    return written
+
+
+class _TerminalWriter:
+    """Writes what stands inside of one terminal."""
+
+    def __init__(self, rule: str, limits: Limits, *, in_interned: bool = False) -> None:
+        self._rule = rule
+        self._limits = limits
+        self._in_interned = in_interned
+        self._out = bytearray()
+        self._largest_repeat = 0
+        # By identity: the number of what was written, its size and its height.
+        self._known: dict[int, tuple[int, int, int]] = {}
+
+    def whole(self, node: Node, operation: bytes, room: int) -> _Written:
+        """Write a node as the program of an operation."""
+        size, height = self._node(node, room)
+        return _Written(_counted(operation, self._out), size, height, self._largest_repeat)
+
+    def _node(self, node: Node, room: int) -> tuple[int, int]:
+        known = self._known.get(id(node))
+        if known is not None:
+            number, size, height = known
+            self._out += _AGAIN + _number(number)
+        else:
+            if room <= 0:
+                raise _too_deep(self._rule, self._limits)
+            size, height = self._new_node(node, room)
+            # Of shared nodes a tree can be astronomically large: it is not counted on.
+            size = min(size, self._limits.nodes + 1)
+            self._known[id(node)] = len(self._known), size, height
+        if height > room:
+            raise _too_deep(self._rule, self._limits)
+        return size, height
+
+    def _new_node(self, node: Node, room: int) -> tuple[int, int]:
+        if isinstance(node, JsonText):
+            self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
+            return 1 + len(node.text), 1
+        if is_interned(node) and not self._in_interned:
+            written = _interned.get(id(node))
+            if written is None:
+                writer = _TerminalWriter(self._rule, DEFAULT_LIMITS, in_interned=True)
+                written = _interned[id(node)] = writer.whole(node, _KEPT, DEFAULT_LIMITS.depth)
+            self._out += written.program
+            return written.size, written.height
+        size = height = 1
+        if isinstance(node, (Sequence, Choice, Intersection)):
+            for item in node.items:
+                size_below, height_below = self._node(item, room - 1)
+                size += size_below
+                if height_below >= height:
+                    height = height_below + 1
+            self._out += _LISTS[type(node)] + _number(len(node.items))
+        elif isinstance(node, (Repeat, Complement, Shortest)):
+            if isinstance(node, Repeat):
+                operation = _repeat(node, self._rule, self._limits)
+                self._largest_repeat = max(self._largest_repeat, node.minimum, node.maximum or 0)
+            else:
+                operation = _WRAPPERS[type(node)]
+            size_below, height_below = self._node(node.item, room - 1)
+            size, height = 1 + size_below, 1 + height_below
+            self._out += operation
+        elif isinstance(node, (Terminal, Reference, Capture, Token, Special)):
+            kind = type(node).__name__
+            raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
+        else:
+            self._out += _text(node)
+        return size, height
+
+
+def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:
+    minimum, maximum = node.minimum, node.maximum
+    if minimum < 0 or (maximum is not None and maximum < minimum):
+        raise InvalidGrammar(f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} needs 0 <= minimum <= maximum")
+    if max(minimum, maximum or 0) > limits.repeat:
+        raise LimitExceeded("repeat", limits.repeat, f"a repeat in the rule {rule!r}")
+    return _REPEAT + _number(minimum) + _number(0 if maximum is None else maximum + 1)
+
+
+def _too_deep(rule: str, limits: Limits) -> LimitExceeded:
+    return LimitExceeded("depth", limits.depth, f"the rule {rule!r}")
+
+
+def _text(node: Bytes | Chars | Substring) -> bytes:
+    if isinstance(node, Bytes):
+        return _counted(_BYTES, node.value)
+    if isinstance(node, Chars):
+        bounds = [bound for each in node.ranges for bound in each]
+        return _CHARS + _number(len(node.ranges)) + b"".join(map(_number, bounds))
+    return _counted(_SUBSTRING, node.text.encode("utf-8", "surrogatepass"))
+
+
+def _counted(operation: bytes, data: bytes | bytearray) -> bytes:
+    return operation + _number(len(data)) + data
+
+
+def _number(value: int) -> bytes:
+    """LEB128."""
+    if value < 0x80:
+        return _SMALL[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    return bytes((value & 0x7F | 0x80,)) + _number(value >> 7)
+
+
+_SMALL = tuple(bytes((value,)) for value in range(0x80))
