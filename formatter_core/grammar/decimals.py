@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from formatter_core.grammar import NOTHING, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, optional
+from formatter_core.support.values import value
 
 __all__ = ["integers", "numbers"]
 
@@ -61,7 +61,7 @@ def numbers(
     return Choice(tuple(found))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Bound:
     value: Decimal
     strict: bool

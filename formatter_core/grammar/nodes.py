@@ -32,10 +32,10 @@ earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
+from formatter_core.support.values import value
 
 __all__ = [
     "ANY_CHAR",
@@ -68,14 +68,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Bytes:
     """Exactly these bytes; they need not be whole characters."""
 
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Chars:
     """One code point out of sorted, disjoint, inclusive ranges, as UTF-8. Surrogates are never matched."""
 
@@ -93,21 +93,21 @@ class Chars:
         return Chars(tuple((low, high) for low, high in merged))
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Sequence:
     """The items one after the other."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Choice:
     """One of the items; an earlier one is preferred where a parse could take several."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Repeat:
     """The item from `minimum` to `maximum` times; `maximum` None means without bound."""
 
@@ -117,56 +117,56 @@ class Repeat:
     greedy: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Intersection:
     """What every item matches."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Complement:
     """Every byte string that the item does not match, ill-formed UTF-8 included."""
 
     item: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Shortest:
     """The non-empty strings of the item that have no non-empty proper prefix in it: a match that ends early."""
 
     item: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Substring:
     """Any run of whole characters of `text`, the empty run included."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class JsonText:
     """`text`, which holds no lone surrogates, in every spelling inside of a JSON string (RFC 8259, section 7)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Terminal:
     """A regular node that is compiled into one automaton."""
 
     item: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reference:
     """What the named rule derives."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Capture:
     """The item; its place in the parse is reported under `name`. Names that begin with "." stay internal."""
 
@@ -174,14 +174,14 @@ class Capture:
     item: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Token:
     """Exactly the token with this id, whatever its bytes."""
 
     token_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Special:
     """The special token that the vocabulary calls `name`; with `or_text`, the name as text where it has none."""
 

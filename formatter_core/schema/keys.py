@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Choice, Node
@@ -21,6 +20,7 @@ from formatter_core.schema.strings import (
     string_body,
 )
 from formatter_core.schema.tokens import Tokens
+from formatter_core.support.values import value
 
 __all__ = ["KeyClass", "Keys"]
 
@@ -28,7 +28,7 @@ _MOST_CLASSES = 64
 _MOST_WAYS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class KeyClass:
     """A class of keys: their terminal with the colon, the goal of their values, and the conditions that they meet."""
 
@@ -37,7 +37,7 @@ class KeyClass:
     met: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class _Cell:
     """A union of string sets, and the tests that all its members pass."""
 

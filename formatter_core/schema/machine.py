@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -15,13 +14,14 @@ from formatter_core.schema.keys import KeyClass
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.shapes import Absent, Goal, ObjectSet
 from formatter_core.schema.tokens import Tokens
+from formatter_core.support.values import value
 
 __all__ = ["Machine", "Property"]
 
 _MOST_STATES = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Property:
     """A named property: its key, and for each set of conditions that it may meet, as bits, what its value satisfies.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -23,6 +22,7 @@ from formatter_core.grammar import (
 from formatter_core.grammar.automaton import decide_empty
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
+from formatter_core.support.values import value
 
 __all__ = [
     "ANY_INTEGER",
@@ -62,7 +62,7 @@ _MOST_LISTED = 2000
 _MOST_LAST_DIGITS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class NumberSet:
     """The numbers between two bounds that are multiples of `multiple` and of no number in `not_multiples`.
 

@@ -8,12 +8,13 @@ items or properties; a part is turned into goals for single items and properties
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, TypeVar, Union
 
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
 from formatter_core.schema.strings import ANY_STRING, StringSet, largest_strings, meet_strings
+from formatter_core.support.values import value
 
 __all__ = [
     "ANY",
@@ -43,7 +44,7 @@ Goal: TypeAlias = tuple[int, ...]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value(eq=False)
 class ArrayPart:
     """Items at the beginning, then all others.
 
@@ -60,7 +61,7 @@ class ArrayPart:
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Contains:
     """From the item `start` on, between `minimum` and `maximum` items satisfy `literal`."""
 
@@ -71,7 +72,7 @@ class Contains:
     pointer: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ArraySet:
     """Arrays. `unique` holds the pointer of a `uniqueItems`, or is None."""
 
@@ -83,7 +84,7 @@ class ArraySet:
     repeated: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value(eq=False)
 class ObjectPart:
     """Literals for properties: by name, by pattern, and for those that neither covers.
 
@@ -100,14 +101,14 @@ class ObjectPart:
     pointer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Absent:
     """A property is absent."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class HasValue:
     """A property is present, and its value satisfies a literal."""
 
@@ -115,7 +116,7 @@ class HasValue:
     literal: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SomeKey:
     """Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`.
 
@@ -134,7 +135,7 @@ class SomeKey:
 Condition: TypeAlias = tuple[Union[Absent, HasValue, SomeKey], ...]  # noqa: UP007
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ObjectSet:
     """Objects. Every condition holds, and just one clause of each of `exclusive`, which are about different names."""
 
@@ -150,7 +151,7 @@ ANY_ARRAY = ArraySet()
 ANY_OBJECT = ObjectSet()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value(eq=False)
 class Shape:
     """A set of JSON values. `booleans` is a set of bits: 1 for false, 2 for true."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from formatter_core.grammar import (
@@ -22,6 +21,7 @@ from formatter_core.grammar.automaton import Automaton, decide_empty
 from formatter_core.limits import Limits
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format
+from formatter_core.support.values import value
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
@@ -45,7 +45,7 @@ _DECIDING = Limits(states=500, work=20_000)
 _MOST_COMPARED = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Test:
     """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format."""
 
@@ -57,7 +57,7 @@ class Test:
         return _test_node(self.kind, self.argument)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StringSet:
     """The texts with a length (in code points) within bounds that pass and fail these tests.
 
