@@ -3,7 +3,7 @@
 
     python3.11 dev.py demo        examples/quickstart.py with the small model that is in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
-    python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt where cargo is there
+    python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
@@ -357,11 +357,12 @@ def run(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in ENVIRONMENTS:
         print(f"dev.py run ENV ARGUMENTS, where ENV is one of {', '.join(ENVIRONMENTS)}")
         return 2
+    build_native()
     return python(arguments[0], *arguments[1:])
 
 
 def build_native() -> None:
-    """Build the native grammar engine in place where cargo is there; without it the kbnf package does the work."""
+    """Build the native grammar engine in place if cargo is on PATH; without it the kbnf package does the work."""
     cargo = shutil.which("cargo")
     if cargo and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=CRATE):
         sys.exit("cargo is here, but the native grammar engine did not build")

@@ -51,6 +51,11 @@ def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) ->
             exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
 
 
+def test_each_example_of_the_readme_has_at_most_eight_lines() -> None:
+    for block in BLOCK.finditer((ROOT / "README.md").read_text(encoding="utf-8")):
+        assert len([line for line in block[1].splitlines() if line.strip()]) <= 8, block[1]
+
+
 def answer(request: dict[str, Any], sample: int) -> Answer:
     """What a page about a server is answered: a person as JSON, or in a line of text."""
     return Answer('{"name": "Grace Hopper", "age": 85}' if "messages" in request else "Name: Grace Hopper, age 85.")
