@@ -25,12 +25,11 @@ from formatter_core.generation.models import (
     TextDelta,
     TextRequest,
 )
-from formatter_core.generation.numpy_logits import NumpyLogits
+from formatter_core.generation.numpy_logits import NumpyLogits, log_softmax
 from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
-from formatter_core.generation.top_n import log_softmax, top_n
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 
 __all__ = [
@@ -80,7 +79,6 @@ __all__ = [
     "mean_logprob",
     "multinomial",
     "option_scores",
-    "top_n",
     "top_tokens",
     "total_logprob",
 ]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
 from formatter_core.generation.models import LogitsModel
-from formatter_core.generation.numpy_logits import best_allowed
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.runtime.formatter import Formatter
@@ -79,8 +78,8 @@ class Beam:
 class BeamSearch:
     """The beams of one prompt: the most probable texts of a format, as far as `width` hypotheses at a time show.
 
-    Each step takes what may follow each beam that goes on: its logits (`advance`), or the best of them (`take`). The
-    search is over when no beam that goes on can get better than the finished ones, for log-probabilities only fall.
+    Each step takes the best of what may follow each beam that goes on. The search is over when none of them can get
+    better than the finished ones, for log-probabilities only fall.
 
     Args:
         formatter: the state before the first token; every beam has a fork of its own, the compiled format is shared.
@@ -109,23 +108,12 @@ class BeamSearch:
         """What may follow each beam, int32 (beams, words of the vocabulary)."""
         return np.stack(self._rows)
 
-    def advance(self, logits: Sequence[NDArray[np.single]]) -> None:
+    def take(self, candidates: Sequence[Iterable[tuple[int, float]]]) -> None:
         """One token more for each beam; `beams` are then the new ones, the best first, each with its parent.
 
         Args:
-            logits: a row, float32 (width of the vocabulary,), for each beam in order; left unchanged.
-
-        Raises:
-            DeadEnd: no beam is left, and none has finished.
-        """
-        pairs = zip(logits, self._rows, strict=True)
-        self.take([best_allowed(row, mask, self.candidates) for row, mask in pairs])
-
-    def take(self, candidates: Sequence[Iterable[tuple[int, float]]]) -> None:
-        """`advance`, given for each beam its best allowed tokens with their log-probabilities among all tokens.
-
-        Args:
-            candidates: `BeamSearch.candidates` tokens for each beam, in any order; those of -inf are left out.
+            candidates: for each beam its `BeamSearch.candidates` best allowed tokens, in any order, with their
+                log-probabilities among all tokens (`LogitsModel.best`); those of -inf are left out.
 
         Raises:
             DeadEnd: no beam is left, and none has finished.

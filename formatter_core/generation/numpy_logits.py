@@ -12,20 +12,19 @@ from formatter_core.generation.candidates import ScoreSettings, chosen_token, to
 from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked
 from formatter_core.generation.results import ChosenToken
 from formatter_core.generation.sampling import SamplingRows
-from formatter_core.generation.top_n import log_softmax
 from formatter_core.runtime import bitmask
 
-__all__ = ["NumpyLogits", "best_allowed"]
+__all__ = ["NumpyLogits", "log_softmax"]
 
 _NOT_CHOSEN = ChosenToken(-1, None, None)
 
 
-def best_allowed(logits: NDArray[Any], allowed: NDArray[np.int32], count: int) -> list[tuple[int, float]]:
-    """The best allowed tokens of one row, in any order, with their log-probabilities among all tokens."""
-    scores = log_softmax(logits)
-    bitmask.apply_inplace(scores, allowed)
-    count = min(count, len(scores))
-    return [(int(token), float(scores[token])) for token in np.argpartition(-scores, count - 1)[:count]]
+def log_softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """Log-probabilities of a row of logits, float64 (width,); -inf stays -inf, and at least one must be finite."""
+    row = logits.astype(np.float64)
+    row -= row.max()
+    row -= np.log(np.exp(row).sum())
+    return row
 
 
 class NumpyLogits:
@@ -71,9 +70,15 @@ class NumpyLogits:
         return Picked(tokens, is_sound, chosen, scored)
 
     @staticmethod
-    def best(logits: NDArray[Any], allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
+    def best(logits: Sequence[NDArray[Any]], allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
         """See `LogitsModel.best`."""
-        return [best_allowed(row, mask, count) for row, mask in zip(logits, allowed, strict=True)]
+        found = []
+        for row, mask in zip(logits, allowed, strict=True):
+            scores = log_softmax(row)
+            bitmask.apply_inplace(scores, mask)
+            ids = np.argpartition(-scores, min(count, len(scores)) - 1)[:count]
+            found.append(list(zip(ids.tolist(), scores[ids].tolist(), strict=True)))
+        return found
 
     @staticmethod
     def logprobs(logits: NDArray[Any], rows: Sequence[int], tokens: Sequence[int]) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, cast, overload
 
 from formatter_core.generation.tries import Branches
 from formatter_core.runtime.formatter import Formatter
-from formatter_core.runtime.result import Ended, Result
+from formatter_core.runtime.result import Result
 from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 
@@ -150,8 +150,9 @@ class Generated(Generic[Value_co]):
         """What the format makes of it, parsed when first asked for; None for a sequence without a format."""
         if self.formatter is None:
             return self.parsed
-        ended: Ended | None = None if self.stopped == "cancelled" else _ENDED[self.stopped]
-        return self.formatter.result(ended)
+        if self.stopped == "cancelled":
+            return self.formatter.result()
+        return self.formatter.result("stop_string" if self.stopped == "stop_token" else self.stopped)
 
     @property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
@@ -189,12 +190,3 @@ class Prompt:
     def __add__(self, text: str) -> Prompt:
         """The same with more text."""
         return Prompt(self.before, self.text + text)
-
-
-_ENDED: dict[Stopped, Ended] = {
-    "end": "end",
-    "length": "length",
-    "stop_string": "stop_string",
-    "stop_token": "stop_string",
-    "error": "error",
-}

@@ -23,6 +23,7 @@ from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.loop import LoopSettings, Row, run_together
 from formatter_core.generation.models import (
+    NO_SCORES,
     ApiModel,
     BatchSampler,
     Finished,
@@ -50,7 +51,6 @@ _T = TypeVar("_T")
 GREEDY = Sampling()
 #: Of each token its log-probability among what was allowed.
 LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
-NO_SCORES = ScoreSettings()
 
 
 @overload

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
 
@@ -73,8 +72,6 @@ class TrieNode:
 
     token_id: int
     parent: int
-    depth: int
-    options: list[int] = field(default_factory=list)
     children: dict[int, int] = field(default_factory=dict)
 
 
@@ -88,42 +85,22 @@ class OptionTrie:
     def __init__(self, options: Sequence[Sequence[int]]) -> None:
         if not options or not all(options):
             raise InvalidArgument("there must be at least one option, and each of them must have at least one token")
-        self.options = [tuple(option) for option in options]
         self.nodes: list[TrieNode] = []
         roots: dict[int, int] = {}
         places = [-1] * len(options)
-        for depth in range(max(map(len, self.options))):
-            for number, option in enumerate(self.options):
-                if depth >= len(option):
-                    continue
-                siblings = roots if places[number] < 0 else self.nodes[places[number]].children
-                if option[depth] not in siblings:
-                    siblings[option[depth]] = len(self.nodes)
-                    self.nodes.append(TrieNode(option[depth], places[number], depth))
-                places[number] = siblings[option[depth]]
-                self.nodes[places[number]].options.append(number)
+        for depth in range(max(map(len, options))):
+            for number, option in enumerate(options):
+                if depth < len(option):
+                    siblings = roots if places[number] < 0 else self.nodes[places[number]].children
+                    if option[depth] not in siblings:
+                        siblings[option[depth]] = len(self.nodes)
+                        self.nodes.append(TrieNode(option[depth], places[number]))
+                    places[number] = siblings[option[depth]]
         self._last = places
 
     def inner(self) -> list[int]:
         """The nodes that others follow: only these must be computed, for a leaf is just looked up."""
         return [index for index, node in enumerate(self.nodes) if node.children]
-
-    def totals(self, logprobs: Callable[[int], NDArray[np.float64]]) -> list[float]:
-        """The sum of log-probabilities of each option.
-
-        Args:
-            logprobs: the log-probabilities (width,) of what follows a node, or the prompt for -1; asked once for each
-                inner node, a parent before its children.
-        """
-        taken = [0.0] * len(self.nodes)
-        rows: dict[int, list[int]] = {}
-        for index, node in enumerate(self.nodes):
-            rows.setdefault(node.parent, []).append(index)
-        for parent, children in rows.items():
-            row = logprobs(parent)
-            for index in children:
-                taken[index] = float(row[self.nodes[index].token_id])
-        return self.sums(taken)
 
     def sums(self, taken: Sequence[float]) -> list[float]:
         """The sum of log-probabilities of each option, given that of each node's token after its parent."""

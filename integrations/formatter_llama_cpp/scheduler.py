@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.generation import ChosenToken, Generated, Sampling, Stopped, log_softmax, top_n
+from formatter_core.generation import Generated, Sampling, Stopped, checked_counts, chosen_token, top_tokens
 from formatter_core.generation.stopping import TextStream, cut_back, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.runtime.result import Event
@@ -122,7 +122,7 @@ class Scheduler:
             raise InvalidArgument(f"samples is {samples} and max_tokens {max_tokens}; both are at least 1")
         stops = stop_bytes(stop_strings)
         sampling = sampling if seed is None else replace(sampling, seed=seed)
-        top_n(np.zeros(1), top_logprobs or 0, DEFAULT_LIMITS)  # refused now, not in the middle of an output
+        checked_counts(top_logprobs or 0, 1, DEFAULT_LIMITS)  # refused now, not in the middle of an output
         if len(ids) >= self.context.context_size:
             raise PromptTooLong(len(ids), self.context.context_size)
         compiled = None if format is None else self._compiler.compile(format)
@@ -303,7 +303,7 @@ class Scheduler:
         if not sample.tokens and any(other in self._waiting for other in request.samples):
             request.prompt_logits = logits.copy()
         try:
-            unmasked = None if request.top is None else log_softmax(logits)
+            unmasked = None if request.top is None else logits.copy()
             if cursor is not None and mask is not None:
                 mask.apply(cursor, logits)
                 if cursor.error is not None:
@@ -316,7 +316,8 @@ class Scheduler:
             if not 0 <= token < self.context.width:  # llama.cpp would read past its tables
                 raise InvalidArgument(f"the sampler took {token}, but the model has the tokens 0 to {len(logits) - 1}")
             if unmasked is not None:
-                sample.chosen.append(_scored(token, log_softmax(logits), unmasked, request.top or 0))
+                both = np.stack([logits, unmasked])
+                sample.chosen.append(chosen_token(*top_tokens(both, request.top or 0, chosen=[token] * 2, rank=False)))
             if cursor is not None and mask is not None:
                 cursor.append(token)  # accepted with the next mask, unless a sampler took what is masked
                 if not mask.has(token) and cursor.error is not None:
@@ -357,7 +358,3 @@ class Scheduler:
                     f"the prompt holds {token}, but the model has the tokens 0 to {self.context.width - 1}"
                 )
         return ids
-
-
-def _scored(token: int, masked: NDArray[np.float64], unmasked: NDArray[np.float64], top: int) -> ChosenToken:
-    return ChosenToken(token, float(masked[token]), float(unmasked[token]), top_n(masked, top), top_n(unmasked, top))

@@ -9,7 +9,7 @@ from functools import cache
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
-from formatter_core.generation import ChosenToken, Generated, Stopped, TokenScore
+from formatter_core.generation import ChosenToken, Generated, TokenScore
 from formatter_core.runtime.result import Ended, Event, Result
 from formatter_openai.wire import Choice, Score, ScoredToken
 
@@ -17,7 +17,6 @@ __all__ = ["Reading", "text_compiler"]
 
 #: How vLLM writes a token where it is asked for ids.
 _ID = re.compile(r"token_id:([0-9]{1,9})")
-_ENDED: dict[Stopped, Ended] = {"end": "end", "length": "length", "stop_string": "stop_string", "error": "error"}
 #: What may stand around a JSON value (RFC 8259).
 _BLANKS = " \t\n\r"
 
@@ -85,7 +84,7 @@ class Reading:
         can_stop = self._can_stop()
         if self.formatter is not None and self.error is None and not can_stop:
             self._accept(self.formatter, self._blanks)  # within the value, whose rest is missing
-        stopped: Stopped = "error"
+        stopped: Ended = "error"
         if self.error is not None:
             pass
         elif reason == "length":
@@ -122,11 +121,11 @@ class Reading:
             self.error = self.error or error
             return False
 
-    def _result(self, stopped: Stopped) -> Result | None:
+    def _result(self, ended: Ended) -> Result | None:
         if self.formatter is None:
             return None
         try:
-            found = self.formatter.result(_ENDED[stopped])
+            found = self.formatter.result(ended)
         except FormatterError as error:  # a limit: nothing more can be found out about this text
             self.error = self.error or error
             empty = self.formatter.fork()

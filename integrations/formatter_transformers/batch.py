@@ -71,11 +71,7 @@ class TransformersBatch:
         return logits
 
     def forward_scored(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """`forward`, and the log-probability of each new token after those before it.
-
-        Returns:
-            float32 (rows, most new tokens), right-aligned.
-        """
+        """`forward`, and the log-probability of each new token, float32 (rows, most new tokens), right-aligned."""
         ids, used = _block(tokens)
         rows, columns = ids.shape
         part = max(1, _MOST_LOGITS // (4 * rows * len(self._model.vocabulary)))
@@ -95,13 +91,9 @@ class TransformersBatch:
         return torch.cat(scores, dim=1)
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> torch.Tensor:
-        """Logits (nodes, width) after each node of a tree that continues the only row, in one forward pass.
+        """Logits (nodes, width) after each node of a tree that continues the only row, which is left as it is.
 
-        The row is left as it is.
-
-        Args:
-            tokens: the id of each node, a parent before its children.
-            parents: the index of each node's parent, -1 where it follows the row's last token.
+        A parent stands before its children; -1 is the parent of nodes that follow the row's last token.
         """
         if len(self) != 1:
             raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")

@@ -15,7 +15,6 @@ import torch
 from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_transformers.calls import reused
-from formatter_transformers.results import result_of, tokens_of
 
 __all__ = ["Generation"]
 
@@ -81,8 +80,8 @@ class Generation:
             if compiled is None:
                 found.append((None, None))
                 continue
-            pool, tokens = self._pools[compiled], tokens_of(key)
-            result, error = result_of(compiled, tokens, pool.error_in(key))
+            pool, tokens = self._pools[compiled], _tokens_of(key)
+            result, error = _result_of(compiled, tokens, pool.error_in(key))
             # Of a rejected token the one after it is looked at as well, because only the last one may be new.
             count = len(result.tokens) + (2 if isinstance(error, TokenRejected) else 0)
             if not pool.has_seen(key[: count * _ID_BYTES]):
@@ -138,19 +137,25 @@ class _Pool:
         parent = _parent_of(key)
         if parent in self._cursors and key:
             cursor = self._cursors.pop(parent) if is_only else self._cursors[parent].fork()
-            cursor.append(tokens_of(key[len(parent) :])[0])
+            cursor.append(_tokens_of(key[len(parent) :])[0])
             return cursor
         if not self._cursors:
             cursor = Cursor(self._compiled.formatter())
         else:
             cursor = self._cursors[max(self._cursors, key=lambda known: _shared(known, key))].fork()
-        cursor.follow(tokens_of(key))
+        cursor.follow(_tokens_of(key))
         return cursor
 
 
 def _generated(sequences: torch.Tensor, width: int) -> list[bytes]:
     ids = sequences[:, width:].cpu().numpy().astype(np.int64, order="C", copy=False)
     return [row.tobytes() for row in ids]
+
+
+def _tokens_of(key: bytes) -> list[int]:
+    """The token ids of a key; a key is the ids as int64, which numpy makes and compares fastest."""
+    ids: list[int] = np.frombuffer(key, np.int64).tolist()
+    return ids
 
 
 def _parent_of(key: bytes) -> bytes:
@@ -164,3 +169,30 @@ def _shared(left: bytes, right: bytes) -> int:
         return length
     differs = np.frombuffer(left[:length], np.int64) != np.frombuffer(right[:length], np.int64)
     return int(differs.argmax()) * _ID_BYTES
+
+
+def _result_of(compiled: CompiledFormat, tokens: list[int], error: Exception | None) -> tuple[Result, Exception | None]:
+    """The result of one row's generated tokens, padding included, and what went wrong with it.
+
+    Args:
+        compiled: the row's format.
+        tokens: the generated ids; whatever follows the first end id is padding.
+        error: what ended the row while it was generated.
+
+    A row that was cut counts as ended by `"stop_string"` where padding follows, since only a stopping criterion ends
+    a row before the others, and by `"length"` where nothing follows.
+    """
+    formatter = compiled.formatter()
+    first_end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
+    accepted = formatter.accept_tokens(tokens[: first_end + 1])
+    rest = tokens[accepted:]
+    if error is not None:
+        return formatter.result("error"), error
+    if formatter.is_finished:
+        return formatter.result("end"), None
+    if not rest:
+        return formatter.result("length"), None
+    if len(set(rest)) == 1 and compiled.vocabulary.text_token(rest[0]) is None:
+        return formatter.result("stop_string"), None
+    rejected = TokenRejected(rest[0], position=accepted, reason=formatter.explain(rest[0]))
+    return formatter.result("error"), rejected

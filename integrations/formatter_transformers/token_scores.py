@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.generation import candidates
 from formatter_core.generation.candidates import ScoreSettings, Ties, TopTokens, check_ids, checked_counts, chosen_token
 from formatter_core.generation.results import ChosenToken
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -24,8 +25,8 @@ Chosen: TypeAlias = "torch.Tensor | Sequence[int]"
 _AT_ONCE = 1 << 20
 #: Columns in a group of which only the best one is compared at first.
 _GROUP = 16
-#: Columns before the ids and values: the chosen token, its logit and rank, the scale, how many tie, how many are sure.
-_HEAD = 6
+#: Columns before the ids and values: the chosen token, its logit, how many are better, the scale, how many are kept.
+_HEAD = 5
 
 
 def top_tokens(
@@ -40,10 +41,10 @@ def top_tokens(
 ) -> list[TopTokens]:
     """The `n` best tokens of each row, and those that are exactly as good as the last of them.
 
-    All rows are measured together on the device of the logits, and one copy brings what was found to the host; a second
-    one is needed only where more than two dozen tokens tie at the end of a list. Ties are those of the logits' own
+    All rows are measured together on the device of the logits, and one copy brings what was found to the host; a row
+    comes over whole where more than `n / 4 + 8` tokens tie at the end of its list. Ties are those of the logits' own
     dtype; log-probabilities are computed in float32 at least. Tokens of -inf, which a mask forbids, are never among
-    them. What is computed on the way takes at most 8 MiB.
+    them.
 
     Args:
         logits: floating (rows, width) on any device, as the model gives them; left unchanged.
@@ -123,17 +124,14 @@ class _Measure:
         if self.chosen.shape != (rows,):
             raise InvalidArgument(f"{len(self.chosen)} chosen tokens for {rows} rows of logits; give one for each row")
 
+    @torch.inference_mode()
     def packed(self) -> torch.Tensor:
         """What was found, int64 (rows, columns): one tensor, so that one copy brings it all.
 
         Numbers travel as their bits. The columns are those of `_HEAD`, then ids, then values.
         """
-        with torch.inference_mode():
-            return self._packed()
-
-    def _packed(self) -> torch.Tensor:
         rows = self.logits
-        token = value = place = scale = tied = sure = rows.new_zeros(len(rows), dtype=torch.int64)
+        token = value = place = scale = tied = rows.new_zeros(len(rows), dtype=torch.int64)
         if isinstance(self.chosen, torch.Tensor):
             token = self.chosen
             logit = rows.gather(1, token[:, None])
@@ -144,13 +142,12 @@ class _Measure:
             scale = self._bits(_log_sums(rows, self.dtype))
         head = [token, value, place, scale]
         if not self.sorted:
-            return torch.stack([*head, tied, sure], 1)
+            return torch.stack([*head, tied], 1)
         values, ids = _topk(rows, self.sorted)
         wanted = torch.tensor(self.counts, device=rows.device)[:, None]
         last = values.gather(1, (wanted - 1).clamp(min=0))
         kept = (values >= last) & (values > -torch.inf) & (wanted > 0)
-        numbers = torch.stack([*head, kept.sum(1), (kept & (values > last)).sum(1)], 1)
-        return torch.cat([numbers, ids, self._bits(values)], 1)
+        return torch.cat([torch.stack([*head, kept.sum(1)], 1), ids, self._bits(values)], 1)
 
     def _bits(self, values: torch.Tensor) -> torch.Tensor:
         values = values.to(self.dtype).contiguous()
@@ -162,81 +159,58 @@ class _Measure:
 
     def read(self, packed: NDArray[np.int64]) -> list[TopTokens]:
         """The result of each row, from what `packed` gave."""
-        token, place, tied, sure = packed[:, 0], packed[:, 2], packed[:, 4].copy(), packed[:, 5]
-        value, scale = self._numbers(packed[:, 1]).astype(np.float64), self._numbers(packed[:, 3]).astype(np.float64)
+        value, scale = (self._numbers(packed[:, column]).astype(np.float64) for column in (1, 3))
         if np.isnan(scale).any() or np.isposinf(scale).any():
             raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
         scale[np.isneginf(scale)] = 0.0  # nothing is allowed in this row
         ids, values = packed[:, _HEAD : _HEAD + self.sorted], self._numbers(packed[:, _HEAD + self.sorted :])
-        if self.sorted:
-            ids, values = self._in_order(ids, values)
-            if self.sorted < self.width and (tied == self.sorted).any():
-                ids, values = self._with_all_ties(np.flatnonzero(tied == self.sorted), ids, values, tied, sure)
-        ranks = _ranks(values)
-        logprobs = values.astype(np.float64) - scale[:, None]
-        most = [min(n, self.limits.max_top_n) if self.ties == "none" else self.limits.max_top_n for n in self.counts]
+        order = np.lexsort((ids, -values), axis=1)  # the best first and ties by id: `topk` gives ties in any order
+        ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
         asked = self.chosen is not None
         columns = zip(
-            tied.tolist(),
-            most,
+            self.counts,
+            packed[:, 4].tolist(),
             ids.tolist(),
-            logprobs.tolist(),
-            ranks.tolist(),
-            token.tolist(),
+            (values.astype(np.float64) - scale[:, None]).tolist(),
+            _ranks(values).tolist(),
+            packed[:, 0].tolist(),
             (value - scale).tolist(),
-            place.tolist(),
+            packed[:, 2].tolist(),
             strict=True,
         )
-        return [
-            TopTokens(
-                tuple(row_ids[: min(count, cap)]),
-                tuple(row_logprobs[: min(count, cap)]),
-                tuple(row_ranks[: min(count, cap)]),
-                count > cap,
-                chosen if asked else None,
-                chosen_logprob if asked and self.logprob else None,
-                better + 1 if asked and self.rank else None,
+        found: list[TopTokens] = []
+        for n, tied, row_ids, logprobs, ranks, chosen, chosen_logprob, better in columns:
+            if tied == self.sorted < self.width and n:
+                found.append(self._on_the_host(len(found)))
+                continue
+            kept = min(tied, n if self.ties == "none" else self.limits.max_top_n)
+            found.append(
+                TopTokens(
+                    tuple(row_ids[:kept]),
+                    tuple(logprobs[:kept]),
+                    tuple(ranks[:kept]),
+                    tied > kept,
+                    chosen if asked else None,
+                    chosen_logprob if asked and self.logprob else None,
+                    better + 1 if asked and self.rank else None,
+                )
             )
-            for count, cap, row_ids, row_logprobs, row_ranks, chosen, chosen_logprob, better in columns
-        ]
+        return found
 
-    @staticmethod
-    def _in_order(ids: NDArray[np.int64], values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The best first and ties by id: `topk` gives equal values in any order."""
-        order = np.lexsort((ids, -values), axis=1)
-        return np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
-
-    def _with_all_ties(
-        self,
-        rows: NDArray[np.intp],
-        ids: NDArray[np.int64],
-        values: NDArray[Any],
-        tied: NDArray[np.int64],
-        sure: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Rows in which everything that was sorted out ties with the last: what was not seen may tie as well.
-
-        `topk` has then kept any of the ties; those with the lowest ids are looked up.
-        """
-        cap = min(self.limits.max_top_n, self.width)
-        wide = max(cap, self.sorted)
-        ids, values = (np.pad(array, ((0, 0), (0, wide - self.sorted))) for array in (ids, values))
-        backwards = torch.arange(self.width, 0, -1, dtype=torch.int32, device=self.logits.device)
-        height = max(1, _AT_ONCE // self.width)
-        for start in range(0, len(rows), height):
-            part = rows[start : start + height]
-            some = self.logits[torch.from_numpy(part).to(self.logits.device)]
-            last = torch.from_numpy(values[part, self.sorted - 1]).to(self.logits.device, some.dtype)
-            ties = some == last[:, None]
-            lowest = self.width - (ties * backwards).topk(cap, 1).values
-            found = torch.cat([ties.sum(1, keepdim=True), lowest], 1).cpu().numpy()
-            for row, (count, *places) in zip(part.tolist(), found.tolist(), strict=True):
-                better = int(sure[row])
-                end = min(wide, better + min(count, cap))
-                ids[row, better:end] = places[: end - better]
-                values[row, better:end] = values[row, self.sorted - 1]
-                tied[row] = better + count
-        return ids, values
+    def _on_the_host(self, row: int) -> TopTokens:
+        """A row in which everything that was sorted out ties with the last, so that what was not seen may tie too."""
+        logits = self.logits[row : row + 1].detach().to(self.dtype).cpu().numpy()
+        chosen = self.chosen[row : row + 1].tolist() if isinstance(self.chosen, torch.Tensor) else None
+        (found,) = candidates.top_tokens(
+            logits,
+            self.counts[row],
+            chosen=chosen,
+            ties=self.ties,
+            logprob=self.logprob,
+            rank=self.rank,
+            limits=self.limits,
+        )
+        return found
 
 
 def _parts(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -353,14 +353,15 @@ def test_options_are_scored_exactly(llama: ContextLlama, with_end: bool, max_seq
 
 
 def test_beams_equal_a_search_without_an_engine(llama: ContextLlama) -> None:
-    from formatter_core.generation import BeamSearch, beam_search
+    from formatter_core.generation import BeamSearch, NumpyLogits, beam_search
     from formatter_llama_cpp import llama_model
     from formatter_llama_cpp.vocabulary import compiler_for
 
     for width in (1, 3, 6):
         search = BeamSearch(compiler_for(llama).compile(WORD).formatter(), width)
         while not search.is_over:
-            search.advance([logits_of([PAD, *b"p", *beam.tokens]) for beam in search.beams])
+            logits = [logits_of([PAD, *b"p", *beam.tokens]) for beam in search.beams]
+            search.take(NumpyLogits.best(logits, search.masks, search.candidates))
         found = beam_search(llama_model(llama, max_sequences=width), "p", WORD, width=width, max_tokens=40)
         assert [output.tokens for output in found] == [beam.tokens for beam in search.finished]
         assert all(IS_WORD.fullmatch(output.text) for output in found)

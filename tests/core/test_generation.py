@@ -15,13 +15,13 @@ from formatter_core.errors import DeadEnd, InvalidArgument, LimitExceeded
 from formatter_core.generation import (
     BeamSearch,
     Generated,
+    NumpyLogits,
     OptionScore,
     OptionTrie,
     Sampling,
-    TokenScore,
     log_softmax,
     option_scores,
-    top_n,
+    top_tokens,
 )
 from formatter_core.limits import Limits
 
@@ -46,22 +46,24 @@ def test_log_probabilities_sum_to_one_and_keep_what_is_forbidden() -> None:
 def test_the_best_tokens_with_those_as_good_as_the_last(n: int, ids: list[int]) -> None:
     logprobs = log_softmax(ROW)
     rank = {1: 1, 3: 1, 5: 3, 0: 4, 4: 5}
-    assert top_n(logprobs, n) == tuple(TokenScore(token, logprobs[token], rank[token]) for token in ids)
+    (found,) = top_tokens(ROW[None], n)
+    assert (found.ids, found.ranks) == (tuple(ids), tuple(rank[token] for token in ids))
+    assert found.logprobs == pytest.approx([logprobs[token] for token in ids])
 
 
-def test_top_n_is_bounded() -> None:
+def test_the_list_is_bounded() -> None:
     with pytest.raises(LimitExceeded, match="max_top_n"):
-        top_n(np.zeros(10), 4, Limits(max_top_n=3))
-    assert [score.token_id for score in top_n(np.zeros(10), 2, Limits(max_top_n=3))] == [0, 1, 2]
+        top_tokens(np.zeros((1, 10)), 4, limits=Limits(max_top_n=3))
+    assert top_tokens(np.zeros((1, 10)), 2, limits=Limits(max_top_n=3))[0].ids == (0, 1, 2)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=20), st.integers(0, 25))
 @settings(max_examples=100, deadline=None)
-def test_top_n_is_a_sort(values: list[int], n: int) -> None:
+def test_the_list_is_a_sort(values: list[int], n: int) -> None:
     ranked = sorted(range(len(values)), key=lambda token: (-values[token], token))
     last = values[ranked[min(n, len(values)) - 1]] if n else None
     expected = [token for token in ranked if last is not None and values[token] >= last]
-    assert [score.token_id for score in top_n(np.array(values, dtype=float), n)] == expected
+    assert list(top_tokens(np.array([values], dtype=float), n)[0].ids) == expected
 
 
 # --- samplers ----------------------------------------------------------------------------------------------------
@@ -138,16 +140,10 @@ def test_options_share_their_beginnings_and_get_the_totals_of_each_alone(options
     def path(node: int) -> tuple[int, ...]:
         return () if node < 0 else (*path(trie.nodes[node].parent), trie.nodes[node].token_id)
 
-    asked = []
-
-    def logprobs(node: int) -> np.ndarray:
-        asked.append(node)
-        return log_softmax(logits(path(node)))
-
-    totals = trie.totals(logprobs)
+    totals = trie.sums([log_softmax(logits(path(node.parent)))[node.token_id] for node in trie.nodes])
     alone = [sum(log_softmax(logits(tuple(o[:i])))[token] for i, token in enumerate(o)) for o in options]
     assert totals == pytest.approx(alone)
-    assert sorted(asked) == [-1, *trie.inner()]
+    assert trie.inner() == sorted({node.parent for node in trie.nodes} - {-1})
     assert len(trie.nodes) == len({tuple(o[:i]) for o in options for i in range(1, len(o) + 1)})
     assert all(node.parent < index for index, node in enumerate(trie.nodes))
 
@@ -175,7 +171,8 @@ def test_greedy_can_take_a_worse_option_than_the_best() -> None:
 
     options = [(a, c), (a, d), (b, d)]
     trie = OptionTrie(options)
-    totals = trie.totals(lambda node: logprobs(() if node < 0 else (trie.nodes[node].token_id,)))
+    before = [() if node.parent < 0 else (trie.nodes[node.parent].token_id,) for node in trie.nodes]
+    totals = trie.sums([logprobs(tokens)[node.token_id] for tokens, node in zip(before, trie.nodes, strict=True)])
     greedy = (a, max((c, d), key=lambda token: logprobs((a,))[token]))
     every = {option: sum(logprobs(option[:i])[token] for i, token in enumerate(option)) for option in options}
     best = options[int(np.argmax(totals))]
@@ -189,13 +186,17 @@ VOCABULARY = Vocabulary([b"a", b"b", b"c", b"ab", None], [4])
 FORMAT = formats.regex("(a|b){1,3}c?")
 
 
+def advance(search: BeamSearch, logits: list[np.ndarray]) -> None:
+    search.take(NumpyLogits.best(logits, search.masks, search.candidates))
+
+
 def searched(width: int, steps: int, seed: int = 0) -> BeamSearch:
     logits = model(len(VOCABULARY), seed)
     search = BeamSearch(Compiler(VOCABULARY).compile(FORMAT).formatter(), width)
     for _ in range(steps):
         if search.is_over:
             break
-        search.advance([logits(beam.tokens) for beam in search.beams])
+        advance(search, [logits(beam.tokens) for beam in search.beams])
     return search
 
 
@@ -235,13 +236,13 @@ def test_a_beam_at_a_dead_end_is_dropped_and_the_others_go_on() -> None:
     compiled = Compiler(holes).compile(formats.choice(["a!", "by"]))
     search = BeamSearch(compiled.formatter(), 2)
     while not search.is_over:
-        search.advance([np.array([0, 9, 0, 0, 0], dtype=np.single)] * len(search.beams))
+        advance(search, [np.array([0, 9, 0, 0, 0], dtype=np.single)] * len(search.beams))
     assert [beam.tokens for beam in search.finished] == [(3, 4)]
     assert [one.unmasked_logprob for one in search.outputs()[0].chosen] == list(search.finished[0].logprobs)
     search = BeamSearch(Compiler(holes).compile(formats.choice(["by"])).formatter(), 2)
     with pytest.raises(DeadEnd):
         for _ in range(3):
-            search.advance([np.zeros(5, dtype=np.single)] * len(search.beams))
+            advance(search, [np.zeros(5, dtype=np.single)] * len(search.beams))
 
 
 def test_shares_of_options_add_up_to_one() -> None:
