@@ -72,6 +72,10 @@ __all__ = [
 ]
 
 
+#: Characters of a JSON pointer that a message shows.
+_LONGEST_PLACE = 200
+
+
 class FormatterError(Exception):
     """The base of every error of this project."""
 
@@ -195,19 +199,40 @@ class UnsupportedFormat(FormatterError):
 class LimitExceeded(FormatterError):
     """A bound is used up: the input is refused rather than worked on without end.
 
-    `limit` is an entry of `Limits`; or, where `is_fixed`, what a bound counts that no setting raises.
+    `limit` is an entry of `Limits`; or, where `is_fixed`, what a bound counts that no setting raises. `pointer` is that
+    of the schema for which it was used up, where the input is one.
     """
 
-    def __init__(self, limit: str, maximum: int, what: str, *, is_fixed: bool = False) -> None:
+    def __init__(
+        self,
+        limit: str,
+        maximum: int,
+        what: str,
+        *,
+        is_fixed: bool = False,
+        pointer: str | None = None,
+        remedy: str = "make it smaller",
+    ) -> None:
         self.limit = limit
         self.maximum = maximum
         self.what = what
         self.is_fixed = is_fixed
-        if is_fixed:
-            message = f"{what} needs more than {maximum} {limit}, which is a fixed bound; make it smaller"
-        else:
-            message = f"{what} needs more than Limits.{limit} = {maximum}; make it smaller, or raise the limit"
-        super().__init__(message)
+        self.pointer = pointer
+        self.remedy = remedy
+        where = "" if pointer is None else f" at {pointer or 'the root'}"
+        if len(where) > _LONGEST_PLACE:
+            where = f"{where[:_LONGEST_PLACE]}…"
+        bound = f"{maximum} {limit}, which is a fixed bound" if is_fixed else f"Limits.{limit} = {maximum}"
+        raised = "" if is_fixed else ", or raise the limit"
+        super().__init__(f"{what}{where} needs more than {bound}; {remedy}{raised}")
+
+    def at(self, pointer: str) -> LimitExceeded:
+        """The same error with a pointer, unless it has one."""
+        if self.pointer is not None:
+            return self
+        return LimitExceeded(
+            self.limit, self.maximum, self.what, is_fixed=self.is_fixed, pointer=pointer, remedy=self.remedy
+        )
 
 
 class InvalidVocabulary(FormatterError):

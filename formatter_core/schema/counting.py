@@ -67,8 +67,9 @@ class Counting:
                     seen.add(after)
                     queue.append(after)
                     if len(seen) > _MOST_STATES:
-                        what = f"counting the items of {self._title}"
-                        raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
+                        remedy = "lower minContains, maxContains, minItems or maxItems"
+                        what = "the count of an array's items"
+                        raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True, remedy=remedy)
         for state, items in arriving.items():
             self._rules.define(self._name(names, state), any_of(items))
         tokens = self._tokens

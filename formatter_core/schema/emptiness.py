@@ -208,7 +208,8 @@ class Emptiness(ABC):
     def _spend_steps(self, steps: int) -> None:
         self._work += steps
         if self._work > self._limits.work:
-            raise LimitExceeded("work", self._limits.work, "combining the alternatives of the schema")
+            remedy = "use fewer alternatives and patterns that apply together"
+            raise LimitExceeded("work", self._limits.work, "combining the alternatives of the schema", remedy=remedy)
 
     def without_subsets(self, objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:
         """The union without alternatives inside others, unless `unevaluated…` depends on them."""

@@ -91,7 +91,8 @@ class Keys:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
         if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
             what = f"the `oneOf` over the property {name!r}"
-            raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True)
+            remedy = "use fewer branches, or tell them apart by a `const`"
+            raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True, remedy=remedy)
         ways = {goal: always}
         for literal, bits in literals.items():
             for known, met in list(ways.items()):
@@ -129,7 +130,8 @@ class Keys:
             cells = split
             if len(cells) > _MOST_CLASSES:
                 what = "the set of overlapping key patterns"
-                raise LimitExceeded("classes of keys", _MOST_CLASSES, what, is_fixed=True)
+                remedy = "give fewer `patternProperties`, or patterns that do not overlap"
+                raise LimitExceeded("classes of keys", _MOST_CLASSES, what, is_fixed=True, remedy=remedy)
         return cells
 
     def _both(self, first: tuple[StringSet, ...], second: Sequence[StringSet]) -> tuple[StringSet, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from formatter_core.errors import UnsatisfiableSchema
+from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
@@ -70,7 +70,11 @@ class _Lowering:
         pending = self._rules.pending
         while pending:
             goal, name = pending.pop()
-            self._rules.define(name, self._lower(goal, name))
+            try:
+                body = self._lower(goal, name)
+            except LimitExceeded as error:
+                raise (error.at(self._loader.location(goal[0]).pointer) if goal else error) from None
+            self._rules.define(name, body)
         rules = self._rules.rules
         for name in self._any_rules:
             del rules[name]

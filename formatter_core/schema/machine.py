@@ -144,8 +144,9 @@ class Machine:
                     leading[after] = []
                     pending.append(after)
             if len(pending) > _MOST_STATES:
-                what = f"counting the properties of {self._title}"
-                raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True)
+                remedy = "lower minProperties or maxProperties, name fewer properties, or use fewer branches"
+                what = "the count of an object's properties"
+                raise LimitExceeded("states of a count", _MOST_STATES, what, is_fixed=True, remedy=remedy)
         arriving: dict[_State, list[_State]] = {}
         passing_by: dict[_State, list[_State]] = {}
         for state, found in leading.items():

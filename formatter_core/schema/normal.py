@@ -81,9 +81,8 @@ class Normalizer(Emptiness):
                 pointer=location.pointer,
             )
         if len(self._open) >= self._limits.depth:
-            raise LimitExceeded(
-                "depth", self._limits.depth, f"the chain of schemas for the value at {location.pointer}"
-            )
+            what = "the chain of schemas for the value"
+            raise LimitExceeded("depth", self._limits.depth, what, pointer=location.pointer)
         self._open.add(key)
         try:
             if literal > 0:
@@ -95,6 +94,8 @@ class Normalizer(Emptiness):
                 # Where keywords may be dropped, we drop what cannot be negated.
                 self._refusals.refuse(error.pointer, error.keyword, error.reason)
                 return ANY
+        except LimitExceeded as error:
+            raise error.at(location.pointer) from None
         finally:
             self._open.discard(key)
 

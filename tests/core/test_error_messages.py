@@ -50,6 +50,14 @@ def overlapping_patterns(count: int) -> dict[str, Any]:
     return {"patternProperties": {f"a{index}": {"const": index} for index in range(count)}}
 
 
+def many_exclusive(count: int) -> dict[str, Any]:
+    return {"oneOf": [{"properties": {f"p{n}": {"type": "integer"}}, "required": [f"p{n}"]} for n in range(count)]}
+
+
+def chain(length: int) -> dict[str, Any]:
+    return {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(length)} | {str(length): True}
+
+
 def contradicting(schema: Any, *pointers: str) -> tuple[Any, ...]:
     return lambda: COMPILER.compile(schema), UnsatisfiableSchema, {"pointers": pointers}, [*pointers, "relax"]
 
@@ -87,8 +95,36 @@ CASES: dict[str, tuple[Any, ...]] = {
     "an empty enum": contradicting({"enum": []}, "/enum"),
     # bounds
     "patterns that overlap": (
-        lambda: COMPILER.compile(overlapping_patterns(7)), LimitExceeded, {"is_fixed": True, "maximum": 64},
-        ["64 classes", "fixed bound"],
+        lambda: COMPILER.compile({"properties": {"x": overlapping_patterns(7)}}),
+        LimitExceeded,
+        {"is_fixed": True, "maximum": 64, "pointer": "/properties/x"},
+        ["64 classes", "fixed bound", "at /properties/x", "`patternProperties`"],
+    ),
+    "items that are counted": (
+        lambda: COMPILER.compile({"items": {"type": "array", "contains": {"const": 1}, "minContains": 9000}}),
+        LimitExceeded,
+        {"is_fixed": True, "maximum": 5000, "pointer": "/items"},
+        ["5000 states", "fixed bound", "at /items", "minContains"],
+    ),
+    "properties that are counted": (
+        lambda: COMPILER.compile(
+            {"items": {"properties": {f"p{index}": {} for index in range(300)}, "maxProperties": 100}}
+        ),
+        LimitExceeded,
+        {"is_fixed": True, "maximum": 20_000, "pointer": "/items"},
+        ["20000 states", "fixed bound", "at /items", "maxProperties"],
+    ),
+    "alternatives that multiply": (
+        lambda: COMPILER.compile({"$defs": {"x": many_exclusive(2000)}, "items": {"not": {"$ref": "#/$defs/x"}}}),
+        LimitExceeded,
+        {"limit": "work", "pointer": "/items"},
+        ["at /items", "Limits.work", "fewer alternatives", "raise the limit"],
+    ),
+    "a chain of references": (
+        lambda: COMPILER.compile({"$defs": chain(150), "$ref": "#/$defs/0"}),
+        LimitExceeded,
+        {"limit": "depth", "pointer": "/$defs/99"},
+        ["at /$defs/99", "Limits.depth = 100"],
     ),
     "a limit that can be raised": (
         lambda: Compiler(VOCABULARY, limits=Limits(nodes=3)).compile({"type": "object"}),
