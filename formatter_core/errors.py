@@ -111,14 +111,20 @@ class InvalidFormat(FormatterError):
 class InvalidGrammar(InvalidFormat):
     """KBNF text, or grammar values, with a fault.
 
-    `line` and `column` count from 1; both are None where the fault has no place in a text.
+    `line` and `column` count from 1; both are None where the fault has no place in a text. In a structural tag
+    `pointer` is a JSON Pointer (RFC 6901) to the place.
     """
 
-    def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
+    def __init__(
+        self, reason: str, *, line: int | None = None, column: int | None = None, pointer: str | None = None
+    ) -> None:
         self.reason = reason
         self.line = line
         self.column = column
+        self.pointer = pointer
         where = "" if line is None else f"line {line}, column {column}: "
+        if pointer is not None:
+            where = f"at {pointer or 'the root'}: {where}"
         super().__init__(f"{where}{reason}")
 
 

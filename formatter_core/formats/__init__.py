@@ -16,6 +16,7 @@ from formatter_core.formats.regex import regex
 from formatter_core.formats.serialization import from_json
 from formatter_core.formats.special import special
 from formatter_core.formats.string import string
+from formatter_core.formats.structural_tag import structural_tag
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, text
 from formatter_core.formats.token import token
@@ -45,6 +46,7 @@ __all__ = [
     "sequence",
     "special",
     "string",
+    "structural_tag",
     "substring_of",
     "text",
     "token",

@@ -19,6 +19,7 @@ from formatter_core.formats.python_type import with_schema
 from formatter_core.formats.regex import regex
 from formatter_core.formats.special import special
 from formatter_core.formats.string import string
+from formatter_core.formats.structural_tag import structural_tag
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.token import token
@@ -119,6 +120,7 @@ _READERS: dict[str, _Read] = {
     "choice": lambda _, data, __: choice(data["options"]),
     "substring_of": lambda _, data, __: substring_of(data["text"]),
     "kbnf": lambda _, data, __: kbnf(data["text"], data["start"]),
+    "structural_tag": lambda _, data, __: structural_tag(data["tag"]),
     "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),

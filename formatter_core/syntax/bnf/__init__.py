@@ -6,6 +6,7 @@ one reader; each construct is enforced as its own documentation means it, or ref
 
 from formatter_core.syntax.bnf.ebnf import parse_ebnf
 from formatter_core.syntax.bnf.gbnf import parse_gbnf
+from formatter_core.syntax.bnf.macros import parse_xgrammar_regex
 from formatter_core.syntax.bnf.writer import to_gbnf
 
-__all__ = ["parse_ebnf", "parse_gbnf", "to_gbnf"]
+__all__ = ["parse_ebnf", "parse_gbnf", "parse_xgrammar_regex", "to_gbnf"]

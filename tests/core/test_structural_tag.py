@@ -1,0 +1,157 @@
+"""XGrammar's structural tags: what each construct means, what is refused and where."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, check, formats, parse
+from formatter_core.errors import (
+    FormatterError,
+    InvalidGrammar,
+    InvalidSchema,
+    LimitExceeded,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+)
+
+TEXT = {"type": "any_text"}
+DIGIT = {"type": "regex", "pattern": "\\d"}
+INTEGER = {"type": "json_schema", "json_schema": {"type": "integer"}}
+
+
+def const(value: str) -> dict[str, Any]:
+    return {"type": "const_string", "value": value}
+
+
+def tag(begin: Any, content: Any, end: Any) -> dict[str, Any]:
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+CALLS: dict[str, Any] = {
+    "type": "triggered_tags",
+    "triggers": ["<f="],
+    "tags": [tag("<f=a>", INTEGER, "</f>"), tag("<f=b>", DIGIT, ["</f>", ";"])],
+}
+ITEMS: dict[str, Any] = {"type": "tags_with_separator", "tags": [tag("<", DIGIT, ">")], "separator": ","}
+
+#: format, texts that it describes, texts that it does not
+TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    (const("a\"b"), ['a"b'], ["", "a"]),
+    (INTEGER, ["5", "-1"], ["5.5", ""]),
+    ({"type": "grammar", "grammar": 'root ::= "a" x\nx ::= [0-9]+'}, ["a12"], ["a"]),
+    ({"type": "regex", "pattern": "[A-Z]{2}-\\d."}, ["AB-1\n"], ["AB-x.", "A-1."]),
+    (TEXT, ["", "any\n<text>"], []),
+    ({"type": "any_text", "excludes": ["<f", "x"]}, ["a<b"], ["a<f", "x"]),
+    ({"type": "any_text", "excludes": ["x"], "max_chars": 2}, ["", "éa"], ["abc", "x"]),
+    ({"type": "sequence", "elements": [const("a"), DIGIT]}, ["a1"], ["a", "1"]),
+    ({"type": "or", "elements": [const("a"), DIGIT]}, ["a", "1"], ["a1"]),
+    ({"type": "optional", "content": DIGIT}, ["", "1"], ["11"]),
+    ({"type": "plus", "content": DIGIT}, ["1", "11"], [""]),
+    ({"type": "star", "content": DIGIT}, ["", "11"], ["a"]),
+    ({"type": "repeat", "min": 1, "max": 2, "content": DIGIT}, ["1", "12"], ["", "123"]),
+    ({"type": "repeat", "min": 2, "max": -1, "content": DIGIT}, ["12", "12345"], ["1"]),
+    (tag("<think>", TEXT, "</think>"), ["<think>a < b</think>"], ["<think></think></think>", "<think>"]),
+    (tag("(", TEXT, [")", "]"]), ["(a)", "(]"], ["(a)]", "("]),
+    (CALLS, ["", "a <f", "x<f=a>5</f>y<f=b>1;", "<f=a>5</f>"], ["<f=", "<f=c>", "<f=a>x</f>", "<f=a>5"]),
+    ({**CALLS, "stop_after_first": True}, ["", "x<f=b>1;"], ["<f=b>1;x"]),
+    ({**CALLS, "at_least_one": True}, ["<f=b>1;", "<f=b>1;x<f=a>5</f>"], ["", "x<f=b>1;"]),
+    ({**CALLS, "at_least_one": True, "stop_after_first": True}, ["<f=b>1;"], ["", "<f=b>1;x"]),
+    ({**CALLS, "excludes": ["!"]}, ["a<f=b>1;"], ["a!", "a!<f=b>1;"]),
+    (tag("[", CALLS, "]"), ["[a<f=b>1;b]", "[]"], ["[a", "[]]"]),
+    (ITEMS, ["", "<1>", "<1>,<2>"], ["<1>,", "<1><2>"]),
+    ({**ITEMS, "at_least_one": True}, ["<1>,<2>"], [""]),
+    ({**ITEMS, "stop_after_first": True}, ["", "<1>"], ["<1>,<2>"]),
+    ({"type": "dispatch", "rules": [["#", DIGIT], ["##", const("x")]]}, ["a#1b", "#1#2"], ["a#b", "#"]),
+    ({"type": "dispatch", "rules": [["#", DIGIT]], "loop": False, "excludes": ["!"]}, ["a", "a#1"], ["a#1b", "!"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("format", "good", "bad"), TABLE, ids=[json.dumps(entry[0])[:60] for entry in TABLE])
+def test_constructs(format: dict[str, Any], good: list[str], bad: list[str]) -> None:
+    made = formats.structural_tag({"type": "structural_tag", "format": format})
+    again = formats.from_json(json.loads(json.dumps(made.to_json())))
+    assert again.key() == made.key()
+    compiled = Compiler(Vocabulary.of_bytes()).compile(again)
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(sample.encode())
+        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
+        assert parse(made, sample).is_complete == (sample in good), sample
+
+
+def test_the_older_shape() -> None:
+    structures = [{"begin": "<f=a>", "schema": {"type": "integer"}, "end": "</f>"}]
+    format = formats.structural_tag(json.dumps({"structures": structures, "triggers": ["<f="]}))
+    for text, good in (("hello <f=a>5</f>!", True), ("", True), ("<f=a>x</f>", False)):
+        assert parse(format, text).is_complete == good
+
+
+def test_tokens() -> None:
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256], {"<|call|>": 257}))
+    inside = tag({"type": "token", "token": "<|call|>"}, TEXT, {"type": "token", "token": 258})
+    formatter = compiler.compile(formats.structural_tag({"format": inside})).formatter()
+    assert formatter.allowed_tokens() == [257]
+    assert formatter.accept_tokens([257, *b"any", 258, 256]) == 6
+
+
+#: format, pointer, what the message says
+FAULTS: list[tuple[Any, str, str]] = [
+    ({"type": "what"}, "/format", "const_string, json_schema"),
+    ({"type": "const_string"}, "/format", "`value` is missing"),
+    ({"type": "const_string", "value": 5}, "/format/value", "is a text, found 5"),
+    ({"type": "const_string", "value": "a", "x": 1}, "/format", "`x` is not known"),
+    ({"type": "sequence", "elements": [5]}, "/format/elements/0", "an object whose `type`"),
+    ({"type": "or", "elements": []}, "/format/elements", "at least one"),
+    ({"type": "repeat", "min": 3, "max": 1, "content": TEXT}, "/format", "less than"),
+    ({"type": "any_text", "max_tokens": 5}, "/format/max_tokens", "`max_chars`"),
+    ({"type": "any_tokens"}, "/format", "use `any_text`"),
+    ({"type": "token_dispatch", "rules": []}, "/format", "counts tokens"),
+    ({"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}, "/format/style", "qwen_xml"),
+    ({"type": "json_schema", "json_schema": {}, "any_order": True}, "/format/any_order", "key_order"),
+    ({"type": "grammar", "grammar": "root ::= a"}, "/format/grammar", "line 1, column 10"),
+    ({"type": "regex", "pattern": "("}, "/format/pattern", "position"),
+    ({**CALLS, "triggers": ["<g"]}, "/format/tags/0/begin", "no trigger"),
+    ({**CALLS, "triggers": ["<", "<f="]}, "/format/tags/0/begin", "exactly one"),
+    (tag("a", TEXT, []), "/format/end", "at least one"),
+    ({"type": "dispatch", "rules": [["a"]]}, "/format/rules/0", "a pair"),
+    ({"type": "token", "token": -1}, "/format/token", "from 0"),
+]
+
+
+@pytest.mark.parametrize(("format", "pointer", "says"), FAULTS, ids=[json.dumps(entry[0])[:60] for entry in FAULTS])
+def test_faults_have_a_pointer(format: Any, pointer: str, says: str) -> None:
+    with pytest.raises(InvalidGrammar, match=says) as caught:
+        check(formats.structural_tag({"format": format}))
+    assert caught.value.pointer == pointer
+    assert pointer in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ({"type": "array", "uniqueItems": True}, UnsupportedSchema),
+        ({"type": 5}, InvalidSchema),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, UnsatisfiableSchema),
+    ],
+)
+def test_schemas_are_refused_with_the_whole_pointer(schema: Any, error: type[FormatterError]) -> None:
+    with pytest.raises(error, match="/format/elements/0/json_schema"):
+        check(
+            formats.structural_tag(
+                {"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": schema}]}}
+            )
+        )
+
+
+def test_hostile_data() -> None:
+    deep: dict[str, Any] = DIGIT
+    for _ in range(300):
+        deep = {"type": "optional", "content": deep}
+    with pytest.raises(LimitExceeded):
+        check(formats.structural_tag({"format": deep}))
+    for data in (5, [], "x", '{"format": ', None):
+        with pytest.raises(FormatterError):
+            check(formats.structural_tag(data))  # type: ignore[arg-type]
