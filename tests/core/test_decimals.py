@@ -36,7 +36,7 @@ def near(bound: Decimal | None) -> list[str]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(bounds, bounds, st.booleans(), st.booleans(), st.lists(texts, max_size=20))
 def test_numbers(low: Decimal | None, high: Decimal | None, above: bool, below: bool, samples: list[str]) -> None:
     automaton = Automaton(numbers(low, high, exclude_minimum=above, exclude_maximum=below))
@@ -50,7 +50,7 @@ def test_numbers(low: Decimal | None, high: Decimal | None, above: bool, below: 
         assert automaton.matches(text.encode()) == good, text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(bounds, bounds, st.lists(texts, max_size=20))
 def test_integers(low: Decimal | None, high: Decimal | None, samples: list[str]) -> None:
     automaton = Automaton(integers(low, high))

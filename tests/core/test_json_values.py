@@ -19,7 +19,7 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, 
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(VALUES, st.sampled_from([None, 1]))
 def test_the_reader_without_recursion_reads_what_json_reads(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)

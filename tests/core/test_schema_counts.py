@@ -10,7 +10,7 @@ from .random_schemas import compare
 from .schema_judge import Judge, orders_of
 
 #: `scripts/compare_schemas.py` judges more.
-SEEDS = range(400)
+SEEDS = range(200)
 
 
 def test_counts_are_judged_as_jsonschema_judges_them() -> None:
