@@ -38,6 +38,6 @@ class AnyOrder(Judge):
 
 
 def test_counts_in_any_order() -> None:
-    report = compare(range(400, 500), AnyOrder)
+    report = compare(range(400, 450), AnyOrder)
     assert report.differences == []
-    assert report.schemas >= 60
+    assert report.schemas >= 30
