@@ -28,6 +28,7 @@
     ├── ConcurrentUse               one formatter used by two threads at once
     ├── HookNotCalled               the inference engine never called a hook      remedy
     ├── HookReused                  a hook met a second request before a reset    hook
+    ├── WrongModel                  a hook that was made for another model        hook, made_for, found, remedy
     ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
     └── IncompleteResult            the value of a text that is not complete      ended, missing, text
 
@@ -69,6 +70,7 @@ __all__ = [
     "UnsupportedFormat",
     "UnsupportedLayout",
     "UnsupportedSchema",
+    "WrongModel",
 ]
 
 
@@ -414,6 +416,20 @@ class HookReused(FormatterError):
         self.hook = hook
         self.remedy = remedy
         super().__init__(f"this {hook} already serves another request; {remedy}")
+
+
+class WrongModel(FormatterError):
+    """A hook that was made for one model and is used with another one. Nothing was written.
+
+    `hook` is its class; `made_for` and `found` say what does not agree, and `remedy` what to do.
+    """
+
+    def __init__(self, hook: str, *, made_for: str, found: str, remedy: str) -> None:
+        self.hook = hook
+        self.made_for = made_for
+        self.found = found
+        self.remedy = remedy
+        super().__init__(f"this {hook} was made for {made_for}, but is used with {found}; {remedy}")
 
 
 class InvalidValue(FormatterError):

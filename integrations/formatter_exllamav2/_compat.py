@@ -19,6 +19,8 @@ __all__ = [
     "Filter",
     "calling_job",
     "end_ids",
+    "has_tokens_of",
+    "job_width",
     "logits_width",
     "padded_width",
     "returns_logits",
@@ -120,6 +122,21 @@ def runs(job: Any) -> bool:
     """Whether the generator of this job is still working on it."""
     generator = job.generator
     return not job.is_finished and generator is not None and job in generator.active_jobs
+
+
+def job_width(job: Any) -> int | None:
+    """How many ids the model of the job's generator has logits for, where that can be told."""
+    config = getattr(getattr(job.generator, "model", None), "config", None)
+    width = getattr(config, "vocab_size", None)
+    return width if isinstance(width, int) else None
+
+
+def has_tokens_of(job: Any, tokenizer: Any) -> bool:
+    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that can be told."""
+    own = getattr(job.generator, "tokenizer", None)
+    if own is None or tokenizer is None or own is tokenizer:
+        return True
+    return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
 
 
 def returns_logits(job: Any) -> bool:

@@ -47,11 +47,12 @@ class FormatterFilter(BackgroundFilter):
         start = compiled.formatter(end_ids)
         if prefix_str:
             start.accept_bytes(prefix_str.encode("utf-8"))
+        self._size = len(compiled.vocabulary)
         self._row = np.zeros(compiled.vocabulary.words, dtype=np.int32)
         start.fill_bitmask(self._row)  # raises where nothing can come first
         self._start = Cursor(start)
         self._background = background
-        self._width = _compat.padded_width(tokenizer, model, len(compiled.vocabulary))  # of the logits, by all accounts
+        self._width = _compat.padded_width(tokenizer, model, self._size)  # of the logits, by all accounts
         self._version = 0  # counts how often the row was written
         self._cursor = self._start.fork()
         self._healed, self._is_written, self._by_list = b"", False, False
@@ -111,7 +112,7 @@ class FormatterFilter(BackgroundFilter):
         """Begin with an empty output; `healing.healed_text` says what may be given, and raises."""
         self.background_drop()
         with self._lock:
-            misuse = self._binding.bind(_compat.calling_job(), self.end_ids)
+            misuse = self._binding.bind(_compat.calling_job())
             self._healed = healing.healed_text(prefix_str)
             self._cursor, self._is_written = self._start.fork(), bool(self._healed)
             if self._healed:
@@ -151,7 +152,7 @@ class FormatterFilter(BackgroundFilter):
     def answer(self) -> tuple[Any, Any]:
         """What `next` returns; called by a thread of the generator."""
         as_lists = getattr(self, "allow_return_type_list", False)
-        return self._ids.answer(self.write_row(), self._start.end_ids, as_lists=as_lists)
+        return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)
 
     def prepare_logit_mask(self) -> bool:
         """Make the next mask; always True, which is how ExLlamaV2 knows that it was made."""
@@ -193,6 +194,6 @@ class FormatterFilter(BackgroundFilter):
     def _own(self) -> None:
         """Make what no two filters share."""
         self._lock = RLock()
-        self._binding = JobBinding()
-        self._mask = LogitsMask(len(self._row), self._width)
+        self._binding = JobBinding(self.tokenizer, self._size, self._start.end_ids)
+        self._mask = LogitsMask(self._size, self._width)
         self._ids = AllowedIds(self._row)

@@ -11,6 +11,7 @@ import numpy as np
 
 from formatter_core.errors import HookReused, NoTokenLeft
 from formatter_exllamav2 import _compat
+from formatter_exllamav2.masks import wrong_model
 
 __all__ = ["JobBinding", "fail_where_exclusive"]
 
@@ -22,31 +23,46 @@ _Kind = TypeVar("_Kind")
 class JobBinding:
     """One filter's job, and what follows from it.
 
+    Args:
+        tokenizer: what the filter was made for; None where that is not known.
+        size: how many ids the filter's vocabulary has.
+        end_ids: the ids that end an output of the filter.
+
     Attributes:
         is_alone: whether the job has no other filter.
+        width: how many ids the generator's model has logits for, where that is known.
         may_write: whether the logits that the filter is given may be written to.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: Any, size: int, end_ids: Sequence[int]) -> None:
+        self._tokenizer, self._size, self._end_ids = tokenizer, size, end_ids
         self._job: ReferenceType[Any] | None = None
         self._has_warned = False
         self.is_alone = True
         self.may_write = False
+        self.width: int | None = None
 
-    def bind(self, job: Any, end_ids: Sequence[int]) -> Exception | None:
+    def bind(self, job: Any) -> Exception | None:
         """Serve a job from here on, or whatever else asks where that is None; what is wrong with it, if anything."""
         before = None if self._job is None else self._job()
         self._job = None if job is None else ref(job)
         self.is_alone = job is None or len(job.filters) == 1
         self.may_write = job is not None and self.is_alone and not _compat.returns_logits(job)
+        self.width = None if job is None else _compat.job_width(job)
         if before is not None and before is not job and _compat.runs(before):
             return HookReused("FormatterFilter", "create one filter for each job")
-        if job is not None and not self._has_warned and _compat.stop_tokens(job).isdisjoint(end_ids):
+        if job is None:
+            return None
+        if self.width is not None and self.width < self._size:
+            return wrong_model(self._size, f"a model of {self.width} logits")
+        if not _compat.has_tokens_of(job, self._tokenizer):
+            return wrong_model(self._size, "a generator of other tokens")
+        if not self._has_warned and _compat.stop_tokens(job).isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(
                 "stop_conditions holds none of the ids %s that end an output, so each job takes a token more to end; "
                 "pass stop_conditions=filter.end_ids",
-                list(end_ids),
+                list(self._end_ids),
             )
         return None
 

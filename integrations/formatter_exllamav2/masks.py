@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import InvalidArgument, WrongModel
 
-__all__ = ["AllowedIds", "LogitsMask", "only_these"]
+__all__ = ["AllowedIds", "LogitsMask", "only_these", "wrong_model"]
 
 #: Up to here allowed ids are copied one by one.
 _FEW = 2048
@@ -32,13 +32,13 @@ class LogitsMask:
     `prepare`, which a background thread calls, and only where the mask has changed.
 
     Args:
-        words: how long the rows of bits are.
+        size: how many ids the vocabulary has.
         width: how many logits to expect.
     """
 
-    def __init__(self, words: int, width: int) -> None:
-        self._width = width
-        self._row = np.zeros(words, dtype=np.int32)
+    def __init__(self, size: int, width: int) -> None:
+        self._size, self._width = size, width
+        self._row = np.zeros(bitmask.words(size), dtype=np.int32)
         self._version = -1
         self._allowed: NDArray[np.intp] | None = None
         self._forbidden: NDArray[np.intp] | None = None
@@ -54,9 +54,12 @@ class LogitsMask:
 
         Raises:
             InvalidArgument: the logits are not float32.
+            WrongModel: they are too few.
         """
         if logits.dtype != torch.float32:
             raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
+        if len(logits) < self._size:
+            raise wrong_model(self._size, f"a model of {len(logits)} logits")
         values: NDArray[np.float32] = logits.numpy()
         self._width = len(values)
         self.prepare(row, version)
@@ -128,9 +131,18 @@ class AllowedIds:
         self._ids: list[int] = []
         self._set: set[int] | None = None
 
-    def answer(self, row: NDArray[np.int32], end_ids: Sequence[int], *, as_lists: bool) -> tuple[Any, Any]:
-        """The ids, and which of them are end ids, as two lists or two sets."""
+    def answer(
+        self, row: NDArray[np.int32], end_ids: Sequence[int], width: int | None, *, as_lists: bool
+    ) -> tuple[Any, Any]:
+        """The ids, and which of them are end ids, as two lists or two sets.
+
+        ExLlamaV2 writes past the logits for an id past `width`, how many there are. Only a filter of another model has
+        such ids, and it has failed: it is left an id to end with.
+        """
         ends = [token_id for token_id in end_ids if bitmask.get(row, token_id)]
+        if ends and width is not None and ends[-1] >= width:
+            ends = within(ends, width)
+            return (ends, ends) if as_lists else (set(ends), set(ends))
         return (self.as_list(row), ends) if as_lists else (self.as_set(row), set(ends))
 
     def as_list(self, row: NDArray[np.int32]) -> list[int]:
@@ -149,8 +161,19 @@ class AllowedIds:
         return self._set
 
 
+def wrong_model(size: int, found: str) -> WrongModel:
+    """The error for a filter whose vocabulary has this many ids, and which found another model's."""
+    remedy = "create it with the tokenizer and the model of this generator"
+    return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)
+
+
 def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
     """Logits that leave these ids alone."""
     logits = torch.full((width,), -torch.inf)
-    logits[[token_id for token_id in token_ids if token_id < width]] = 0
+    logits[within(token_ids, width)] = 0
     return logits
+
+
+def within(token_ids: Sequence[int], width: int) -> list[int]:
+    """Those of the ids that a model of this many logits has; one that it has, if there are none."""
+    return [token_id for token_id in token_ids if token_id < width] or [0]

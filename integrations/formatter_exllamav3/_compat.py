@@ -16,6 +16,7 @@ __all__ = [
     "Filter",
     "declared_tokens",
     "end_ids",
+    "has_tokens_of",
     "lift_minimum",
     "refused_ids",
     "runs",
@@ -82,6 +83,14 @@ def runs(job: Any) -> bool:
     # A long output is queued again, with its filters as they are.
     waits = getattr(job, "is_requeued", False) and job in job.generator.pending_jobs
     return waits or job in job.generator.active_jobs
+
+
+def has_tokens_of(job: Any, tokenizer: Any) -> bool:
+    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that can be told."""
+    own = getattr(job.generator, "tokenizer", None)
+    if own is None or tokenizer is None or own is tokenizer:
+        return True
+    return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
 
 
 def refused_ids(job: Any) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
-from formatter_core.errors import HookReused, InvalidVocabulary, NoTokenLeft, TokenRejected
+from formatter_core.errors import HookReused, NoTokenLeft, TokenRejected, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
@@ -120,10 +120,9 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if before is not None and before is not job and _compat.runs(before):
             self._misuse = HookReused("FormatterFilter", "create one filter for each job")
         elif size > self.vocab_size:
-            self._misuse = InvalidVocabulary(
-                f"the filter has {size} token ids, but the model has {self.vocab_size} logits; create the filter with "
-                "the tokenizer of this generator"
-            )
+            self._misuse = _wrong_model(size, f"a model of {self.vocab_size} logits")
+        elif not _compat.has_tokens_of(job, self.tokenizer):
+            self._misuse = _wrong_model(size, "a generator of other tokens")
 
     def reset(self) -> None:
         """Begin the format again."""
@@ -189,3 +188,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if self.job is not None:
             _compat.lift_minimum(self.job)
         return buffer.tensor()
+
+
+def _wrong_model(size: int, found: str) -> WrongModel:
+    remedy = "create it with the tokenizer of this generator"
+    return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)

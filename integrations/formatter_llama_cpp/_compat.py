@@ -26,6 +26,7 @@ __all__ = [
     "size",
     "unsupported",
     "vocabulary_of",
+    "width_of",
 ]
 
 #: The module itself, for the modules that call the C functions found by `first_of`.
@@ -58,6 +59,14 @@ def first_of(*names: str, needed: str) -> Callable[..., Any]:
 def size(llama: Any) -> int:
     """How many token ids the model has, which is also the width of its logits."""
     return int(llama.n_vocab())
+
+
+def width_of(context: Any) -> int:
+    """How many logits a context (`llama_context_p`) gives for a token."""
+    model = library.llama_get_model(context)
+    if hasattr(library, "llama_vocab_n_tokens"):
+        return int(library.llama_vocab_n_tokens(library.llama_model_get_vocab(model)))
+    return int(library.llama_n_vocab(model))
 
 
 def vocabulary_of(llama: Any) -> Any:

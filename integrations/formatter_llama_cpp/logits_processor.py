@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
+from formatter_core.errors import WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
@@ -45,6 +46,7 @@ class FormatterLogitsProcessor(list[Any]):
         super().__init__([self._own])
         self.compiled = compiled
         self._llama = weakref.ref(llama)
+        self._width = _compat.size(llama)
         self._mask = Mask(compiled.vocabulary)
         self.reset()
 
@@ -77,6 +79,13 @@ class FormatterLogitsProcessor(list[Any]):
         if not scores.flags.writeable:
             scores = scores.copy()
         try:
+            if len(scores) != self._width:
+                raise WrongModel(
+                    "FormatterLogitsProcessor",
+                    made_for=f"a model of {self._width} logits",
+                    found=f"one of {len(scores)}",
+                    remedy="create it with the Llama object that is called",
+                )
             self._follow(np.asarray(input_ids, dtype=np.intc))
             if not self._cursor.has_failed:
                 self._mask.apply(self._cursor, scores)

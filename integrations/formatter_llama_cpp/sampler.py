@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
-from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft
+from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
@@ -33,14 +33,22 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
 
     Raises:
         InvalidArgument: there are no logits for this token.
+        WrongModel: the formatter is that of a vocabulary with more tokens than the model has.
         FormatterError: what `Formatter.fill_bitmask` raises; the row is unchanged.
     """
     context = getattr(llama, "ctx", llama)
     pointer = _compat.library.llama_get_logits_ith(context, index)
     if not pointer:
         raise InvalidArgument(f"there are no logits for token {index} of the batch; set its `logits` before the decode")
-    width = len(formatter.compiled.vocabulary)
-    row = np.zeros(bitmask.words(width), dtype=np.int32)
+    size, width = len(formatter.compiled.vocabulary), _compat.width_of(context)
+    if width < size:
+        raise WrongModel(
+            "formatter",
+            made_for=f"{size} token ids",
+            found=f"a model of {width} logits",
+            remedy="compile its format with the vocabulary of this model",
+        )
+    row = np.zeros(bitmask.words(size), dtype=np.int32)
     formatter.fill_bitmask(row)
     bitmask.apply_inplace(np.ctypeslib.as_array(pointer, shape=(width,)), row)
 
@@ -106,9 +114,11 @@ class FormatterSampler:
             ended: how the sequence ended, if not by an end id.
 
         Raises:
+            HookNotCalled: llama.cpp never called the sampler.
             BaseException: what aborted the sequence.
         """
         self.raise_error()
+        self._cursor.check_used("put it into the chain that samples with add_to")
         return self.formatter.result(ended)
 
     # --- what llama.cpp calls ----------------------------------------------------------------------------------

@@ -24,7 +24,16 @@ import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.protocol import EngineGrammar, EngineState, GrammarEngine, OneByOne, StepInTwoCalls
-from formatter_core.errors import DeadEnd, EngineUnavailable, LimitExceeded, TokenRejected
+from formatter_core.errors import (
+    BitmaskTooNarrow,
+    DeadEnd,
+    EngineUnavailable,
+    HookNotCalled,
+    HookReused,
+    LimitExceeded,
+    TokenRejected,
+    WrongModel,
+)
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
@@ -52,8 +61,8 @@ class Request:
 class Session(Protocol):
     """Requests that run."""
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
-        """The ids below `WIDTH` that each row may take next, given its whole output so far."""
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        """The ids below `width`, that of the logits, that each row may take next, given its whole output so far."""
         ...
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
@@ -66,6 +75,14 @@ class Session(Protocol):
 
     def errors(self) -> Mapping[int, Exception]:
         """What went wrong, by row."""
+        ...
+
+    def result(self, row: int) -> Any:
+        """What the hook itself says of a row's output."""
+        ...
+
+    def reuse(self) -> Any:
+        """Bring the hook of the first row to another request, while it serves this one; what it says of its output."""
         ...
 
 
@@ -271,6 +288,39 @@ class AdapterContract:
             assert free >= set(range(len(TOKENS)))
         assert set(session.errors()) == {0}
         assert isinstance(session.errors()[0], TokenRejected)
+
+    def test_the_result_of_a_row_that_was_ended_raises_the_cause(self, compiler: Compiler) -> None:
+        session = self.begin("off the format", compiler, Request(WORD))
+        for kept in ([], [A], [A, X]):
+            session.masks([kept])
+        if "result" in self.harness.cannot:
+            pytest.skip(self.harness.cannot["result"])
+        with pytest.raises(TokenRejected):
+            session.result(0)
+
+    def test_a_hook_that_was_never_called_says_so(self, compiler: Compiler) -> None:
+        session = self.begin("not called", compiler, Request(WORD))
+        with pytest.raises(HookNotCalled):
+            session.result(0)
+
+    def test_a_hook_that_meets_another_request_says_so(self, compiler: Compiler) -> None:
+        session = self.begin("reused", compiler, Request(WORD))
+        session.masks([[]])
+        session.masks([[A]])
+        with pytest.raises(HookReused):
+            session.reuse()
+
+    def test_logits_narrower_than_the_vocabulary(self, compiler: Compiler) -> None:
+        """Those of another model: nothing past them is written, and what is left is right, or the row is ended."""
+        session = self.begin("narrow", compiler, Request(WORD), Request(None))
+        mask, free = session.masks([[], []], 200)
+        assert free == set(range(200))
+        error = session.errors().get(0)
+        if error is None:
+            assert mask == {A}
+        else:
+            assert isinstance(error, (WrongModel, BitmaskTooNarrow))
+            assert len(mask) <= 1  # an id to end with
 
     @pytest.mark.parametrize(
         "error", [LimitExceeded("work", 1, "a step"), RuntimeError("broken")], ids=["limit", "bug"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from formatter_core import Compiler, Cursor, bitmask
 from tests.adapters.contract import WIDTH, Request
 
 
 class CursorHarness:
-    cannot: Mapping[str, str] = {}
+    cannot: Mapping[str, str] = {
+        "reused": "a cursor cannot tell one request from another",
+        "narrow": "rows of bits are as wide as the caller makes them",
+    }
 
     def begin(self, compiler: Compiler, requests: Sequence[Request]) -> CursorSession:
         return CursorSession(compiler, requests)
@@ -23,11 +27,11 @@ class CursorSession:
         ]
         self._cursors = [self._cursor(row) for row in range(len(requests))]
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         for cursor, tokens in zip(self._cursors, kept, strict=True):
             if cursor is not None:
                 cursor.follow(tokens)
-        rows = bitmask.allocate(len(kept), WIDTH, fill="all")
+        rows = bitmask.allocate(len(kept), width, fill="all")
         constrained = {row: cursor for row, cursor in enumerate(self._cursors) if cursor is not None}
         Cursor.step_batch(list(constrained.values()), rows, list(constrained))
         return [set(bitmask.allowed_ids(row)) for row in rows]
@@ -44,6 +48,16 @@ class CursorSession:
 
     def errors(self) -> Mapping[int, Exception]:
         return {row: cursor.error for row, cursor in enumerate(self._cursors) if cursor and cursor.error}
+
+    def result(self, row: int) -> Any:
+        cursor = self._cursors[row]
+        cursor.check_used("give it to an engine")
+        if cursor.error is not None:
+            raise cursor.error
+        return cursor.result()
+
+    def reuse(self) -> Any:
+        raise NotImplementedError
 
     def _cursor(self, row: int) -> Cursor | None:
         new = self._new[row]

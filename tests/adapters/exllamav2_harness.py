@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from formatter_core import Compiler
-from tests.adapters.contract import WIDTH, Request
-from tests.adapters.exllamav2_stand_ins import sample
+from tests.adapters.contract import END, WIDTH, Request
+from tests.adapters.exllamav2_stand_ins import ExLlamaV2DynamicJob, sample
 
 
 class FilterHarness:
@@ -37,28 +37,37 @@ class FilterSession:
             for request in requests
         ]
         self._kept: list[list[int]] = [[] for _ in requests]
-        for each in self._filters:
-            if each is not None:
-                each.begin("")
+        self._generator = SimpleNamespace(active_jobs=[])
+        self._has_begun = False
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def _begin(self, each: Any, width: int) -> ExLlamaV2DynamicJob:
+        job = ExLlamaV2DynamicJob([], [each], (END,), generator=self._generator)
+        self._generator.model = SimpleNamespace(config=SimpleNamespace(vocab_size=width))
+        self._generator.active_jobs.append(job)
+        job.begin()
+        return job
+
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        if not self._has_begun:
+            self._has_begun = True
+            self._jobs = [None if each is None else self._begin(each, width) for each in self._filters]
         masks = []
         for row, (each, tokens) in enumerate(zip(self._filters, kept, strict=True)):
             if each is None:
-                masks.append(set(range(WIDTH)))
+                masks.append(set(range(width)))
                 continue
             if len(tokens) < len(self._kept[row]):
-                each.begin(None)
+                self._jobs[row].begin()
                 self._kept[row] = []
             for token in tokens[len(self._kept[row]) :]:
                 each.feed(torch.tensor([[token]]))
             self._kept[row] = list(tokens)
-            masks.append(self._allowed(each))
+            masks.append(self._allowed(each, width))
         return masks
 
-    def _allowed(self, each: Any) -> set[int]:
+    def _allowed(self, each: Any, width: int) -> set[int]:
         found: list[torch.Tensor] = []
-        token, _ = sample(torch.linspace(-3, 3, WIDTH), [each], lambda masked: found.append(masked) or 0)
+        token, _ = sample(torch.linspace(-3, 3, width), [each], lambda masked: found.append(masked) or 0)
         return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
@@ -69,3 +78,10 @@ class FilterSession:
 
     def errors(self) -> Mapping[int, Exception]:
         return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}
+
+    def result(self, row: int) -> Any:
+        return self._filters[row].result()
+
+    def reuse(self) -> Any:
+        self._begin(self._filters[0], WIDTH)
+        return self.result(0)

@@ -141,12 +141,15 @@ class ExLlamaV2DynamicJob:
     def is_finished(self) -> bool:
         return self.eos_reason is not None
 
+    def begin(self) -> None:
+        for each in self.filters:
+            if isinstance(each, ListFilter):
+                each.background_drop()
+            each.begin("")
+
     def receive_logits(self, width: int) -> tuple[int, bool]:
         if not self.tokens:
-            for each in self.filters:
-                if isinstance(each, ListFilter):
-                    each.background_drop()
-                each.begin("")
+            self.begin()
         logits = torch.linspace(0, 1, width)
         place = len(self.tokens)
         if place < len(self.script):

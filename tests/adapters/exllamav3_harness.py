@@ -44,13 +44,25 @@ class FilterSession:
             else FormatterFilter(None, compiler.compile(request.format), background=background)
             for request in requests
         ]
-        self._jobs = [Job([] if each is None else [each], stop_conditions=()) for each in self._filters]
-        for job in self._jobs:
-            job.generator = self._generator
-            job.activate()
+        self._jobs: list[Job] = []
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        self._begin(width)
         return [self._mask(job, tokens) for job, tokens in zip(self._jobs, kept, strict=True)]
+
+    def _begin(self, width: int) -> None:
+        if self._jobs:
+            return
+        self._generator.padded_vocab_size = -(-width // 32) * 32
+        self._width = width
+        self._jobs = [self._job([] if each is None else [each]) for each in self._filters]
+
+    def _job(self, filters: list[Any]) -> Job:
+        job = Job(filters, stop_conditions=())
+        job.generator = self._generator
+        job.activate()
+        self._generator.active_jobs.append(job)
+        return job
 
     def _mask(self, job: Job, kept: Sequence[int]) -> set[int]:
         gone = len(job.tokens) - len(kept)
@@ -73,7 +85,7 @@ class FilterSession:
                 pool = self._generator.filter_pool
                 job.filter_futures.append(pool.submit(each.get_next_logit_mask) if in_pool else None)
                 job.logit_masks.append(None if in_pool else each.get_next_logit_mask())
-        return set(np.flatnonzero(job.prepare_logit_mask()[:WIDTH]).tolist())
+        return set(np.flatnonzero(job.prepare_logit_mask()[: self._width]).tolist())
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         raise NotImplementedError
@@ -83,3 +95,10 @@ class FilterSession:
 
     def errors(self) -> Mapping[int, Exception]:
         return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}
+
+    def result(self, row: int) -> Any:
+        return self._filters[row].result()
+
+    def reuse(self) -> Any:
+        self._job(self._filters[:1])
+        return self.result(0)

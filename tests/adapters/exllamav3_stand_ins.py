@@ -152,16 +152,17 @@ class Job:
     def prepare_logit_mask(self) -> np.ndarray:
         """What may be sampled next, as booleans of the width of the logits."""
         packed = self.generator.version == NEWEST
-        allowed = np.ones(PADDED, dtype=bool)
+        width = self.generator.padded_vocab_size
+        allowed = np.ones(width, dtype=bool)
         for place, _ in enumerate(each for each in self.filters if each.is_active):
             future = self.filter_futures[place]
             mask = self.logit_masks[place] if future is None else future.result()
             assert mask is not None
             if packed and mask.dtype == torch.int32:
-                assert mask.shape == (1, PADDED // 32)
+                assert mask.shape == (1, width // 32)
                 allowed &= np.unpackbits(mask.numpy().view(np.uint8), bitorder="little").astype(bool)
             else:
-                assert (mask.dtype, mask.shape) == (torch.half, (1, PADDED))
+                assert (mask.dtype, mask.shape) == (torch.half, (1, width))
                 assert set(mask.unique().tolist()) <= {0.0, -torch.inf}
                 allowed &= (mask == 0)[0].numpy()
         self.filter_futures.clear()

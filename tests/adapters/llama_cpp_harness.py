@@ -25,6 +25,7 @@ class ProcessorHarness:
 
     cannot: Mapping[str, str] = {
         **_NEVER,
+        "reused": "it serves one request after the other, which it tells apart",
         "shrinking": "no token is ever taken back: a list that is shorter is the prompt of another request",
         "drafts": "a processor is called once for each token that is kept; drafts only stand behind it in the list",
     }
@@ -46,14 +47,18 @@ class ProcessorSession:
             for llama, request in zip(self._llamas, requests, strict=True)
         ]
         self._is_iterated = version == ITERATED
-        self.masks([[]] * len(requests))
+        self._has_begun = False
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        if not self._has_begun and any(kept):  # a processor is always shown the prompt alone first
+            self._has_begun = True
+            self.masks([[]] * len(kept))
+        self._has_begun = True
         masks = []
         for row, (processor, tokens) in enumerate(zip(self._processors, kept, strict=True)):
             ids = np.array([PAD, ord("p"), ord("0") + row, *tokens], dtype=np.intc)
             # What the newer releases give is every third float of an array.
-            scores = np.zeros(3 * WIDTH, dtype=np.single)[:: 3 if self._is_iterated else 1][:WIDTH]
+            scores = np.zeros(3 * width, dtype=np.single)[:: 3 if self._is_iterated else 1][:width]
             if processor is not None and self._is_iterated:
                 for each in processor:
                     scores[:] = each(ids, scores)
@@ -71,12 +76,19 @@ class ProcessorSession:
     def errors(self) -> Mapping[int, Exception]:
         return {row: each.error for row, each in enumerate(self._processors) if each is not None and each.error}
 
+    def result(self, row: int) -> Any:
+        return self._processors[row].result()
+
+    def reuse(self) -> Any:
+        raise NotImplementedError
+
 
 class SamplerHarness:
     """The grammar hook: its `apply` and `accept`, as a chain calls them."""
 
     cannot: Mapping[str, str] = {
         **_NEVER,
+        "narrow": "a chain gives it candidates, as many as samplers before it have left",
         "shrinking": "a chain accepts tokens and is reset, it takes nothing back",
         "drafts": "a chain samples one token after the other",
     }
@@ -95,12 +107,12 @@ class SamplerSession:
         ]
         self._kept: list[list[int]] = [[] for _ in requests]
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         import ctypes
 
         masks = []
         for row, (sampler, tokens) in enumerate(zip(self._samplers, kept, strict=True)):
-            array, data = candidates_of(np.zeros(WIDTH, dtype=np.single))
+            array, data = candidates_of(np.zeros(width, dtype=np.single))
             if sampler is not None:
                 if len(tokens) < len(self._kept[row]):
                     sampler.reset()
@@ -124,3 +136,10 @@ class SamplerSession:
 
     def errors(self) -> Mapping[int, Exception]:
         return {row: each.error for row, each in enumerate(self._samplers) if each is not None and each.error}
+
+    def result(self, row: int) -> Any:
+        return self._samplers[row].result()
+
+    def reuse(self) -> Any:
+        for _ in range(2):
+            self._samplers[0].native()

@@ -18,7 +18,6 @@ torch = pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
 from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     DeadEnd,
-    HookNotCalled,
     HookReused,
     IncompleteResult,
     InvalidArgument,
@@ -28,6 +27,7 @@ from formatter_core.errors import (  # noqa: E402
     NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
+    WrongModel,
 )
 from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH, FailingEngine  # noqa: E402
@@ -266,17 +266,6 @@ def test_a_filter_that_fails_ends_its_job_alone(
     assert bad.error is error
 
 
-def test_a_token_that_is_not_allowed(generation: str) -> None:
-    each = filter_of()
-    each.begin("")
-    each.feed(torch.tensor([[A]]))
-    each.feed(torch.tensor([[X]]))
-    assert only_ends(each)
-    assert isinstance(each.error, TokenRejected)
-    with pytest.raises(TokenRejected):
-        each.result()
-
-
 @pytest.mark.parametrize("token", [torch.tensor([[A, B]]), "a", None])
 def test_a_token_that_is_none(generation: str, token: Any) -> None:
     each = filter_of()
@@ -292,14 +281,10 @@ def only_ends(each: Any) -> bool:
     return set(tokens[0].isfinite().nonzero().flatten().tolist()) == {END, OTHER_END}
 
 
-def test_a_dead_end(generation: str) -> None:
+def test_a_format_that_nothing_can_begin_is_refused(newest: str) -> None:
     lacking = Vocabulary([None if data == b"b" else data for data in TOKENS], [END, OTHER_END])
-    compiler = Compiler(lacking, engine="kbnf")
-    job = job_of([A, B, B], filter_of(formats.regex("ab"), compiler))
-    run(generation, job)
-    assert isinstance(job.filters[0].error, DeadEnd)
     with pytest.raises(DeadEnd):
-        filter_of(formats.regex("ba"), compiler)
+        filter_of(formats.regex("ba"), Compiler(lacking))
 
 
 def test_all_that_is_allowed_is_forbidden_elsewhere(newest: str) -> None:
@@ -418,11 +403,6 @@ def test_a_job_that_ended_otherwise(newest: str) -> None:
             each.result(output)
 
 
-def test_a_filter_that_nobody_asked(generation: str) -> None:
-    with pytest.raises(HookNotCalled, match="filters="):
-        filter_of().result()
-
-
 def test_events_while_it_is_written(newest: str) -> None:
     from formatter_core import FormatterBuilder
 
@@ -466,7 +446,7 @@ def test_masks_of_any_size(newest: str, count: int, in_place: bool) -> None:
     from formatter_exllamav2.masks import LogitsMask
 
     rng = np.random.default_rng(count)
-    mask, version = LogitsMask(10_016 // 32, 0), 0
+    mask, version = LogitsMask(9_990, 0), 0
     for width in (10_016, 10_016, 9_990, 10_048):
         for size in (count, 3, count):
             may = np.zeros(10_016, dtype=np.bool_)
@@ -508,7 +488,38 @@ def test_logits_narrower_than_the_vocabulary(newest: str) -> None:
     each = filter_of(formats.regex("[a-c]*"))
     each.begin("")
     each.prepare_logit_mask()
-    assert set(each.mask_logits(torch.zeros(200)).isfinite().nonzero().flatten().tolist()) == {A, B, C}
+    assert each.mask_logits(logits := torch.zeros(200)).isfinite().nonzero().flatten().tolist() == [0]
+    assert not logits.any()  # nothing was written
+    with pytest.raises(WrongModel, match="200 logits"):
+        each.result()
+
+
+def test_the_filter_of_another_model_ends_its_job(generation: str) -> None:
+    def tokenizer(*pieces: str) -> Tokenizer:
+        return Tokenizer(config=types.SimpleNamespace(vocab_size=WIDTH), get_id_to_piece_list=lambda: list(pieces))
+
+    from formatter_exllamav2 import FormatterFilter
+
+    for own, other, width, found in [
+        (tokenizer("a"), tokenizer("b"), WIDTH, "other tokens"),
+        (tokenizer("a"), tokenizer("a"), WIDTH, None),
+        (tokenizer("a"), None, len(TOKENS) - 1, "302 logits"),
+    ]:
+        each, good = FormatterFilter(None, own, COMPILER.compile(WORD)), job_of([A, B, B, END], filter_of())
+        generator = ExLlamaV2DynamicGenerator(generation, WIDTH)
+        generator.tokenizer = other
+        generator.model = types.SimpleNamespace(config=types.SimpleNamespace(vocab_size=width))
+        job = job_of([A, C, C, END], each)
+        if found is None:
+            generator.run(job)
+            assert text_of(job) == b"acc"
+            continue
+        generator.run(job)
+        assert len(job.tokens) == 1
+        with pytest.raises(WrongModel, match=found):
+            each.result()
+        run(generation, good)
+        assert good.filters[0].result().is_complete
 
 
 def test_masks_in_and_out_of_inference_mode(newest: str) -> None:

@@ -24,6 +24,7 @@ from formatter_core.errors import (  # noqa: E402
     NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
+    WrongModel,
 )
 from formatter_core.runtime.result import ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, FailingEngine, compiler_on  # noqa: E402
@@ -235,14 +236,6 @@ def test_two_filters_allow_what_both_allow(generation: str) -> None:
     run(generation, job)
     assert re.fullmatch(b"[bc]{4,6}", job.text)
     assert first.result().text == second.result().text == job.text.decode()
-
-
-def test_a_filter_that_no_job_asked_says_so(generation: str) -> None:
-    filter = filter_of()
-    with pytest.raises(HookNotCalled, match="in a list"):
-        filter.result()
-    run(generation, Job([filter]))
-    filter.result()
 
 
 # --- ends --------------------------------------------------------------------------------------------------------
@@ -477,15 +470,6 @@ def test_a_failure_ends_its_job_alone_and_is_raised_by_result(
     assert good_too.result().is_complete
 
 
-def test_a_dead_end_ends_its_job_alone(generation: str) -> None:
-    holes = Vocabulary([None if data == b"b" else data for data in TOKENS], [END, OTHER_END])
-    stuck = filter_of(formats.regex("xb"), compiler=Compiler(holes))
-    good = filter_of(THREE)
-    run(generation, Job([stuck], min_new_tokens=9), Job([good]))
-    assert (stuck.error is not None, stuck.formatter.text) == (True, "x")
-    assert good.result().is_complete
-
-
 def test_a_token_that_others_sampled_ends_the_job(generation: str) -> None:
     """A sampler of the user's own may leave the mask aside."""
 
@@ -552,7 +536,7 @@ def test_the_filter_of_another_model_ends_its_job(generation: str) -> None:
     generator.run(job)
     assert not generator.nothing_was_left
     assert (len(job.tokens), job.reason) == (1, "end_filter")
-    with pytest.raises(InvalidVocabulary, match="logits"):
+    with pytest.raises(WrongModel, match="logits"):
         filter.result()
 
 

@@ -20,6 +20,7 @@ from formatter_core.errors import (
     NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
+    WrongModel,
 )
 from tests.adapters import llama_cpp_stand_ins as stand_ins
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
@@ -371,7 +372,13 @@ def test_logits_are_masked_in_place(newest: Any) -> None:
     logits = np.zeros((2, WIDTH), dtype=np.single)
     pointers = [row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)) for row in logits]
     newest.llama_get_logits_ith = lambda context, index: pointers[index] if index < 2 else None
-    formatter = processor_of(Llama(GENERATIONS[-1])).formatter
+    newest.llama_get_model = lambda context: "model"
+    newest.llama_vocab_n_tokens = lambda vocabulary: width
+    formatter, width = processor_of(Llama(GENERATIONS[-1])).formatter, len(TOKENS) - 1
+    with pytest.raises(WrongModel, match=f"model of {width} logits"):
+        mask_logits("a context", formatter, 1)
+    assert not logits.any()
+    width = WIDTH
     mask_logits("a context", formatter, 1)
     assert set(np.flatnonzero(np.isfinite(logits[1])).tolist()) == set(formatter.allowed_tokens())
     assert not logits[0].any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -20,6 +21,7 @@ class TransformersHarness:
         "preemption": "generate never takes a row out of its batch",
         "placeholders": "generate passes ids that were sampled, never placeholders",
         "own ends": "one call of generate has one set of end ids, which are the vocabulary's",
+        "not called": "results takes sequences, and says of others that they are not its own",
         "off the format": "generate passes such a token only as a draft, which it then takes back",
     }
 
@@ -38,9 +40,9 @@ class TransformersSession:
         self._processors = processors
         self.masks([[]] * len(self._prompts))
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         rows = torch.tensor([[*prompt, *tokens] for prompt, tokens in zip(self._prompts, kept, strict=True)])
-        scores = torch.linspace(-3, 3, WIDTH).repeat(len(rows), 1)
+        scores = torch.linspace(-3, 3, width).repeat(len(rows), 1)
         masked = self._processors(rows, scores)
         return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
 
@@ -52,3 +54,9 @@ class TransformersSession:
 
     def errors(self) -> Mapping[int, Exception]:
         return self._processor.errors
+
+    def result(self, row: int) -> Any:
+        raise NotImplementedError
+
+    def reuse(self) -> Any:
+        generate(self._begin, self._processor)

@@ -32,14 +32,31 @@ def _parameters(compiler: Compiler, request: Request) -> Any:
     return parameters_of(arguments, end_ids=request.end_ids or compiler.vocabulary.end_ids)
 
 
+#: What no hook of vLLM's can meet.
+_NEVER = {
+    "result": "results are read from vLLM's outputs",
+    "not called": "results are read from vLLM's outputs",
+    "reused": "one object serves all requests that share it",
+}
+
+
 def _finite(masked: torch.Tensor) -> list[set[int]]:
     return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
+
+
+class _Session:
+    def result(self, row: int) -> Any:
+        raise NotImplementedError
+
+    def reuse(self) -> Any:
+        raise NotImplementedError
 
 
 class BatchHarness:
     """The V1 runner: live lists of output ids, told once, when the request comes into its row."""
 
     cannot: Mapping[str, str] = {
+        **_NEVER,
         "drafts": "vLLM refuses custom logits processors beside speculative decoding in its V1 runner",
     }
 
@@ -47,7 +64,7 @@ class BatchHarness:
         return BatchSession(compiler, requests)
 
 
-class BatchSession:
+class BatchSession(_Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         self._hook = _hook(compiler, torch.device("cpu"), False)
         self._parameters = [_parameters(compiler, request) for request in requests]
@@ -55,11 +72,11 @@ class BatchSession:
         added = [(row, parameters, PROMPT, self._outputs[row]) for row, parameters in enumerate(self._parameters)]
         self._hook.update_state(BatchUpdate(len(requests), [], added, []))
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         for output, tokens in zip(self._outputs, kept, strict=True):
             output[:] = tokens
         self._hook.update_state(None)
-        return _finite(self._hook.apply(torch.linspace(-3, 3, WIDTH).repeat(len(kept), 1)))
+        return _finite(self._hook.apply(torch.linspace(-3, 3, width).repeat(len(kept), 1)))
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         raise NotImplementedError
@@ -78,6 +95,7 @@ class RequestHarness:
     """The V0 engine: a callable for each request, asked for one row after the other with the whole output."""
 
     cannot: Mapping[str, str] = {
+        **_NEVER,
         "drafts": "the V0 engine leaves logits processors out beside speculative decoding",
         "own ends": "a processor has the ends of its vocabulary, which create_logits_processor is told",
     }
@@ -86,15 +104,15 @@ class RequestHarness:
         return RequestSession(compiler, requests)
 
 
-class RequestSession:
+class RequestSession(_Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_vllm.per_request import RequestLogitsProcessor
 
         formats = [request.format for request in requests]
         self._processors = [None if one is None else RequestLogitsProcessor(compiler.compile(one)) for one in formats]
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
-        masked = torch.linspace(-3, 3, WIDTH).repeat(len(kept), 1)
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        masked = torch.linspace(-3, 3, width).repeat(len(kept), 1)
         for processor, tokens, row in zip(self._processors, kept, masked, strict=True):
             if processor is not None:
                 processor(PROMPT, list(tokens), row)
@@ -115,6 +133,7 @@ class SlotHarness:
     """Model Runner V2: numbered slots, whose tokens lie in one table, and a row for each draft."""
 
     cannot: Mapping[str, str] = {
+        **_NEVER,
         "placeholders": "the runner passes the ids that the model was fed",
         "cleared": "an output begins again only when its request is preempted",
     }
@@ -123,7 +142,7 @@ class SlotHarness:
         return SlotSession(compiler, requests)
 
 
-class SlotSession:
+class SlotSession(_Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         count = len(requests)
         self._tokens = torch.zeros(count, 64, dtype=torch.int32)
@@ -143,8 +162,8 @@ class SlotSession:
         for slot, parameters in enumerate(self._parameters):
             self._hook.add_request(slot, parameters)
 
-    def masks(self, kept: Sequence[Sequence[int]]) -> list[set[int]]:
-        return self._apply(kept, [[]] * len(kept))
+    def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
+        return self._apply(kept, [[]] * len(kept), width)
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         return self._apply([kept], [drafts])
@@ -156,7 +175,9 @@ class SlotSession:
         cursors = {row: slot.constraint.cursor for row, slot in self._hook._slots._slots.items()}
         return {row: cursor.error for row, cursor in cursors.items() if cursor.error is not None}
 
-    def _apply(self, kept: Sequence[Sequence[int]], drafts: Sequence[Sequence[int]]) -> list[set[int]]:
+    def _apply(
+        self, kept: Sequence[Sequence[int]], drafts: Sequence[Sequence[int]], width: int = WIDTH
+    ) -> list[set[int]]:
         rows: list[tuple[int, int, int, int]] = []  # slot, offset, token, position
         for slot, (tokens, proposed) in enumerate(zip(kept, drafts, strict=True)):
             known = [*PROMPT, *tokens]
@@ -171,4 +192,4 @@ class SlotSession:
             pos=columns[3].long(),
             idx_mapping_np=np.arange(len(kept), dtype=np.int32),
         )
-        return _finite(self._hook.apply(torch.linspace(-3, 3, WIDTH).repeat(len(rows), 1), context))
+        return _finite(self._hook.apply(torch.linspace(-3, 3, width).repeat(len(rows), 1), context))

@@ -35,6 +35,9 @@ SAMPLES = [
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),
     errors.HookNotCalled("pass it in a list"),
+    errors.WrongModel(
+        "FormatterFilter", made_for="a tokenizer of 9 ids", found="a model of 3 logits", remedy="make one"
+    ),
     errors.HookReused("FormatterLogitsProcessor", "make another one"),
     errors.InvalidValue("the year 0 is out of range", text='{"when": "0000-01-01"}', pointer="/when"),
     errors.IncompleteResult(ended="length", missing="'}'"),
