@@ -37,7 +37,7 @@ from benchmarks.data import Encode, llama3, read_cases
 from benchmarks.grammars import GRAMMARS
 from benchmarks.harness import aim, take_turns
 from formatter_core import Compiler, Vocabulary, bitmask
-from formatter_core.engine import native
+from formatter_core.engine import native, native_library
 from formatter_core.errors import FormatterError
 
 LONGEST_NATIVE_MS = 5.0
@@ -84,9 +84,9 @@ class Counter(threading.Thread):
 @contextmanager
 def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Iterator[None]:
     """Note when each call into the native library begins and ends."""
-    library = native._load()
+    library = native_library.load()
     tables = native._tables(library, vocabulary)
-    places: list[tuple[Any, str]] = [(library, name) for name in native._PROTOTYPES]
+    places: list[tuple[Any, str]] = [(library, name) for name in native_library.PROTOTYPES]
     places += [(tables, name) for name in ("fill", "accept_token", "step")]
     functions = [getattr(holder, name) for holder, name in places]
 

@@ -1,33 +1,20 @@
-"""The native grammar engine: a Rust library behind ctypes, which frees the GIL during every call.
-
-The library is the file `_native*.so` (or what the platform calls it) beside this module, or what `cargo build
---release` leaves in `native/target/release`.
-"""
+"""The native grammar engine: masks by the Rust library."""
 
 from __future__ import annotations
 
 import ctypes
-import sys
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, load
 from formatter_core.engine.rows import check_row
-from formatter_core.errors import (
-    EngineFailed,
-    EngineUnavailable,
-    FormatterError,
-    InvalidGrammar,
-    InvalidVocabulary,
-    LimitExceeded,
-)
+from formatter_core.errors import EngineUnavailable, InvalidVocabulary
 from formatter_core.grammar import Grammar, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.support.forking import hold_during_fork
@@ -35,37 +22,11 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
-_INTERFACE_VERSION = 5
-_EMPTY_LANGUAGE = -1
 _LONGEST_TEXT = 2**32 - 1
 _NO_TOKEN = 2**32 - 1
-_LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
-_PANIC = -1000  # less the number of the panic
-_LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-_INT = ctypes.c_int
-_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "fcn_interface_version": (_INT, ()),
-    "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
-    "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
-    "fcn_vocabulary_free": (None, (_POINTER,)),
-    "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
-    "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
-    "fcn_grammar_free": (None, (_POINTER,)),
-    "fcn_grammar_check": (_INT, (_POINTER,)),
-    "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
-    "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
-    "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
-    "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
-    "fcn_sequence_free": (None, (_POINTER,)),
-    "fcn_step_many": (_INT, (_POINTER, _POINTER, _POINTER, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE)),
-    "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
-    "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
-    "fcn_sequence_can_stop": (_INT, (_POINTER,)),
-    "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
-}
 # Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
 # given as `c_void_p`, token ids as numbers that are known to fit.
 _UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step")
@@ -81,13 +42,13 @@ class NativeEngine:
     name = "native"
 
     def __init__(self) -> None:
-        self._library = _load()
+        self._library = load()
 
     @staticmethod
     def available() -> bool:
         """Whether the library can be loaded."""
         try:
-            _load()
+            load()
         except EngineUnavailable:
             return False
         return True
@@ -109,23 +70,6 @@ class NativeEngine:
         return _tables(self._library, vocabulary).table_bytes()
 
 
-class _Handle:
-    """A value of the library, freed with this object."""
-
-    __slots__ = ("_free", "pointer")
-
-    def __init__(self, make: Callable[[Any], int], free: Callable[[int], None], limits: Limits | None = None) -> None:
-        self.pointer = 0
-        self._free = free
-        made = _POINTER()
-        _check(make(ctypes.byref(made)), limits)
-        self.pointer = int(made.value or 0)
-
-    def __del__(self) -> None:
-        if self.pointer:
-            self._free(self.pointer)
-
-
 class _Vocabulary:
     """The tables of one vocabulary, with the automata that its grammars share."""
 
@@ -143,14 +87,14 @@ class _Vocabulary:
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.fill, self.accept_token, self.step = (library[name] for name in _UNTYPED)
-        self.handle = _Handle(
+        self.handle = Handle(
             lambda made: library.fcn_vocabulary_new(joined, len(joined), starts.ctypes.data, len(texts), made),
             library.fcn_vocabulary_free,
         )
 
     def table_bytes(self) -> int:
         tables, shared = _SIZE(), _SIZE()
-        _check(self.library.fcn_vocabulary_bytes(self.handle.pointer, ctypes.byref(tables), ctypes.byref(shared)))
+        check(self.library.fcn_vocabulary_bytes(self.handle.pointer, ctypes.byref(tables), ctypes.byref(shared)))
         return tables.value
 
 
@@ -176,7 +120,7 @@ class NativeGrammar:
         bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
         self._vocabulary = vocabulary
         self._limits = limits
-        self._handle = _Handle(
+        self._handle = Handle(
             lambda made: library.fcn_grammar_new(vocabulary.handle.pointer, program, len(program), bounds, made),
             library.fcn_grammar_free,
             limits,
@@ -185,7 +129,7 @@ class NativeGrammar:
     def start(self) -> NativeState:
         """The state of a new sequence."""
         library = self._vocabulary.library
-        handle = _Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
+        handle = Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def step_batch(
@@ -200,12 +144,12 @@ class NativeGrammar:
 
     def is_usable(self) -> bool:
         """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
-        return not _failed or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
+        return not has_failed() or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
         size = _SIZE()
-        _check(self._vocabulary.library.fcn_grammar_bytes(self._handle.pointer, ctypes.byref(size)))
+        check(self._vocabulary.library.fcn_grammar_bytes(self._handle.pointer, ctypes.byref(size)))
         return size.value
 
     def work_done(self) -> int:
@@ -214,7 +158,7 @@ class NativeGrammar:
         Time follows from it, but unlike time it is the same in every run of one thread from a fresh vocabulary.
         """
         steps = ctypes.c_uint64()
-        _check(self._vocabulary.library.fcn_grammar_work(self._handle.pointer, ctypes.byref(steps)))
+        check(self._vocabulary.library.fcn_grammar_work(self._handle.pointer, ctypes.byref(steps)))
         return steps.value
 
 
@@ -225,7 +169,7 @@ class NativeState:
         "_accept_token", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step", "_vocabulary",
     )  # fmt: skip
 
-    def __init__(self, handle: _Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
+    def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
         self._handle = handle
         self._vocabulary = vocabulary
         self._limits = limits
@@ -246,7 +190,7 @@ class NativeState:
             self._point_to(row)
         answer: int = self._fill(self._pointer, self._data)
         if answer < 0:
-            _fail(answer, self._limits)
+            fail(answer, self._limits)
         return answer
 
     def accept_token(self, token_id: int) -> bool:
@@ -255,7 +199,7 @@ class NativeState:
             return False
         answer: int = self._accept_token(self._pointer, token_id)
         if answer < 0:
-            _fail(answer, self._limits)
+            fail(answer, self._limits)
         return answer > 0
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
@@ -266,38 +210,38 @@ class NativeState:
             return 0
         answer: int = self._step(self._pointer, token_id, self._data)
         if answer < 0:
-            _fail(answer, self._limits)
+            fail(answer, self._limits)
         return answer
 
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
         answer = self._vocabulary.library.fcn_sequence_accept_bytes(self._pointer, data, len(data))
         if answer < 0:
-            _fail(answer, self._limits)
+            fail(answer, self._limits)
         return bool(answer)
 
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` accepted tokens or byte strings."""
         answer = self._vocabulary.library.fcn_sequence_rollback(self._pointer, steps)
         if answer < 0:
-            _fail(answer, self._limits)
+            fail(answer, self._limits)
         if not answer:
             raise ValueError(f"there are fewer than {steps} steps to undo")
 
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
         library = self._vocabulary.library
-        handle = _Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
+        handle = Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
-        return bool(_check(self._vocabulary.library.fcn_sequence_can_stop(self._pointer), self._limits))
+        return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self._pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
         """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
         buffer = ctypes.create_string_buffer(limit)
-        length = _check(self._vocabulary.library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
+        length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
         return buffer.raw[:length]
 
     def _point_to(self, row: NDArray[np.int32]) -> None:
@@ -349,64 +293,4 @@ def step_batch(
     answers = statuses.tolist()
     if min(answers) >= 0:
         return answers
-    return [one if one >= 0 else _fault(one, state._limits) for one, state in zip(answers, states, strict=True)]
-
-
-#: The faults of the engine in this process so far.
-_failed: set[int] = set()
-
-
-def _check(answer: int, limits: Limits | None = None) -> int:
-    if answer < 0:
-        _fail(answer, limits)
-    return answer
-
-
-def _fail(answer: int, limits: Limits | None) -> NoReturn:
-    raise _fault(answer, limits)
-
-
-def _fault(answer: int, limits: Limits | None) -> FormatterError:
-    if answer == _EMPTY_LANGUAGE:
-        return InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
-    name = _LIMITS.get(answer)
-    if name is not None and limits is not None:
-        return LimitExceeded(name, getattr(limits, name), "the native grammar engine")
-    if answer <= _PANIC:
-        text = ctypes.create_string_buffer(_LONGEST_PANIC_TEXT)
-        length = _load().fcn_panic_text(_PANIC - answer, text, len(text))
-        _failed.add(answer)
-        return EngineFailed(NativeEngine.name, text.raw[:length].decode() or "one of too many failures")
-    return FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
-
-
-def _library_files() -> list[Path]:
-    here = Path(__file__).parent
-    ending = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    installed = [path for path in here.glob("_native*") if path.suffix in (ending, ".so", ".pyd")]
-    prefix = "" if sys.platform == "win32" else "lib"
-    built = here / "native" / "target" / "release" / f"{prefix}formatter_core_native{ending}"
-    return sorted(installed) + ([built] if built.exists() else [])
-
-
-@cache
-def _load() -> ctypes.CDLL:
-    problems = []
-    for path in _library_files():
-        try:
-            library = ctypes.CDLL(str(path))
-            for name, (result, arguments) in _PROTOTYPES.items():
-                function = getattr(library, name)
-                function.restype = result
-                function.argtypes = arguments
-        except (OSError, AttributeError) as error:
-            problems.append(f"replace {path.name}, which cannot be loaded ({error})")
-            continue
-        version = library.fcn_interface_version()
-        if version == _INTERFACE_VERSION:
-            return library
-        problems.append(f"build {path.name} anew: it has version {version}, and {_INTERFACE_VERSION} is needed")
-    raise EngineUnavailable(
-        "native",
-        problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],
-    )
+    return [one if one >= 0 else fault(one, state._limits) for one, state in zip(answers, states, strict=True)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
@@ -24,7 +26,9 @@ _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " 
 def whole_match(compiled: PreparedFormat, parts: Sequence[bytes | int]) -> Match | None:
     """The parse of a text that the engine has found to be in the format."""
     if compiled.has_captures:
-        return parse(compiled.lowered.grammar, parts, compiled.limits)
+        grammar, limits = compiled.lowered.grammar, compiled.limits
+        parser = parser_of(grammar, limits) if compiled.engine == NativeEngine.name else None
+        return parse(grammar, parts, limits) if parser is None else parser.parse(parts)
     data = b"".join(part for part in parts if isinstance(part, bytes))
     return Match("", 0, len(data), data)  # there is nothing else to find out
 

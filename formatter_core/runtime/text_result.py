@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import get_args
 
+from formatter_core.engine.native_parser import parser_of
 from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer, parse
+from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
@@ -27,17 +31,27 @@ def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: E
     """
     one_of(ended, "ended", get_args(Ended))
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
-    match = parse(lowered.grammar, data, limits)
+    match, may_go_on = _read(lowered.grammar, data, limits)
     if match is None:
         reading = TextReading(lowered, limits, [data], False)
         return Result(data, (), None if ended == "end" else ended, False, reading)
-    is_complete = ended == "end" or not _may_go_on(lowered, data, limits)
+    is_complete = ended == "end" or not may_go_on()
     reading = TextReading(lowered, limits, [data], True, match, partial(EventStream, lowered, limits))
     return Result(data, (), ended, is_complete, reading)
 
 
-def _may_go_on(lowered: Lowered, data: bytes, limits: Limits) -> bool:
-    recognizer = Recognizer(lowered.grammar, limits)
+def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, Callable[[], bool]]:
+    """The parse of a text, and whether anything may follow it."""
+    parser = parser_of(grammar, limits)
+    if parser is None:
+        return parse(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
+    reading = parser.reading()
+    is_whole = reading.push([data]) and reading.is_complete()
+    return reading.match() if is_whole else None, reading.may_go_on
+
+
+def _may_go_on(grammar: Grammar, data: bytes, limits: Limits) -> bool:
+    recognizer = Recognizer(grammar, limits)
     for byte in data:
         recognizer.push(byte)
     return bool(recognizer.next_bytes() or recognizer.next_tokens())

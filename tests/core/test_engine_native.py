@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, formats
-from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, _fault, step_batch
+from formatter_core.engine.native import NativeEngine, NativeGrammar, NativeState, step_batch
+from formatter_core.engine.native_library import fault
 from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import EngineFailed, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
@@ -520,7 +521,7 @@ def panic_in(state: NativeState, place: int) -> None:
     """A fault of the engine in a call for `state`, under the lock of the grammar, of the vocabulary's terms or none."""
     answer = state._vocabulary.library.fcn_test_panic(state._pointer, place)
     with pytest.raises(EngineFailed, match=f"a panic asked for at place {place}") as caught:
-        raise _fault(answer, None)
+        raise fault(answer, None)
     assert (caught.value.engine, caught.value.text) == ("native", f"a panic asked for at place {place}")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice, product
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -35,9 +37,23 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.grammar.automaton import Automaton
-from formatter_core.limits import Limits
-from formatter_core.parsing import parse
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing import parse as parse_in_python
 from formatter_core.parsing.match import Match
+
+Parser: TypeAlias = Callable[..., "Match | None"]
+
+
+def parse_natively(g: Grammar, data: bytes | list[bytes | int], limits: Limits = DEFAULT_LIMITS) -> Match | None:
+    return NativeParser(g, limits).parse([data] if isinstance(data, bytes) else data)
+
+
+@pytest.fixture(params=["python", "native"])
+def parse(request: pytest.FixtureRequest) -> Parser:
+    if request.param == "native" and not NativeEngine.available():
+        pytest.skip("the native library is not built")
+    return parse_in_python if request.param == "python" else parse_natively
+
 
 A, B, C, COMMA = Bytes(b"a"), Bytes(b"b"), Bytes(b"c"), Bytes(b",")
 S, T = Reference("s"), Reference("t")
@@ -139,7 +155,7 @@ TABLE: list[tuple[str, Grammar, str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("g", "text", "captures"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_table(g: Grammar, text: str, captures: list[Any]) -> None:
+def test_table(parse: Parser, g: Grammar, text: str, captures: list[Any]) -> None:
     match = parse(g, text.encode())
     assert match is not None
     assert (match.name, match.start, match.end, match.text) == ("", 0, len(text.encode()), text)
@@ -148,16 +164,16 @@ def test_table(g: Grammar, text: str, captures: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"b", b"aa", b"a\xff"])
-def test_what_is_not_in_the_language_has_no_match(data: bytes) -> None:
+def test_what_is_not_in_the_language_has_no_match(parse: Parser, data: bytes) -> None:
     assert parse(grammar(cap("x", A)), data) is None
 
 
-def test_a_grammar_without_text_is_refused() -> None:
+def test_a_grammar_without_text_is_refused(parse: Parser) -> None:
     with pytest.raises(InvalidGrammar):
         parse(grammar(cap("x", NOTHING)), b"")
 
 
-def test_tokens_stand_between_the_bytes() -> None:
+def test_tokens_stand_between_the_bytes(parse: Parser) -> None:
     g = grammar(seq(cap("x", Repeat(A)), Token(7), cap("y", alt(seq(Token(8), B), B)), cap("z", Repeat(Token(7)))))
     match = parse(g, [b"a", b"a", 7, 8, b"b", 7, 7])
     assert match is not None
@@ -168,7 +184,7 @@ def test_tokens_stand_between_the_bytes() -> None:
     assert parse(grammar(Terminal(ANY_TEXT)), [b"a", 7]) is None
 
 
-def test_long_and_deep_texts() -> None:
+def test_long_and_deep_texts(parse: Parser) -> None:
     item = cap("x", Terminal(Repeat(AB, 1)))
     left = parse(grammar(alt(seq(S, COMMA, T), T), t=item), b",".join([b"ab"] * 5_000))
     assert left is not None
@@ -190,7 +206,7 @@ def test_long_and_deep_texts() -> None:
     assert [child.end for child in free.children] == [2, 9000]
 
 
-def test_choosing_is_bounded_by_limits() -> None:
+def test_choosing_is_bounded_by_limits(parse: Parser) -> None:
     g = grammar(alt(seq(S, S), seq(S, S, S), cap("x", A)))
     assert parse(g, b"a" * 5) is not None
     with pytest.raises(LimitExceeded) as error:
@@ -288,7 +304,7 @@ def random_node(rng: random.Random, depth: int, references: bool = True) -> Node
 
 
 @pytest.mark.parametrize("seed", range(250))
-def test_the_preferred_parse_is_the_first_of_all(seed: int) -> None:
+def test_the_preferred_parse_is_the_first_of_all(parse: Parser, seed: int) -> None:
     rng = random.Random(seed)
     g = grammar(Capture("all", random_node(rng, 3)), t=random_node(rng, 3))
     for text in (bytes(letters) for length in range(5) for letters in product(b"ab", repeat=length)):

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine import native
+from formatter_core.engine import native, native_library
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import OneByOne
 from formatter_core.runtime.compilers import CompilersByOwner
@@ -94,7 +94,7 @@ class Watched:
     """The native library; counts the steps that another thread takes during each call. Each step needs the GIL."""
 
     def __init__(self) -> None:
-        self._library = native._load()
+        self._library = native_library.load()
         self._steps = 0
         self._over = threading.Event()
         self._walker = threading.Thread(target=self._walk)

@@ -301,10 +301,10 @@ def a_vocabulary_becomes_tables_each_time(patch: Patch) -> None:
     needs="native engine",
 )
 def native_calls_hold_the_gil(patch: Patch) -> None:
-    from formatter_core.engine import native
+    from formatter_core.engine import native_library
 
     patch.setattr(ctypes, "CDLL", ctypes.PyDLL)
-    native._load.cache_clear()
+    native_library.load.cache_clear()
 
 
 # --- 7. Logits may be wider than the vocabulary; special tokens are never text -----------------------------------

@@ -10,11 +10,12 @@ use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
 use crate::limits::{Fault, Limit, Limits, Outcome};
+use crate::parser::{Parser, Reading};
 use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 5;
+const INTERFACE_VERSION: i32 = 6;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -97,6 +98,36 @@ fn truth(value: bool) -> i32 {
         YES
     } else {
         NO
+    }
+}
+
+/// # Safety
+/// `limits` points to 4 numbers.
+unsafe fn limits_at(limits: *const u64) -> Limits {
+    // SAFETY: as the caller promises.
+    let [nodes, states, cache_bytes, work] = unsafe { *limits.cast::<[u64; 4]>() };
+    Limits {
+        nodes,
+        states,
+        cache_bytes,
+        work,
+    }
+}
+
+/// A call that uses one reading. After a panic it is of no more use.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+unsafe fn with_reading(reading: *mut Reading, call: impl FnOnce(&mut Reading) -> Outcome<i32>) -> i32 {
+    let _call = Call::begin();
+    // SAFETY: the handle is live and nobody else's, as the caller promises.
+    let reading = unsafe { &mut *reading };
+    match catch(|| call(reading)) {
+        Ok(answer) => answer,
+        Err(fault) => {
+            reading.end(fault);
+            code(fault)
+        }
     }
 }
 
@@ -235,14 +266,7 @@ pub unsafe extern "C" fn fcn_grammar_new(
 ) -> i32 {
     guarded(|| {
         // SAFETY: there are 4 numbers, the handle is live and the pointer fits the length, as the caller promises.
-        let ([nodes, states, cache_bytes, work], engine, data) =
-            unsafe { (*limits.cast::<[u64; 4]>(), &*engine, view(data, length)) };
-        let limits = Limits {
-            nodes,
-            states,
-            cache_bytes,
-            work,
-        };
+        let (limits, engine, data) = unsafe { (limits_at(limits), &*engine, view(data, length)) };
         let grammar = Arc::new(Grammar::new(data, engine, limits)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { *made = Arc::into_raw(grammar) };
@@ -254,13 +278,8 @@ pub unsafe extern "C" fn fcn_grammar_new(
 /// `grammar` is a live handle of `fcn_grammar_new`, or null; it is none afterwards. Its sequences go on.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
-    guarded(|| {
-        if !grammar.is_null() {
-            // SAFETY: the handle is live and is not used again, as the caller promises.
-            drop(unsafe { Arc::from_raw(grammar) });
-        }
-        Ok(DONE)
-    });
+    // SAFETY: as the caller promises.
+    unsafe { free_shared(grammar) };
 }
 
 /// Whether new sequences can begin: a panic may have made the grammar unfit for use.
@@ -297,6 +316,133 @@ pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u6
         unsafe { *work = (*grammar).work() };
         Ok(DONE)
     })
+}
+
+/// Make a grammar, as it is written, ready for parsing; `limits` holds nodes, states, cache bytes and work.
+///
+/// # Safety
+/// The pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_new(
+    numbers: *const u32,
+    count: usize,
+    text: *const u8,
+    length: usize,
+    limits: *const u64,
+    made: *mut *const Parser,
+) -> i32 {
+    watch_forks();
+    guarded(|| {
+        // SAFETY: there are 4 limits, and the pointers fit the lengths, as the caller promises.
+        let (limits, numbers, text) = unsafe { (limits_at(limits), view(numbers, count), view(text, length)) };
+        let parser = Parser::new(numbers, text, limits)?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Arc::into_raw(Arc::new(parser)) };
+        Ok(DONE)
+    })
+}
+
+/// # Safety
+/// `parser` is a live handle of `fcn_parser_new`, or null; it is none afterwards. Its readings go on.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
+    // SAFETY: as the caller promises.
+    unsafe { free_shared(parser) };
+}
+
+/// Begin to read a text.
+///
+/// # Safety
+/// `parser` is a live handle; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_new(parser: *const Parser, made: *mut *mut Reading) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
+        let parser = unsafe {
+            Arc::increment_strong_count(parser);
+            Arc::from_raw(parser)
+        };
+        let reading = Reading::new(parser)?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new(reading)) };
+        Ok(DONE)
+    })
+}
+
+/// # Safety
+/// `reading` is a live handle, or null; it is none afterwards.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_free(reading: *mut Reading) {
+    // SAFETY: as the caller promises.
+    unsafe { free(reading) };
+}
+
+/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses; `data` points to `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_push(reading: *mut Reading, data: *const u8, length: usize) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with_reading(reading, |reading| reading.push_bytes(view(data, length)).map(truth)) }
+}
+
+/// Append a token that the grammar names by its id: 1, or 0 as for bytes.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_push_token(reading: *mut Reading, token: u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with_reading(reading, |reading| reading.push_token(token).map(truth)) }
+}
+
+/// 1 if anything may follow the text, plus 2 if it is complete.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_reading(reading, |reading| {
+            Ok((HAS_TOKENS * truth(reading.may_go_on())) | (CAN_STOP * truth(reading.is_complete())))
+        })
+    }
+}
+
+/// Find the captures of the text, which is complete; the answer is how many marks they are.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_find_marks(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_reading(reading, |reading| {
+            let count = reading.find_marks()?;
+            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
+        })
+    }
+}
+
+/// Write the marks that were found, two numbers for each: the number of a capture's name where it opens, plus one, or 0
+/// where the last one closes; and the offset in bytes.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses; `out` has room for as many marks as were found.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_marks(reading: *mut Reading, out: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_reading(reading, |reading| {
+            for (index, mark) in reading.marks().iter().enumerate() {
+                *out.add(2 * index) = mark.name.map_or(0, |name| name.saturating_add(1));
+                *out.add(2 * index + 1) = mark.offset;
+            }
+            Ok(DONE)
+        })
+    }
 }
 
 /// Begin a sequence.
@@ -455,6 +601,18 @@ pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *mut Sequence, byte
             Ok(forced.len() as i32)
         })
     }
+}
+
+/// # Safety
+/// `handle` was made by `Arc::into_raw` and is not used again, or is null.
+unsafe fn free_shared<T>(handle: *const T) {
+    guarded(|| {
+        if !handle.is_null() {
+            // SAFETY: as the caller promises.
+            drop(unsafe { Arc::from_raw(handle) });
+        }
+        Ok(DONE)
+    });
 }
 
 /// # Safety

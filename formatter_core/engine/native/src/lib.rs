@@ -4,7 +4,8 @@
 //! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`decode`,
 //! `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
-//! (`allowed`, `grammar`, `sequence`).
+//! (`allowed`, `grammar`, `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`,
+//! `positions`, `terminal_order`, `derivation`, `parser`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -18,6 +19,7 @@ mod class;
 mod classify;
 mod damage;
 mod decode;
+mod derivation;
 mod derive;
 mod freeze;
 mod gate;
@@ -30,10 +32,14 @@ mod lexicon;
 mod limits;
 mod mask;
 mod network;
+mod parser;
+mod positions;
 mod sequence;
 mod stack;
 mod substring;
 mod term;
+mod terminal_order;
 mod trie;
 mod utf8;
 mod walk;
+mod written;

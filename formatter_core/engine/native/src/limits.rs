@@ -106,6 +106,11 @@ impl<'a> Meter<'a> {
         }
     }
 
+    /// How many steps are left.
+    pub fn left(&self) -> u64 {
+        self.work
+    }
+
     /// Count one new automaton state.
     pub fn state(&mut self) -> Outcome<()> {
         if self.usage.states.fetch_add(1, Ordering::Relaxed) >= self.max_states {

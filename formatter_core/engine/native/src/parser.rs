@@ -1,0 +1,141 @@
+//! Texts read with their captures: a grammar made ready, and one text.
+
+use std::sync::Arc;
+
+use crate::derivation::{Derivations, Mark, Source};
+use crate::lexicon::Lexicon;
+use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
+use crate::positions::Plan;
+use crate::terminal_order::{preferences, Preferred};
+use crate::trie::Vocabulary;
+use crate::written::Written;
+
+/// A grammar that texts are parsed with.
+pub struct Parser {
+    written: Written,
+    plan: Plan,
+    preferred: Vec<Preferred>,
+    lexicon: Lexicon,
+    limits: Limits,
+    usage: Usage,
+}
+
+impl Parser {
+    /// Read a grammar as it is written.
+    pub fn new(numbers: &[u32], text: &[u8], limits: Limits) -> Outcome<Self> {
+        let vocabulary = Vocabulary::new(b"", &[0]).ok_or(Fault::Malformed)?;
+        let lexicon = Lexicon::new(Arc::new(vocabulary));
+        let usage = Usage::default();
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let mut derivatives = lexicon.derivatives()?;
+        let written = Written::read(numbers, text, &mut derivatives, &limits, &mut meter)?;
+        let plan = Plan::new(&written, &mut derivatives, &limits, &mut meter)?;
+        drop((derivatives, meter));
+        Ok(Parser {
+            preferred: preferences(&written),
+            written,
+            plan,
+            lexicon,
+            limits,
+            usage,
+        })
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            written: &self.written,
+            plan: &self.plan,
+            lexicon: &self.lexicon,
+            preferred: &self.preferred,
+        }
+    }
+
+    fn meter(&self, work: u64) -> Meter<'_> {
+        let terminals = self.preferred.len().max(1) as u64;
+        Meter::new(work, &self.usage, self.limits.states.saturating_mul(terminals))
+    }
+}
+
+/// Steps that each byte adds to those that a text may take: so many it takes where there is nothing to choose.
+const ALLOWANCE: u64 = 100;
+
+/// One text, read from its beginning on.
+pub struct Reading {
+    parser: Arc<Parser>,
+    derivations: Derivations,
+    marks: Vec<Mark>,
+    /// What is left of the work that the whole text may take.
+    work: u64,
+    fault: Option<Fault>,
+}
+
+impl Reading {
+    pub fn new(parser: Arc<Parser>) -> Outcome<Self> {
+        let mut meter = parser.meter(parser.limits.work);
+        let derivations = Derivations::new(parser.source(), &mut meter)?;
+        let work = meter.left();
+        drop(meter);
+        Ok(Reading {
+            derivations,
+            marks: Vec::new(),
+            work,
+            fault: None,
+            parser,
+        })
+    }
+
+    /// After a fault, what it left half made is not used again.
+    pub fn end(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Append bytes; false if nothing goes on with them.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
+        self.work = self.work.saturating_add(ALLOWANCE * bytes.len() as u64);
+        self.work_with(|derivations, source, meter| {
+            for &byte in bytes {
+                if !derivations.push_byte(byte, source, meter)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Append a token that the grammar names by its id; false if nothing goes on with it.
+    pub fn push_token(&mut self, token: u32) -> Outcome<bool> {
+        self.work_with(|derivations, source, meter| derivations.push_token(token, source, meter))
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.derivations.is_complete()
+    }
+
+    pub fn may_go_on(&self) -> bool {
+        self.derivations.may_go_on()
+    }
+
+    /// Find the captures of the text, which is complete.
+    pub fn find_marks(&mut self) -> Outcome<usize> {
+        self.marks = self.work_with(|derivations, source, meter| derivations.marks(source, meter))?;
+        Ok(self.marks.len())
+    }
+
+    /// The captures that were found.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    fn work_with<T>(&mut self, call: impl FnOnce(&mut Derivations, Source, &mut Meter) -> Outcome<T>) -> Outcome<T> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let mut meter = self.parser.meter(self.work);
+        let outcome = call(&mut self.derivations, self.parser.source(), &mut meter);
+        self.work = meter.left();
+        if let Err(fault) = outcome {
+            self.fault = Some(fault);
+        }
+        outcome
+    }
+}

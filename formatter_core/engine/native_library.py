@@ -1,0 +1,149 @@
+"""The Rust library behind ctypes, which frees the GIL during every call.
+
+It is the file `_native*.so` (or what the platform calls it) beside this module, or what `cargo build --release` leaves
+in `native/target/release`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
+from formatter_core.limits import Limits
+
+__all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
+
+_INTERFACE_VERSION = 6
+_EMPTY_LANGUAGE = -1
+_LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
+_PANIC = -1000  # less the number of the panic
+_LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
+
+_POINTER = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+_INT = ctypes.c_int
+#: What the library exports: what each function returns, and what it takes.
+PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "fcn_interface_version": (_INT, ()),
+    "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
+    "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
+    "fcn_vocabulary_free": (None, (_POINTER,)),
+    "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
+    "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
+    "fcn_grammar_free": (None, (_POINTER,)),
+    "fcn_grammar_check": (_INT, (_POINTER,)),
+    "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
+    "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
+    "fcn_parser_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER, _POINTER)),
+    "fcn_parser_free": (None, (_POINTER,)),
+    "fcn_reading_new": (_INT, (_POINTER, _POINTER)),
+    "fcn_reading_free": (None, (_POINTER,)),
+    "fcn_reading_push": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
+    "fcn_reading_push_token": (_INT, (_POINTER, ctypes.c_uint32)),
+    "fcn_reading_status": (_INT, (_POINTER,)),
+    "fcn_reading_find_marks": (_INT, (_POINTER,)),
+    "fcn_reading_marks": (_INT, (_POINTER, _POINTER)),
+    "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
+    "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
+    "fcn_sequence_free": (None, (_POINTER,)),
+    "fcn_step_many": (_INT, (_POINTER, _POINTER, _POINTER, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE)),
+    "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
+    "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
+    "fcn_sequence_can_stop": (_INT, (_POINTER,)),
+    "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
+}
+
+
+class Handle:
+    """A value of the library, freed with this object."""
+
+    __slots__ = ("_free", "pointer")
+
+    def __init__(self, make: Callable[[Any], int], free: Callable[[int], None], limits: Limits | None = None) -> None:
+        self.pointer = 0
+        self._free = free
+        made = _POINTER()
+        check(make(ctypes.byref(made)), limits)
+        self.pointer = int(made.value or 0)
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._free(self.pointer)
+
+
+#: The faults of the engine in this process so far.
+_failed: set[int] = set()
+
+
+def has_failed() -> bool:
+    """Whether the library has panicked in this process."""
+    return bool(_failed)
+
+
+def check(answer: int, limits: Limits | None = None) -> int:
+    """The answer of a call, unless it is a fault."""
+    if answer < 0:
+        fail(answer, limits)
+    return answer
+
+
+def fail(answer: int, limits: Limits | None) -> NoReturn:
+    """Raise the error that an answer stands for."""
+    raise fault(answer, limits)
+
+
+def fault(answer: int, limits: Limits | None) -> FormatterError:
+    """The error that an answer below zero stands for."""
+    if answer == _EMPTY_LANGUAGE:
+        return InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
+    name = _LIMITS.get(answer)
+    if name is not None and limits is not None:
+        return LimitExceeded(name, getattr(limits, name), "the native grammar engine")
+    if answer <= _PANIC:
+        text = ctypes.create_string_buffer(_LONGEST_PANIC_TEXT)
+        length = load().fcn_panic_text(_PANIC - answer, text, len(text))
+        _failed.add(answer)
+        return EngineFailed("native", text.raw[:length].decode() or "one of too many failures")
+    return FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
+
+
+def _library_files() -> list[Path]:
+    here = Path(__file__).parent
+    ending = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    installed = [path for path in here.glob("_native*") if path.suffix in (ending, ".so", ".pyd")]
+    prefix = "" if sys.platform == "win32" else "lib"
+    built = here / "native" / "target" / "release" / f"{prefix}formatter_core_native{ending}"
+    return sorted(installed) + ([built] if built.exists() else [])
+
+
+@cache
+def load() -> ctypes.CDLL:
+    """The library.
+
+    Raises:
+        EngineUnavailable: it was not built, or is of another version than this module.
+    """
+    problems = []
+    for path in _library_files():
+        try:
+            library = ctypes.CDLL(str(path))
+            for name, (result, arguments) in PROTOTYPES.items():
+                function = getattr(library, name)
+                function.restype = result
+                function.argtypes = arguments
+        except (OSError, AttributeError) as error:
+            problems.append(f"replace {path.name}, which cannot be loaded ({error})")
+            continue
+        version = library.fcn_interface_version()
+        if version == _INTERFACE_VERSION:
+            return library
+        problems.append(f"build {path.name} anew: it has version {version}, and {_INTERFACE_VERSION} is needed")
+    raise EngineUnavailable(
+        "native",
+        problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],
+    )

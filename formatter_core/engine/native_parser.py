@@ -1,0 +1,136 @@
+"""Parsing by the native library: texts with their captures.
+
+It gives the same as `formatter_core.parsing`, which it takes the place of wherever the library is there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from array import array
+from collections.abc import Sequence
+
+from formatter_core.engine.native_library import Handle, check, load
+from formatter_core.engine.parser_program import ParserProgram
+from formatter_core.errors import EngineUnavailable
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
+from formatter_core.support.forking import TABLES
+
+__all__ = ["NativeParser", "Reading", "parser_of"]
+
+
+class NativeParser:
+    """A grammar made ready for parsing, shared by threads."""
+
+    def __init__(self, grammar: Grammar, limits: Limits) -> None:
+        grammar.check(limits)
+        self.library = library = load()
+        self.limits = limits
+        program = ParserProgram(grammar)
+        self.names = program.names
+        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+        numbers, count = program.numbers.buffer_info()
+        text = program.text
+        self.handle = Handle(
+            lambda made: library.fcn_parser_new(numbers, count, text, len(text), bounds, made),
+            library.fcn_parser_free,
+            limits,
+        )
+
+    def reading(self) -> Reading:
+        """Begin to read a text."""
+        return Reading(self)
+
+    def parse(self, parts: Sequence[bytes | int]) -> Match | None:
+        """The captures of the preferred parse of a text; None if it is not in the language."""
+        reading = self.reading()
+        return reading.match() if reading.push(parts) and reading.is_complete() else None
+
+
+class Reading:
+    """One text, read from its beginning on. One thread's at a time.
+
+    Raises:
+        LimitExceeded: it needs more than `Limits.work` steps in all, beyond a constant number for each byte.
+    """
+
+    def __init__(self, parser: NativeParser) -> None:
+        library = parser.library
+        self._parser = parser
+        self._library = library
+        self._limits = parser.limits
+        self._parts: list[bytes] = []
+        self._handle = Handle(
+            lambda made: library.fcn_reading_new(parser.handle.pointer, made), library.fcn_reading_free, parser.limits
+        )
+        self._pointer = self._handle.pointer
+
+    def push(self, parts: Sequence[bytes | int]) -> bool:
+        """Append bytes and the ids of tokens; False if nothing goes on with them, and then it is of no more use."""
+        for part in parts:
+            if isinstance(part, int):
+                answer = self._library.fcn_reading_push_token(self._pointer, part)
+            else:
+                answer = self._library.fcn_reading_push(self._pointer, part, len(part))
+                self._parts.append(part)
+            if not check(answer, self._limits):
+                return False
+        return True
+
+    def is_complete(self) -> bool:
+        """Whether the text is in the language."""
+        return bool(self._status() & 2)
+
+    def may_go_on(self) -> bool:
+        """Whether anything may follow."""
+        return bool(self._status() & 1)
+
+    def match(self) -> Match:
+        """The preferred parse of the text, which is in the language."""
+        count = check(self._library.fcn_reading_find_marks(self._pointer), self._limits)
+        marks = array("I", bytes(8 * count))
+        check(self._library.fcn_reading_marks(self._pointer, marks.buffer_info()[0]), self._limits)
+        return _matched(marks, self._parser.names, b"".join(self._parts))
+
+    def _status(self) -> int:
+        return check(self._library.fcn_reading_status(self._pointer), self._limits)
+
+
+def _matched(marks: array[int], names: Sequence[str], text: bytes) -> Match:
+    """The whole text with the captures that the marks open and close."""
+    numbers = iter(marks)
+    inner: list[Match] = []
+    outer: list[tuple[str, int, list[Match]]] = []
+    for name, offset in zip(numbers, numbers, strict=True):
+        if name:
+            outer.append((names[name - 1], offset, inner))
+            inner = []
+        else:
+            opened, start, around = outer.pop()
+            around.append(Match(opened, start, offset, text[start:offset], tuple(inner)))
+            inner = around
+    return Match("", 0, len(text), text, tuple(inner))
+
+
+_KNOWN: dict[tuple[int, Limits], NativeParser | None] = {}
+
+
+def parser_of(grammar: Grammar, limits: Limits) -> NativeParser | None:
+    """The native parser of a grammar, made once for as long as it lives; None where there is none."""
+    key = (id(grammar), limits)
+    if key not in _KNOWN:
+        parser = _made(grammar, limits)
+        with TABLES:
+            if key not in _KNOWN:
+                _KNOWN[key] = parser
+                weakref.finalize(grammar, _KNOWN.pop, key, None).atexit = False
+    return _KNOWN[key]
+
+
+def _made(grammar: Grammar, limits: Limits) -> NativeParser | None:
+    try:
+        return NativeParser(grammar, limits)
+    except EngineUnavailable:
+        return None

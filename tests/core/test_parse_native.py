@@ -1,0 +1,83 @@
+"""The native parser: the same captures as the plain Python one, in bounded work."""
+
+from __future__ import annotations
+
+import pytest
+
+from formatter_core import FormatterBuilder, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.native_parser import NativeParser, parser_of
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.formats import as_format
+from formatter_core.formats.kbnf import kbnf
+from formatter_core.grammar import NOTHING, Bytes, Choice, Grammar, Reference, Sequence
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.testing.compare_parses import compare_parses
+
+pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
+
+
+def captures(format: object, data: bytes) -> list[tuple[str, int, int]]:
+    match = NativeParser(as_format(format).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).parse([data])
+    assert match is not None
+    return [(child.name, child.start, child.end) for child in match.children]
+
+
+def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
+    report = compare_parses(range(300))
+    assert not report.differences, report.differences[0]
+    assert report.with_captures > 300
+    assert report.cyclic > 100
+    assert not report.refused
+
+
+def test_two_holes_that_could_be_cut_anywhere() -> None:
+    b = FormatterBuilder()
+    b.append(b.string(name="one"), b.string(name="other"))
+    assert captures(b, b"x" * 4000) == [("one", 0, 4000), ("other", 4000, 4000)]
+
+
+def test_a_long_hole() -> None:
+    assert captures(formats.until("</think>"), b"</th" * 25_000 + b"</think>") == [(".value", 0, 100_000)]
+
+
+def test_a_text_that_is_ambiguous_everywhere_ends() -> None:
+    grammar = kbnf('start ::= start start | "a";').to_grammar(DEFAULT_LIMITS).grammar
+    with pytest.raises(LimitExceeded) as error:
+        NativeParser(grammar, DEFAULT_LIMITS).parse([b"a" * 400])
+    assert error.value.limit == "work"
+
+
+def test_work_counts_for_the_whole_text() -> None:
+    b = FormatterBuilder()
+    b.append(*(b.regex("(ab|a|b)*", name=f"hole{number}") for number in range(20)))
+    grammar = as_format(b).to_grammar(DEFAULT_LIMITS).grammar
+    with pytest.raises(LimitExceeded):
+        NativeParser(grammar, Limits(work=20_000)).parse([b"ab"] * 2000)
+
+
+def test_a_reading_goes_on_where_it_stood() -> None:
+    reading = NativeParser(as_format(formats.until("x")).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).reading()
+    assert reading.push([b"a"])
+    assert not reading.is_complete()
+    assert reading.may_go_on()
+    assert reading.push([b"bx"])
+    assert reading.is_complete()
+    assert not reading.may_go_on()
+    assert reading.match().children[0].data == b"ab"
+
+
+def test_what_does_not_go_on_is_told() -> None:
+    reading = NativeParser(Grammar({"s": Bytes(b"ab")}, "s"), DEFAULT_LIMITS).reading()
+    assert not reading.push([b"ac"])
+
+
+def test_an_empty_language_is_refused() -> None:
+    for body in (NOTHING, Sequence((Bytes(b"a"), Reference("s"))), Choice((Reference("s"),))):
+        with pytest.raises(InvalidGrammar):
+            NativeParser(Grammar({"s": body}, "s"), DEFAULT_LIMITS)
+
+
+def test_a_grammar_has_one_parser_as_long_as_it_lives() -> None:
+    grammar = Grammar({"s": Bytes(b"a")}, "s")
+    assert parser_of(grammar, DEFAULT_LIMITS) is parser_of(grammar, DEFAULT_LIMITS)
