@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from itertools import product
 
 import pytest
@@ -30,6 +29,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.grammar.automaton import DEAD, Automaton, utf8_sequences
 from formatter_core.limits import Limits
+from tests.threads import in_threads
 
 A, B = Bytes(b"a"), Bytes(b"b")
 ALPHABET = (0x61, 0x62, 0xC3, 0xA9)
@@ -239,10 +239,4 @@ def test_limits_are_named() -> None:
 def test_one_automaton_serves_many_threads() -> None:
     automaton = Automaton(Repeat(Choice(tuple(Bytes(b"word%d," % n) for n in range(300)))))
     data = b"".join(b"word%d," % n for n in range(300))
-    results: list[bool] = []
-    threads = [threading.Thread(target=lambda: results.append(automaton.matches(data))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 8
+    assert in_threads(lambda _: automaton.matches(data), 8) == [True] * 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -37,6 +36,7 @@ from formatter_core.errors import (
     LimitExceeded,
     TokenRejected,
 )
+from tests.threads import in_threads
 
 from .conftest import END, TOKENS
 from .contract_sentences import SENTENCES
@@ -279,21 +279,13 @@ def test_threads_share_a_compiler(compiler: Compiler) -> None:
     patterns = ["(ab)+", "[0-9]{2,4}", "é|日本", "a(b|c)*"]
     alone = {pattern: compiler.compile(formats.regex(pattern)).formatter().allowed_tokens() for pattern in patterns}
     shared = Compiler(compiler.vocabulary, engine=compiler._engine)
-    found: list[bool] = []
-    start = threading.Barrier(4)
 
     def work(shift: int) -> None:
-        start.wait()
         for index in range(12):
             pattern = patterns[(index + shift) % 4]
-            found.append(shared.compile(formats.regex(pattern)).formatter().allowed_tokens() == alone[pattern])
+            assert shared.compile(formats.regex(pattern)).formatter().allowed_tokens() == alone[pattern]
 
-    workers = [threading.Thread(target=work, args=(shift,)) for shift in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert found == [True] * 48
+    in_threads(work, 4)
 
 
 USES: dict[str, Callable[[Formatter], Any]] = {

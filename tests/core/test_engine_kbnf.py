@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -35,6 +33,7 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.vocabulary import Vocabulary
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.skipif(not KbnfEngine.available(), reason="the kbnf package is not installed")
 
@@ -280,24 +279,17 @@ def test_sequences_of_one_grammar_do_not_disturb_each_other():
 def test_threads_share_a_grammar():
     grammar = compiled(NESTED)
     expected = {count: mask(after(b"a" * count + b"b" + b"c" * (count // 2), NESTED)) for count in range(20)}
-    wrong: list[int] = []
 
-    def run() -> None:
+    def run(_: int) -> None:
         for _ in range(3):
             for count in range(20):
                 state = grammar.start()
                 for byte in b"a" * count + b"b" + b"c" * (count // 2):
                     mask(state)
                     state.accept_bytes(bytes([byte]))
-                if mask(state) != expected[count]:
-                    wrong.append(count)
+                assert mask(state) == expected[count]
 
-    threads = [threading.Thread(target=run) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    in_threads(run)
 
 
 def test_masks_stay_right_when_they_are_thrown_away():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 
@@ -38,6 +37,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
+from tests.threads import in_threads
 
 if not NativeEngine.available():
     pytest.skip("the native library is not built (cargo build --release in its crate)", allow_module_level=True)
@@ -471,23 +471,15 @@ def test_threads_share_a_grammar() -> None:
     word = Terminal(Repeat(LOWER, 1, 200))
     grammar = compiled(Reference("x"), x=Choice((Sequence((Bytes(b"("), Reference("x"), Bytes(b")"))), word)))
     text = b"(((" + b"abcxyz" * 30 + b")))"
-    failures: list[int] = []
 
-    def run(number: int) -> None:
+    def run(_: int) -> None:
         state = grammar.start()
         for byte in text:
-            if byte not in allowed_bytes(state) or not state.accept_token(byte):
-                failures.append(number)
-                return
-        if not state.can_stop():
-            failures.append(number)
+            assert byte in allowed_bytes(state)
+            assert state.accept_token(byte)
+        assert state.can_stop()
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(run)
 
 
 def test_states_outlive_their_grammar() -> None:

@@ -20,6 +20,7 @@ from formatter_core.errors import (
     InvalidVocabulary,
     TokenRejected,
 )
+from tests.threads import in_threads
 
 from .conftest import END
 
@@ -436,20 +437,14 @@ class TestThreads:
 
     def test_compiled_formats_are_shared(self, compiler: Compiler) -> None:
         compiled = compiler.compile(formats.regex("(ab)*"))
-        failures = []
 
-        def work() -> None:
+        def work(_: int) -> None:
             for _ in range(5):
                 formatter = compiled.formatter()
-                if formatter.accept_tokens(b"ababab") != 6 or not formatter.can_stop:
-                    failures.append(formatter.text)
+                assert formatter.accept_tokens(b"ababab") == 6
+                assert formatter.can_stop
 
-        workers = [threading.Thread(target=work) for _ in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        assert not failures
+        in_threads(work, 4)
 
 
 def test_min_bytes_and_fingerprint(compiler: Compiler, vocabulary: Vocabulary) -> None:

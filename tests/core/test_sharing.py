@@ -17,6 +17,7 @@ from formatter_core.engine import native, native_library
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import OneByOne
 from formatter_core.runtime.compilers import CompilersByOwner
+from tests.threads import in_threads
 
 from .conftest import END, TOKENS
 
@@ -57,18 +58,7 @@ def test_many_sequences_are_one_compile(compiler: Compiler) -> None:
 def test_threads_share_one_compile(compiler: Compiler) -> None:
     engine = Counting(compiler._engine)
     counted = Compiler(compiler.vocabulary, engine=engine)
-    start = threading.Barrier(6)
-    found = []
-
-    def work() -> None:
-        start.wait()
-        found.append(counted.compile({"type": "array", "items": {"type": "integer"}}))
-
-    workers = [threading.Thread(target=work) for _ in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    found = in_threads(lambda _: counted.compile({"type": "array", "items": {"type": "integer"}}))
     assert len(set(map(id, found))) == 1
     assert engine.counts["compiled"] == 1
 
@@ -184,15 +174,6 @@ class TestCompilersByOwner:
         assert compiler() is None
 
     def test_threads_read_once(self) -> None:
-        compilers, owner, start, found = CompilersByOwner(), Tokenizer(), threading.Barrier(6), []
-
-        def work() -> None:
-            start.wait()
-            found.append(compilers.get(owner, None, self.read))
-
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        compilers, owner = CompilersByOwner(), Tokenizer()
+        found = in_threads(lambda _: compilers.get(owner, None, self.read))
         assert len(set(found)) == self.readings == 1

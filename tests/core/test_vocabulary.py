@@ -7,7 +7,6 @@ import gc
 import pickle
 import subprocess
 import sys
-import threading
 import weakref
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.vocabulary import Vocabulary
 from formatter_core.vocabulary.table import TokenTable
+from tests.threads import in_threads
 
 TOKENS = [b"a", None, b"", b"a", b"\xff", b"</s>", b"</s>"]
 
@@ -86,13 +86,7 @@ def test_it_never_changes_and_can_be_shared() -> None:
         vocabulary.tokens = ()  # type: ignore[misc]
     with pytest.raises(AttributeError):
         vocabulary._end_ids = ()
-    seen: list[str] = []
-    threads = [threading.Thread(target=lambda: seen.append(vocabulary.fingerprint)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [vocabulary.fingerprint] * 8
+    assert in_threads(lambda _: vocabulary.fingerprint, 8) == [vocabulary.fingerprint] * 8
 
 
 def test_weak_references_and_copies() -> None:

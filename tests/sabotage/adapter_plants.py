@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,102 +21,80 @@ EXLLAMAV2 = "tests/adapters/test_exllamav2.py::"
 VLLM = "tests/adapters/test_vllm.py::"
 
 
-def imported(patch: Patch, stand_ins: str, context: str, module: str, change: Callable[[Patch, Any], None]) -> None:
-    """Change a module of an adapter each time that the adapter is imported on its stand-ins."""
-    place = importlib.import_module(f"tests.adapters.{stand_ins}")
-    original = getattr(place, context)
+def module_of(adapter: str, name: str) -> Callable[[Callable[[Patch, Any], None]], Callable[[Patch], None]]:
+    """Of a fault that gets a module of an adapter: plant it each time that the adapter is imported on its stand-ins."""
 
-    @contextmanager
-    def changed(version: str) -> Iterator[Any]:
-        with original(version) as made:
-            change(patch, importlib.import_module(module))
-            yield made
+    def decorate(change: Callable[[Patch, Any], None]) -> Callable[[Patch], None]:
+        @functools.wraps(change)
+        def plant(patch: Patch) -> None:
+            place = importlib.import_module(f"tests.adapters.{adapter}_stand_ins")
+            original = getattr(place, f"{adapter}_of")
 
-    patch.setattr(place, context, changed)
+            @contextmanager
+            def changed(version: str) -> Iterator[Any]:
+                with original(version) as made:
+                    change(patch, importlib.import_module(f"formatter_{adapter}.{name}"))
+                    yield made
 
+            patch.setattr(place, f"{adapter}_of", changed)
 
-def llama_cpp(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
-    imported(patch, "llama_cpp_stand_ins", "llama_cpp_of", f"formatter_llama_cpp.{module}", change)
+        return plant
 
-
-def exllamav3(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
-    imported(patch, "exllamav3_stand_ins", "exllamav3_of", f"formatter_exllamav3.{module}", change)
-
-
-def exllamav2(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
-    imported(patch, "exllamav2_stand_ins", "exllamav2_of", f"formatter_exllamav2.{module}", change)
-
-
-def vllm(patch: Patch, module: str, change: Callable[[Patch, Any], None]) -> None:
-    imported(patch, "vllm_stand_ins", "vllm_of", f"formatter_vllm.{module}", change)
+    return decorate
 
 
 # --- llama.cpp ---------------------------------------------------------------------------------------------------
 
 
 @breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-fill_bitmask-1-bug]")
-def an_error_leaves_a_processor_of_llama_cpp(patch: Patch) -> None:
+@module_of("llama_cpp", "logits_processor")
+def an_error_leaves_a_processor_of_llama_cpp(patch: Patch, module: Any) -> None:
     """llama-cpp-python prints it and goes on unconstrained."""
 
-    def change(patch: Patch, module: Any) -> None:
-        def raising(self: Any, error: BaseException) -> None:
-            raise error
+    def raising(self: Any, error: BaseException) -> None:
+        raise error
 
-        patch.setattr(module.Cursor, "fail", raising)
-
-    llama_cpp(patch, "logits_processor", change)
+    patch.setattr(module.Cursor, "fail", raising)
 
 
 @breaks(3, f"{LLAMA}test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards[0.3.36-step-3-interrupt]")
-def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterLogitsProcessor, "_leave_only_the_end", lambda self, scores: None)
-
-    llama_cpp(patch, "logits_processor", change)
+@module_of("llama_cpp", "logits_processor")
+def a_sequence_of_llama_cpp_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterLogitsProcessor, "_leave_only_the_end", lambda self, scores: None)
 
 
 @breaks(3, f"{LLAMA}test_logit_bias_keeps_the_format[0.3.36-5.0]", escapes="HookNotCalled")
-def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterLogitsProcessor, "extend", list.extend)
-
-    llama_cpp(patch, "logits_processor", change)
+@module_of("llama_cpp", "logits_processor")
+def logit_bias_drops_a_processor_of_llama_cpp(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterLogitsProcessor, "extend", list.extend)
 
 
 @breaks(3, f"{LLAMA}test_a_list_around_it_that_was_lost_is_noticed[0.3.36]")
-def a_processor_of_llama_cpp_that_was_never_called_says_nothing(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        def careless(self: Any) -> None:
-            if self.error is not None:
-                raise self.error
+@module_of("llama_cpp", "logits_processor")
+def a_processor_of_llama_cpp_that_was_never_called_says_nothing(patch: Patch, module: Any) -> None:
+    def careless(self: Any) -> None:
+        if self.error is not None:
+            raise self.error
 
-        patch.setattr(module.FormatterLogitsProcessor, "raise_error", careless)
-
-    llama_cpp(patch, "logits_processor", change)
+    patch.setattr(module.FormatterLogitsProcessor, "raise_error", careless)
 
 
 @breaks(1, f"{LLAMA}test_drafts_behind_the_kept_tokens_are_not_followed[0.3.36-3]")
-def drafts_of_llama_cpp_are_taken_for_output(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "has_drafts", lambda llama: False)
-
-    llama_cpp(patch, "logits_processor", change)
+@module_of("llama_cpp", "logits_processor")
+def drafts_of_llama_cpp_are_taken_for_output(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "has_drafts", lambda llama: False)
 
 
 @breaks(1, f"{LLAMA}test_one_object_serves_one_request_after_the_other[0.3.36]")
-def a_processor_of_llama_cpp_takes_a_new_prompt_for_output(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: self._cursor.is_used)
-
-    llama_cpp(patch, "logits_processor", change)
+@module_of("llama_cpp", "logits_processor")
+def a_processor_of_llama_cpp_takes_a_new_prompt_for_output(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: self._cursor.is_used)
 
 
 @breaks(1, f"{LLAMA}test_a_request_is_told_by_its_sampler")
-def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "generation_of", lambda llama: None)
-
-    llama_cpp(patch, "logits_processor", change)
+@module_of("llama_cpp", "logits_processor")
+def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "generation_of", lambda llama: None)
 
 
 @breaks(
@@ -123,71 +102,57 @@ def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch) -> None:
     f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause[0.3.36-all forbidden]",
     escapes="TokenRejected",
 )
-def llama_cpp_samples_where_nothing_is_left(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        def careless(self: Any, formatter: Any, logits: np.ndarray) -> None:
-            formatter.fill_bitmask(self._row)
-            self._remember(len(logits))
-            logits[self._forbidden] = -np.inf
+@module_of("llama_cpp", "masks")
+def llama_cpp_samples_where_nothing_is_left(patch: Patch, module: Any) -> None:
+    def careless(self: Any, formatter: Any, logits: np.ndarray) -> None:
+        formatter.fill_bitmask(self._row)
+        self._remember(len(logits))
+        logits[self._forbidden] = -np.inf
 
-        patch.setattr(module.Mask, "apply", careless)
-
-    llama_cpp(patch, "masks", change)
+    patch.setattr(module.Mask, "apply", careless)
 
 
 @breaks(1, f"{LLAMA}test_outputs_are_in_their_format[0.3.36]", escapes="TokenRejected")
-def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        apply = module.Mask.apply
-        patch.setattr(
-            module.Mask, "apply", lambda self, formatter, logits: apply(self, formatter, np.ascontiguousarray(logits))
-        )
-
-    llama_cpp(patch, "masks", change)
+@module_of("llama_cpp", "masks")
+def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch, module: Any) -> None:
+    apply = module.Mask.apply
+    patch.setattr(
+        module.Mask, "apply", lambda self, formatter, logits: apply(self, formatter, np.ascontiguousarray(logits))
+    )
 
 
 @breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-def control_tokens_of_llama_cpp_are_text(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module, "is_special", lambda llama: lambda token_id: False)
-
-    llama_cpp(patch, "_compat", change)
+@module_of("llama_cpp", "_compat")
+def control_tokens_of_llama_cpp_are_text(patch: Patch, module: Any) -> None:
+    patch.setattr(module, "is_special", lambda llama: lambda token_id: False)
 
 
 @breaks(1, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-def a_long_piece_of_llama_cpp_is_cut(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        piece = module.piece
-        patch.setattr(module, "piece", lambda llama: lambda token_id: piece(llama)(token_id)[:64])
-
-    llama_cpp(patch, "_compat", change)
+@module_of("llama_cpp", "_compat")
+def a_long_piece_of_llama_cpp_is_cut(patch: Patch, module: Any) -> None:
+    piece = module.piece
+    patch.setattr(module, "piece", lambda llama: lambda token_id: piece(llama)(token_id)[:64])
 
 
 @breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-def llama_cpp_ends_at_one_id_alone(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module, "is_end", lambda llama: lambda token_id: token_id == 300)
-
-    llama_cpp(patch, "_compat", change)
+@module_of("llama_cpp", "_compat")
+def llama_cpp_ends_at_one_id_alone(patch: Patch, module: Any) -> None:
+    patch.setattr(module, "is_end", lambda llama: lambda token_id: token_id == 300)
 
 
 @breaks(1, f"{PARALLEL}test_any_mixture_equals_its_solo_runs[16-512-32]")
-def a_context_of_llama_cpp_shares_a_token_too_many(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        prefix = module.common_prefix
-        patch.setattr(
-            module, "common_prefix", lambda first, second: min(prefix(first, second) + 1, len(first), len(second))
-        )
-
-    llama_cpp(patch, "scheduler", change)
+@module_of("llama_cpp", "scheduler")
+def a_context_of_llama_cpp_shares_a_token_too_many(patch: Patch, module: Any) -> None:
+    prefix = module.common_prefix
+    patch.setattr(
+        module, "common_prefix", lambda first, second: min(prefix(first, second) + 1, len(first), len(second))
+    )
 
 
 @breaks(3, f"{PARALLEL}test_a_decode_without_room_ends_one_sequence")
-def a_decode_that_failed_in_llama_cpp_is_kept(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.SharedContext, "truncate", lambda self, sequence, length: None)
-
-    llama_cpp(patch, "context", change)
+@module_of("llama_cpp", "context")
+def a_decode_that_failed_in_llama_cpp_is_kept(patch: Patch, module: Any) -> None:
+    patch.setattr(module.SharedContext, "truncate", lambda self, sequence, length: None)
 
 
 @breaks(1, f"{PARALLEL}test_events_never_tell_a_part_of_a_stop_string")
@@ -201,64 +166,54 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
 
 
 @breaks(3, f"{VLLM}TestFailures::test_a_fault_of_our_own_ends_the_constrained_requests", needs="torch")
-def a_fault_of_our_own_leaves_the_rows_of_vllm_unconstrained(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module, "end_rows", lambda logits, rows, drafts: None)
-
-    vllm(patch, "masks", change)
+@module_of("vllm", "masks")
+def a_fault_of_our_own_leaves_the_rows_of_vllm_unconstrained(patch: Patch, module: Any) -> None:
+    patch.setattr(module, "end_rows", lambda logits, rows, drafts: None)
 
 
 @breaks(3, f"{VLLM}TestFailures::test_a_bad_request_that_nobody_checked", needs="torch")
-def a_bad_request_of_vllm_has_no_format(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        after(
-            patch,
-            module.Constraints,
-            "of_request",
-            lambda made, *_: made if made and made.cursor.error is None else None,
-        )
-
-    vllm(patch, "constraints", change)
+@module_of("vllm", "constraints")
+def a_bad_request_of_vllm_has_no_format(patch: Patch, module: Any) -> None:
+    after(
+        patch,
+        module.Constraints,
+        "of_request",
+        lambda made, *_: made if made and made.cursor.error is None else None,
+    )
 
 
 @breaks(3, f"{VLLM}TestPerRequest::test_a_fault_of_our_own_leaves_the_end_alone", needs="torch")
-def a_fault_in_the_processor_of_an_old_vllm_is_ignored(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        processor = module.RequestLogitsProcessor
-        masked = processor.__call__
+@module_of("vllm", "per_request")
+def a_fault_in_the_processor_of_an_old_vllm_is_ignored(patch: Patch, module: Any) -> None:
+    processor = module.RequestLogitsProcessor
+    masked = processor.__call__
 
-        def careless(self: Any, prompt_ids: Any, output_ids: Any, logits: Any) -> Any:
-            given = logits.clone()
-            made = masked(self, prompt_ids, output_ids, logits)
-            return given if (made == 0.0).any() else made
+    def careless(self: Any, prompt_ids: Any, output_ids: Any, logits: Any) -> Any:
+        given = logits.clone()
+        made = masked(self, prompt_ids, output_ids, logits)
+        return given if (made == 0.0).any() else made
 
-        patch.setattr(processor, "__call__", careless)
-
-    vllm(patch, "per_request", change)
+    patch.setattr(processor, "__call__", careless)
 
 
 # --- ExLlamaV2 ---------------------------------------------------------------------------------------------------
 
 
 @breaks(3, f"{EXLLAMAV2}test_a_filter_that_fails_ends_its_job_alone", needs="torch")
-def a_job_of_exllamav2_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        def opened(row: np.ndarray, filter: Any) -> np.ndarray:
-            if filter.error is not None:
-                row.fill(-1)
-            return row
+@module_of("exllamav2", "filter")
+def a_job_of_exllamav2_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
+    def opened(row: np.ndarray, filter: Any) -> np.ndarray:
+        if filter.error is not None:
+            row.fill(-1)
+        return row
 
-        after(patch, module.FormatterFilter, "write_row", opened)
-
-    exllamav2(patch, "filter", change)
+    after(patch, module.FormatterFilter, "write_row", opened)
 
 
 @breaks(3, f"{EXLLAMAV2}test_all_that_is_allowed_is_forbidden_elsewhere", needs="torch")
-def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterFilter, "fail", lambda self, error: None)
-
-    exllamav2(patch, "filter", change)
+@module_of("exllamav2", "filter")
+def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterFilter, "fail", lambda self, error: None)
 
 
 # --- ExLlamaV3 ---------------------------------------------------------------------------------------------------
@@ -270,16 +225,14 @@ def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch) -> None:
     needs="torch",
     escapes="LimitExceeded",
 )
-def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
+@module_of("exllamav3", "filter")
+def an_error_leaves_a_filter_of_exllamav3(patch: Patch, module: Any) -> None:
     """It would take the loop with all its jobs along."""
 
-    def change(patch: Patch, module: Any) -> None:
-        def raising(self: Any, error: BaseException) -> None:
-            raise error
+    def raising(self: Any, error: BaseException) -> None:
+        raise error
 
-        patch.setattr(module.Cursor, "fail", raising)
-
-    exllamav3(patch, "filter", change)
+    patch.setattr(module.Cursor, "fail", raising)
 
 
 @breaks(
@@ -287,14 +240,12 @@ def an_error_leaves_a_filter_of_exllamav3(patch: Patch) -> None:
     f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options1-0-accept_token]",
     needs="torch",
 )
-def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        ends = property(lambda self: self._ends_job, lambda self, value: setattr(self, "_ends_job", value))
-        active = property(lambda self: self._is_active, lambda self, value: setattr(self, "_is_active", value))
-        patch.setattr(module.FormatterFilter, "eos_after_completed", ends)
-        patch.setattr(module.FormatterFilter, "is_active", active)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
+    ends = property(lambda self: self._ends_job, lambda self, value: setattr(self, "_ends_job", value))
+    active = property(lambda self: self._is_active, lambda self, value: setattr(self, "_is_active", value))
+    patch.setattr(module.FormatterFilter, "eos_after_completed", ends)
+    patch.setattr(module.FormatterFilter, "is_active", active)
 
 
 @breaks(
@@ -303,67 +254,51 @@ def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch) -> None:
     needs="torch",
     escapes="ConcurrentUse TokenRejected",
 )
-def two_jobs_of_exllamav3_share_a_filter(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "runs", lambda job: False)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def two_jobs_of_exllamav3_share_a_filter(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "runs", lambda job: False)
 
 
 @breaks(3, f"{EXLLAMA}test_a_format_that_is_complete_ends_before_min_new_tokens[1.4.1]", needs="torch")
-def min_new_tokens_of_exllamav3_leaves_nothing(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "lift_minimum", lambda job: None)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def min_new_tokens_of_exllamav3_leaves_nothing(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "lift_minimum", lambda job: None)
 
 
 @breaks(3, f"{EXLLAMA}test_a_banned_string_that_the_format_demands_ends_the_job_with_the_cause", needs="torch")
-def a_banned_string_of_exllamav3_leaves_nothing(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "refused_ids", lambda job: [])
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def a_banned_string_of_exllamav3_leaves_nothing(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "refused_ids", lambda job: [])
 
 
 @breaks(1, f"{EXLLAMA}test_masks_are_of_the_kind_that_the_release_takes[0.0.5]", needs="torch")
-def old_releases_of_exllamav3_get_packed_masks(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "PACKED_MASKS", True)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def old_releases_of_exllamav3_get_packed_masks(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "PACKED_MASKS", True)
 
 
 @breaks(1, f"{EXLLAMA}test_a_rewound_filter_is_as_if_the_tokens_had_never_come[3]", needs="torch")
-def a_filter_of_exllamav3_is_not_rewound(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterFilter, "rollback_tokens", lambda self, count: True)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def a_filter_of_exllamav3_is_not_rewound(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterFilter, "rollback_tokens", lambda self, count: True)
 
 
 @breaks(7, f"{EXLLAMA}test_ids_without_logits_or_without_a_piece_are_no_tokens[1.4.1]", needs="torch")
-def exllamav3_is_offered_ids_beyond_its_logits(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "size", lambda tokenizer, model=None: 64)
-
-    exllamav3(patch, "vocabulary", change)
+@module_of("exllamav3", "vocabulary")
+def exllamav3_is_offered_ids_beyond_its_logits(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "size", lambda tokenizer, model=None: 64)
 
 
 @breaks(7, f"{EXLLAMA}test_tokens_are_raw_pieces_and_special_tokens_are_none[1.4.1]", needs="torch")
-def declared_tokens_of_exllamav3_are_not_read(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module._compat, "declared_tokens", lambda tokenizer: ())
-
-    exllamav3(patch, "vocabulary", change)
+@module_of("exllamav3", "vocabulary")
+def declared_tokens_of_exllamav3_are_not_read(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "declared_tokens", lambda tokenizer: ())
 
 
 @breaks(5, f"{EXLLAMA}test_one_filter_serves_one_job_after_the_other[1.4.1]", needs="torch")
-def a_filter_of_exllamav3_is_not_reset(patch: Patch) -> None:
-    def change(patch: Patch, module: Any) -> None:
-        patch.setattr(module.FormatterFilter, "reset", lambda self: None)
-
-    exllamav3(patch, "filter", change)
+@module_of("exllamav3", "filter")
+def a_filter_of_exllamav3_is_not_reset(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterFilter, "reset", lambda self: None)
 
 
 @breaks(3, "tests/adapters/test_openai.py::test_an_output_that_leaves_its_format_ends_at_once", needs="openai")
