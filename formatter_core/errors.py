@@ -12,6 +12,7 @@
     ├── UnsatisfiableSchema         a schema without any valid document           pointer, pointers
     ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
     ├── UnsupportedFormat           a server cannot enforce this format           server
+    ├── UnsupportedLayout           a layout of chat answers, unknown or without a place for this
     ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies

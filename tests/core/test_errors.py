@@ -19,6 +19,7 @@ SAMPLES = [
     errors.UnsatisfiableSchema("empty", pointer="/a"),
     errors.UnsupportedByEngine("no", engine="kbnf", node="Token"),
     errors.UnsupportedFormat("no", server="some server"),
+    errors.UnsupportedLayout("there is no layout x"),
     errors.LimitExceeded("work", 10, "this"),
     errors.InvalidVocabulary("twice", token_id=3),
     errors.EngineUnavailable("native", ["install it"]),
