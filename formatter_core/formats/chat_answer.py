@@ -18,6 +18,7 @@ from formatter_core.errors import (
     UnsupportedSchema,
 )
 from formatter_core.formats.coercion import as_format
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.parameters import Parameter, parameters_of
@@ -49,8 +50,12 @@ __all__ = ["ChatAnswerFormat", "Reasoning", "chat_answer"]
 
 Reasoning: TypeAlias = Literal["auto", "required", "off"]
 
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _CHOICES = ("auto", "required", "none")
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
+#: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
+_SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
+_TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
 _DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
 
 
@@ -165,10 +170,11 @@ class _Writer:
         format, region = self._format, self._layout.reasoning
         if region is None or format.reasoning == "off":
             return EMPTY
-        inside = [marker for marker in self._layout.markers if marker in region.open + region.close]
-        text = Capture("reasoning", Terminal(marker_free_text(inside)))
+        text = Capture("reasoning", Terminal(marker_free_text(self._layout.markers)))
         opening = EMPTY if format.reasoning_is_open else self._literal(region.open)
-        whole = Sequence((opening, text, self._literal(region.close)))
+        whole: Node = Sequence((opening, text, self._literal(region.close)))
+        if region.empty and not format.reasoning_is_open:
+            whole = Choice((whole, self._literal(region.empty)))
         required = format.reasoning == "required" or format.reasoning_is_open
         return whole if required else Choice((whole, EMPTY))
 
@@ -244,45 +250,49 @@ class _Writer:
         lowered = tool.arguments.to_grammar(self._limits)
 
         def call(match: Match) -> ToolCall:
-            return ToolCall(tool.name, lowered.value(_child(match, "tool_arguments")))
+            arguments = _child(match, "tool_arguments")
+            return ToolCall(tool.name, lowered.value(arguments), arguments.text)
 
         self._calls[label] = call
         return Capture("tool_arguments", self._placed(lowered, label))
 
     def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
         parameters = parameters_of(tool.schema)
-        readers: dict[str, tuple[str, Converter]] = {}
+        keys: dict[str, str] = {}
         nodes: list[Node] = []
         for parameter in parameters:
-            written = self._parameter(calls, parameter, f"{label}/{parameter.key}", readers)
+            written = self._parameter(calls, parameter, f"{label}/{parameter.key}", keys)
             nodes.append(written if parameter.required else Choice((written, EMPTY)))
         convert = tool.arguments.to_grammar(self._limits).value
 
         def call(match: Match) -> ToolCall:
-            found = {}
-            for child in match.children:
-                if child.name in readers:
-                    key, read = readers[child.name]
-                    found[key] = read(child)
-            data = json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
-            return ToolCall(tool.name, convert(Match("", 0, len(data), data)))
+            # Put together as JSON text: numbers stay exactly as they were written.
+            written = [
+                f"{_quoted(keys[child.name])}: {_as_json(child)}" for child in match.children if child.name in keys
+            ]
+            text = "{" + ", ".join(written) + "}"
+            data = text.encode("utf-8")
+            return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
 
         self._calls[label] = call
         return Sequence(tuple(nodes))
 
-    def _parameter(
-        self, calls: Calls, parameter: Parameter, label: str, readers: dict[str, tuple[str, Converter]]
-    ) -> Node:
+    def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
         written: list[Node] = []
         if parameter.text is not None:
-            text = Terminal(marker_free_text(self._layout.markers, parameter.text))
-            readers[f"{label} text"] = parameter.key, lambda match: match.text
+            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *_TRIMMED))
+            keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
         if parameter.other is not None:
             lowered = parameter.other.to_grammar(self._limits)
-            readers[f"{label} json"] = parameter.key, lowered.value
+            keys[f"{label} json"] = parameter.key
             node = Capture(f"{label} json", self._placed(lowered, label))
             written.append(self._filled(calls.json_parameter, parameter.key, node))
+            names = _constants(parameter.other) if calls.python_constants else []
+            for name in names:
+                keys[f"{label} {name}"] = parameter.key
+                node = Capture(f"{label} {name}", literal(name))
+                written.append(self._filled(calls.json_parameter, parameter.key, node))
         return Choice(tuple(written))
 
     def _filled(self, template: tuple[Piece, ...], key: str, value: Node) -> Node:
@@ -315,7 +325,7 @@ class _Writer:
         calls: list[ToolCall] = []
         for child in match.children:
             if child.name == "reasoning":
-                reasoning = child.text
+                reasoning = child.text or None
             elif child.name == "content":
                 content = self._converters["content"](child) if "content" in self._converters else child.text
             elif child.name == "tool_call":
@@ -323,6 +333,23 @@ class _Writer:
         if calls and self._layout.calls is not None and isinstance(content, str) and self._format.content is None:
             content = content.removesuffix(self._layout.calls.before)
         return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
+
+
+def _constants(format: JsonSchemaFormat) -> list[str]:
+    """Python's names of the constants that a schema of one type allows."""
+    kind = format.schema.get("type") if isinstance(format.schema, dict) else None
+    return {"boolean": ["True", "False"], "null": ["None"]}.get(str(kind), [])
+
+
+def _as_json(value: Match) -> str:
+    """An argument by itself as JSON: text in quotes, Python's constants by their names in JSON."""
+    if value.name.endswith(" json"):
+        return value.text
+    return _quoted(value.text) if value.name.endswith(" text") else _CONSTANTS[value.text]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _opening(template: tuple[Piece, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.grammar import Complement, Intersection, Node, literal
+from formatter_core.grammar import Choice, Complement, Intersection, Node, literal
 from formatter_core.schema.plain_strings import plain_strings
 
 __all__ = ["Parameter", "parameters_of"]
@@ -73,7 +73,7 @@ def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -
         )
     text = plain_strings(texts[0], pointer) if texts else None
     if text is not None and others:
-        text = Intersection((text, Complement(literal("null"))))
+        text = Intersection((text, Complement(Choice((literal("null"), literal("None"))))))
     definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
     other = None
     if others:

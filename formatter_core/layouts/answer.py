@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["ChatAnswer", "ToolCall"]
@@ -10,10 +10,17 @@ __all__ = ["ChatAnswer", "ToolCall"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool: its name, and the arguments as the tool's schema or type makes them."""
+    """One call of a tool.
+
+    Attributes:
+        name: the tool's name.
+        arguments: as the tool's schema or type makes them.
+        json: the arguments as JSON text, as they were written where the layout writes JSON.
+    """
 
     name: str
     arguments: Any
+    json: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

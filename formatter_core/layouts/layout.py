@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Literal, TypeAlias
@@ -21,8 +21,8 @@ __all__ = ["Calls", "Layout", "Piece", "Region", "Slot", "written_value"]
 SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "value"]
 _OF_CALL = frozenset({"name", "index", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "value"})
-_CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "templates", "text_parameter",
-                "json_parameter")  # fmt: skip
+_CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "python_constants", "templates",
+                "text_parameter", "json_parameter")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,11 @@ Piece: TypeAlias = str | Slot
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What stands before and after a text."""
+    """What stands before and after a text; and what stands in place of both where the text is empty, if not they."""
 
     open: str
     close: str
+    empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Calls:
         parallel: whether a turn can hold several calls.
         after_text: whether calls can follow text in one turn.
         templates: how a call is written; models write all of them, the first is the one that chat templates write.
+        python_constants: whether an argument by itself may also be `True`, `False` or `None`, as chat templates print.
         text_parameter: the template of an argument that is text, for "parameters".
         json_parameter: the template of any other argument.
     """
@@ -70,6 +72,7 @@ class Calls:
     parallel: bool
     after_text: bool
     templates: tuple[tuple[Piece, ...], ...]
+    python_constants: bool = False
     text_parameter: tuple[Piece, ...] = ()
     json_parameter: tuple[Piece, ...] = ()
 
@@ -140,8 +143,8 @@ class Layout:
         """The layout as JSON data."""
         data: dict[str, Any] = {"name": self.name, "source": list(self.source), "markers": list(self.markers)}
         if self.reasoning is not None:
-            data["reasoning"] = {"open": self.reasoning.open, "close": self.reasoning.close}
-        data["content"] = {"open": self.content.open, "close": self.content.close}
+            data["reasoning"] = asdict(self.reasoning)
+        data["content"] = asdict(self.content)
         if (calls := self.calls) is not None:
             data["calls"] = {
                 "open": calls.open,
@@ -150,6 +153,7 @@ class Layout:
                 "separator": calls.separator,
                 "parallel": calls.parallel,
                 "after_text": calls.after_text,
+                "python_constants": calls.python_constants,
                 "templates": [_template_to_json(template) for template in calls.templates],
             }
             for kind in ("text_parameter", "json_parameter"):
@@ -297,6 +301,7 @@ def _calls(data: Any) -> Calls:
         separator=_text(data.get("separator", "")),
         parallel=bool(data.get("parallel", True)),
         after_text=bool(data.get("after_text", True)),
+        python_constants=bool(data.get("python_constants", False)),
         templates=templates,
         text_parameter=text,
         json_parameter=other,
@@ -321,8 +326,8 @@ def _template_to_json(template: Sequence[Piece]) -> list[Any]:
 
 
 def _region(data: Any) -> Region:
-    _known(data, "open", "close")
-    return Region(_text(data.get("open", "")), _text(data.get("close", "")))
+    _known(data, "open", "close", "empty")
+    return Region(_text(data.get("open", "")), _text(data.get("close", "")), _text(data.get("empty", "")))
 
 
 def _known(data: Any, *keys: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -50,7 +49,7 @@ class ChatDeltas:
             self._sent = True
             yield self._call({"function": {"arguments": event.text}})
         elif isinstance(event, ValueCompleted) and event.name == "tool_call" and not self._sent:
-            yield self._call({"function": {"arguments": json.dumps(event.value.arguments, default=vars)}})
+            yield self._call({"function": {"arguments": event.value.json}})
 
     def _call(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {"tool_calls": [{"index": self._index, **fields}]}
