@@ -232,8 +232,10 @@ STATES = [
     KeepsOldBits, ForgetsTheLastToken, CachesByTheLastByte, NeverStops, StopsTooEarly, RollsBackTooLittle,
     ForksShareTheirState, AcceptsAnything, ForcesTooMuch, LosesBytesOfARefusedString,
 ]  # fmt: skip
+#: With the first seed that is tried: a round more shows in few grammars.
 CHANGES = [
-    without_last_alternative, one_round_more, not_shortest, no_characters_of_four_bytes, substrings_from_the_start,
+    (without_last_alternative, 0), (one_round_more, 150), (not_shortest, 0), (no_characters_of_four_bytes, 0),
+    (substrings_from_the_start, 0),
 ]  # fmt: skip
 
 
@@ -243,10 +245,10 @@ def test_faults_of_a_state_are_found(state: type[OracleState]) -> None:
     check(report)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_faults_of_a_compiler_are_found(change: Callable[[Node], Node]) -> None:
-    report = compare(OracleEngine(), FaultyEngine(OracleState, rewritten(change)), range(300), most_differences=1)
-    check(report)
+@pytest.mark.parametrize(("change", "first"), CHANGES)
+def test_faults_of_a_compiler_are_found(change: Callable[[Node], Node], first: int) -> None:
+    engine = FaultyEngine(OracleState, rewritten(change))
+    check(compare(OracleEngine(), engine, range(first, 300), most_differences=1))
 
 
 def check(report: Report) -> None:
