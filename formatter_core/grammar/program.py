@@ -107,52 +107,59 @@ class _Writer:
         self.specials = False
         self._rule = ""
         self._limits = limits
-        # By identity, as a grammar holds one node in many places, each of which is written once; it keeps them alive.
-        # References, and terminals that have been written: what stands for one of them, and how high it is.
-        self._leaves: dict[int, tuple[bytes, int]] = {}
-        self._terminals = 0
+        self._references = {name: _REFERENCE + _number(number) for name, number in self.numbers.items()}
+        # By identity, as a grammar holds one terminal in many places, which is written once; it keeps them alive.
+        # What stands for a terminal that has been written, and how high it is.
+        self._terminals: dict[int, tuple[bytes, int]] = {}
 
     def rule(self, name: str, body: Node) -> None:
         """Write a rule."""
         self._rule = name
-        out, leaves = self.out, self._leaves
+        out, references, terminals = self.out, self._references, self._terminals
         # No recursion, for outside of terminals the limits may allow any depth. An operation waits for its operands.
         stack: list[tuple[Node | bytes, int]] = [(body, self._limits.depth)]
         while stack:
             node, room = stack.pop()
             if isinstance(node, bytes):
                 out += node
-                continue
-            if room <= 0:
-                raise _too_deep(self._rule, self._limits)
-            if not isinstance(node, (Sequence, Choice)):
-                self._other(node, room, stack)
-                continue
-            items = node.items
-            self._count(1 + len(items))
-            room -= 1
-            for place, item in enumerate(items):
-                leaf = leaves.get(id(item))
-                if leaf is None:
-                    if not isinstance(item, (Terminal, Reference)) or room <= 0:
-                        stack.append((_LISTS[type(node)] + _number(len(items)), 0))
-                        stack.extend((each, room) for each in reversed(items[place:]))
-                        self.nodes -= len(items) - place
+            elif room <= 0:
+                raise _too_deep(name, self._limits)
+            elif isinstance(node, (Sequence, Choice)):
+                self.nodes += 1
+                room -= 1
+                operation = _LISTS[type(node)] + _number(len(node.items))
+                for place, item in enumerate(node.items):
+                    if type(item) is Terminal:
+                        known = terminals.get(id(item))
+                        if known is not None and known[1] <= room:
+                            out += known[0]
+                        else:
+                            self._terminal(item, room)
+                    elif type(item) is Reference and room > 0 and item.name in references:
+                        out += references[item.name]
+                    else:
+                        stack.append((operation, 0))
+                        stack.extend((each, room) for each in reversed(node.items[place:]))
                         break
-                    self._leaf(item, room)
-                elif leaf[1] > room:
-                    raise _too_deep(self._rule, self._limits)
+                    self.nodes += 1
                 else:
-                    out += leaf[0]
+                    out += operation
             else:
-                out += _LISTS[type(node)] + _number(len(items))
+                self.nodes += 1
+                self._other(node, room, stack)
         out += _RULE_END
+        self._check_count()
 
     def _other(self, node: Node, room: int, stack: list[tuple[Node | bytes, int]]) -> None:
         """Write a node outside of terminals that is not a list of others."""
-        self._count(1)
-        if isinstance(node, (Terminal, Reference)):
-            self._leaf(node, room)
+        if isinstance(node, Terminal):
+            self._terminal(node, room)
+        elif isinstance(node, Reference):
+            if node.name not in self._references:
+                raise InvalidGrammar(
+                    f"the rule {node.name!r} is not defined but the rule {self._rule!r} uses it; define it"
+                )
+            self.out += self._references[node.name]
         elif isinstance(node, Repeat):
             stack += [(_repeat(node, self._rule, self._limits), 0), (node.item, room - 1)]
         elif isinstance(node, Capture):
@@ -172,34 +179,23 @@ class _Writer:
         elif isinstance(node, (Bytes, Chars, Substring)):
             self.out += _text(node)
 
-    def _leaf(self, node: Terminal | Reference, room: int) -> None:
-        known = self._leaves.get(id(node))
+    def _terminal(self, node: Terminal, room: int) -> None:
+        known = self._terminals.get(id(node))
         if known is not None:
-            self.out += known[0]
-        elif isinstance(node, Reference):
-            known = self._reference(node), 1
-            self.out += known[0]
+            again, height = known
+            self.out += again
         else:
             # One terminal is one automaton, wherever it stands: it is written and counted once.
             written = _written(node, self._rule, self._limits, room - 1)
+            height = 1 + written.height
+            self._terminals[id(node)] = _AGAIN + _number(len(self._terminals)), height
             self.out += written.program
-            self._count(written.size)
-            known = _AGAIN + _number(self._terminals), 1 + written.height
-            self._terminals += 1
-        self._leaves[id(node)] = known
-        if known[1] > room:
+            self.nodes += written.size
+            self._check_count()
+        if height > room:
             raise _too_deep(self._rule, self._limits)
 
-    def _reference(self, node: Reference) -> bytes:
-        number = self.numbers.get(node.name)
-        if number is None:
-            raise InvalidGrammar(
-                f"the rule {node.name!r} is not defined but the rule {self._rule!r} uses it; define it"
-            )
-        return _REFERENCE + _number(number)
-
-    def _count(self, nodes: int) -> None:
-        self.nodes += nodes
+    def _check_count(self) -> None:
         if self.nodes > self._limits.nodes:
             raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
 

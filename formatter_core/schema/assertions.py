@@ -72,12 +72,13 @@ class Assertions:
     def typed(self, location: Location) -> Shape:
         """The values that `type` and the keywords for single types allow; keywords of excluded types are not read."""
         schema = location.schema
+        name = schema.get("type")
+        is_plain = _TYPED_KEYWORDS.isdisjoint(schema) and location.resource.draft > 4
+        if is_plain and isinstance(name, str) and name in _PLAIN:
+            return _PLAIN[name]
         types = self._types(location)
-        if _TYPED_KEYWORDS.isdisjoint(schema):
-            if types is None:
-                return ANY
-            if len(types) == 1 and location.resource.draft > 4:
-                return _PLAIN[next(iter(types))]
+        if is_plain and types is None:
+            return ANY
         numbers: tuple[NumberSet, ...] = ()
         if types is None or "number" in types:
             numbers = (ANY_NUMBER,)

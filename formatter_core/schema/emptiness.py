@@ -11,7 +11,7 @@ from formatter_core.limits import Limits
 from formatter_core.schema.complement import value_part
 from formatter_core.schema.goals import Goals
 from formatter_core.schema.load import FALSE, TRUE, Loader
-from formatter_core.schema.numbers import NumberSet, decide_no_number
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, decide_no_number
 from formatter_core.schema.shapes import (
     Absent,
     ArraySet,
@@ -25,7 +25,7 @@ from formatter_core.schema.shapes import (
     largest,
     meet_objects,
 )
-from formatter_core.schema.strings import StringSet, Test, decide_no_string, matches
+from formatter_core.schema.strings import ANY_STRING, StringSet, Test, decide_no_string, matches
 
 __all__ = ["Emptiness", "InProgressError"]
 
@@ -122,6 +122,8 @@ class Emptiness(ABC):
 
     def has_no_number(self, numbers: NumberSet) -> bool:
         """Whether a set of numbers is known to be empty."""
+        if numbers is ANY_NUMBER or numbers is ANY_INTEGER:
+            return False
         if numbers not in self._decided:
             self._decided[numbers], steps = decide_no_number(numbers)
             self._spend_steps(_AUTOMATON_STEP * steps)
@@ -129,6 +131,8 @@ class Emptiness(ABC):
 
     def has_no_string(self, strings: StringSet) -> bool:
         """Whether a set of strings is known to be empty."""
+        if strings is ANY_STRING:
+            return False
         if strings not in self._decided:
             self._decided[strings], steps = decide_no_string(strings)
             self._spend_steps(_AUTOMATON_STEP * steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, walk
+from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, Terminal, walk
 
 __all__ = ["productive"]
 
@@ -17,42 +17,48 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     (Dowling & Gallier 1984, for Horn clauses).
     """
     found: set[str] = set()
-    waiting: dict[str, list[tuple[str, list[int]]]] = {}
-    # In reverse order, most rules come after those that they use.
+    waiting: dict[str, list[_Option]] = {}
+    # Backwards, most rules come after what they need.
     for name in reversed(rules):
-        lacking = []
         body = rules[name]
+        lacking = []
         for option in body.items if isinstance(body, Choice) else (body,):
             missing = {used for used in _needed(option) if used not in found}
             if not missing:
-                _add(name, found, waiting)
+                found.add(name)
+                if name in waiting:
+                    _spread(name, found, waiting)
                 break
             lacking.append(missing)
         else:
-            _wait(name, lacking, waiting)
+            for missing in lacking:
+                waiter = _Option(name, len(missing))
+                for used in missing:
+                    waiting.setdefault(used, []).append(waiter)
     if len(found) == len(rules):
         return rules
     return _reachable(rules, start, found) if start in found else {}
 
 
-def _wait(name: str, lacking: list[set[str]], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
-    for missing in lacking:
-        left = [len(missing)]
-        for used in missing:
-            waiting.setdefault(used, []).append((name, left))
+class _Option:
+    """An alternative of a rule that waits for so many others."""
+
+    __slots__ = ("missing", "rule")
+
+    def __init__(self, rule: str, missing: int) -> None:
+        self.rule = rule
+        self.missing = missing
 
 
-def _add(name: str, found: set[str], waiting: dict[str, list[tuple[str, list[int]]]]) -> None:
+def _spread(name: str, found: set[str], waiting: dict[str, list[_Option]]) -> None:
+    """Add the rules that have waited for one that was found."""
     queue = [name]
     while queue:
-        name = queue.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for user, left in waiting.pop(name, ()):
-            left[0] -= 1
-            if left[0] == 0:
-                queue.append(user)
+        for option in waiting.pop(queue.pop(), ()):
+            option.missing -= 1
+            if option.missing == 0 and option.rule not in found:
+                found.add(option.rule)
+                queue.append(option.rule)
 
 
 def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str, Node]:
@@ -73,6 +79,8 @@ def _needed(node: Node) -> list[str]:
     """The rules that a node needs."""
     found: list[str] = []
     for item in node.items if isinstance(node, Sequence) else (node,):
+        if isinstance(item, Terminal):
+            continue
         if isinstance(item, Reference):
             found.append(item.name)
         elif isinstance(item, Repeat):
