@@ -10,6 +10,7 @@ from formatter_core.formats.example import example
 from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.lark import lark
 from formatter_core.formats.number import integer, number
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
@@ -37,6 +38,7 @@ __all__ = [
     "integer",
     "json_schema",
     "kbnf",
+    "lark",
     "number",
     "one_of",
     "optional",

@@ -13,6 +13,7 @@ from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
 from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.lark import lark
 from formatter_core.formats.number import integer, number
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import with_schema
@@ -121,6 +122,7 @@ _READERS: dict[str, _Read] = {
     "substring_of": lambda _, data, __: substring_of(data["text"]),
     "kbnf": lambda _, data, __: kbnf(data["text"], data["start"]),
     "structural_tag": lambda _, data, __: structural_tag(data["tag"]),
+    "lark": lambda _, data, __: lark(data["text"]),
     "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),

@@ -71,6 +71,7 @@ GOOD: list[dict[str, Any]] = [
     formats.string("a", 2).to_json(),
     formats.until("x").to_json(),
     formats.token(3).to_json(),
+    formats.lark('start: "a" | /[b-c]*/').to_json(),
     formats.structural_tag({"format": {"type": "any_text", "excludes": ["a"]}}).to_json(),
     formats.ebnf('root ::= Regex("a") | [b-c]*').to_json(),
     formats.gbnf('root ::= "a" | [b-c]*').to_json(),

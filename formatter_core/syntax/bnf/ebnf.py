@@ -12,10 +12,10 @@ from typing import ClassVar
 from formatter_core.grammar import EMPTY, Capture, Grammar, Node, Reference, Shortest, Terminal, map_children, walk
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.bnf.analysis import may_be_empty
-from formatter_core.syntax.bnf.expression import Expression
 from formatter_core.syntax.bnf.macros import MACROS, MacroReader
 from formatter_core.syntax.bnf.reader import BnfReader
 from formatter_core.syntax.bnf.terminals import with_terminals
+from formatter_core.syntax.expression import Expression
 from formatter_core.syntax.rules import cut
 
 __all__ = ["parse_ebnf"]

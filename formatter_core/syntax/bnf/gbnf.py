@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from formatter_core.grammar import ANY_CHAR, Grammar, Node, Reference, Special, Token
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.syntax.bnf.expression import Expression
 from formatter_core.syntax.bnf.reader import BnfReader
 from formatter_core.syntax.bnf.terminals import with_terminals
+from formatter_core.syntax.expression import Expression
 from formatter_core.syntax.rules import cut
 
 __all__ = ["parse_gbnf"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import EMPTY, Bytes, Chars, Node
 from formatter_core.limits import Limits
-from formatter_core.syntax.bnf.expression import Expression
+from formatter_core.syntax.expression import Expression
 from formatter_core.syntax.rules import Rules
 from formatter_core.syntax.source import Source
 

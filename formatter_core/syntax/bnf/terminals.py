@@ -6,8 +6,6 @@ terminals of those that use it, so that strings, numbers and names are one autom
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from formatter_core.grammar import (
     Bytes,
     Capture,
@@ -26,6 +24,7 @@ from formatter_core.grammar import (
     walk,
 )
 from formatter_core.limits import Limits
+from formatter_core.syntax.rules import inner_first
 
 __all__ = ["with_terminals"]
 
@@ -47,7 +46,7 @@ class _Cut:
 
     def rules(self) -> dict[str, Node]:
         """All rules, cut."""
-        for name in _inner_first(self._grammar.rules):
+        for name in inner_first(self._grammar.rules):
             body = self._replaced(self._grammar.rules[name])
             if not _is_regular(body):
                 continue
@@ -61,26 +60,6 @@ class _Cut:
             known = self._inlined.get(node.name)
             return node if known is None else known[0]
         return map_children(node, self._replaced)
-
-
-def _inner_first(rules: Mapping[str, Node]) -> list[str]:
-    """The rules after those that they refer to; those on a cycle are left out, and what uses only them is not."""
-    uses = {
-        name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
-        for name, body in rules.items()
-    }
-    waiting = {name: len(used) for name, used in uses.items()}
-    users: dict[str, list[str]] = {}
-    for name, used in uses.items():
-        for other in used:
-            users.setdefault(other, []).append(name)
-    order = [name for name, count in waiting.items() if not count]
-    for name in order:
-        for user in users.get(name, ()):
-            waiting[user] -= 1
-            if not waiting[user]:
-                order.append(user)
-    return order
 
 
 def _is_regular(node: Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
-from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence
+from formatter_core.grammar import EMPTY, Choice, Intersection, Node, Repeat, Sequence
 from formatter_core.limits import Limits
 from formatter_core.syntax.source import Source
 
@@ -17,6 +17,7 @@ class _Group:
     opening: int
     alternatives: list[Node] = field(default_factory=list)
     items: list[Node] = field(default_factory=list)
+    conjuncts: list[Node] = field(default_factory=list)
 
 
 class Expression:
@@ -48,7 +49,14 @@ class Expression:
     def alternative(self) -> None:
         """The current sequence ends, another alternative begins."""
         group = self._groups[-1]
-        group.alternatives.append(_sequence(group.items))
+        node = _sequence(group.items)
+        group.alternatives.append(Intersection((*group.conjuncts, node)) if group.conjuncts else node)
+        group.items, group.conjuncts = [], []
+
+    def conjunction(self) -> None:
+        """The current sequence ends, another follows that has to match the same text."""
+        group = self._groups[-1]
+        group.conjuncts.append(_sequence(group.items))
         group.items = []
 
     def repeat(self, minimum: int, maximum: int | None) -> None:

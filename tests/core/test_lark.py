@@ -1,0 +1,118 @@
+"""llguidance's Lark: what each construct means, what is refused and where."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, check, formats, parse
+from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded, UnsupportedSchema
+
+#: grammar, texts that it derives, texts that it does not
+TABLE = [
+    ('start: "a" B? // comment\n  | "c" # comment\nB: /b+/', ["a", "abb", "c"], ["b", ""]),
+    ('?start: (x | "-")+ -> alias\n!x: "1".."3" ["!"]', ["1", "2!-3", "-"], ["4", "!", ""]),
+    ('start: "a"{2} "b"{1,} "c"{,2} "d"~2 "e"~1..2', ["aabdde", "aabbccddee"], ["abdde", "aabcccdde", "aabde"]),
+    ("start: X*\nX: Y | Z\nY: DIGIT+\nDIGIT: /[0-9]/\nZ: /[a-z]/ Y", ["", "12a3"], ["a"]),
+    ('start: "Yes"i /a.c/s /x y/x', ["yEsa\ncxy", "YESabcxy"], ["Yesacxy"]),
+    (r'start: "\"\\\/\b\f\n\r\té\x41" /\/\d/', ['"\\/\b\f\n\r\téA/5'], [""]),
+    ("start: A\nA: /[a-z]*/ & ~/(?s:.*)bad(?s:.*)/ | /[0-9]/", ["good", "", "ba", "1"], ["bad", "abade", "A", "12"]),
+    ("start: X\nX: ~A /./ & /../\nA: /a/", ["bc"], ["ab", "abc"]),
+    ('start: expr\nexpr: expr "+" NUM | NUM\nNUM: /[0-9]+/\n%ignore / +/', ["1", "1 + 2+3"], [" 1", "1 ", "1+"]),
+    ('start: w*\nw: LETTER\n%ignore " "\n%import common.LETTER', ["", "ab", "a b"], [" ", "a "]),
+    ("%import common (INT, CNAME)\n%import common.WORD -> W\nstart: INT CNAME | W", ["1a_b", "abc"], ["a1"]),
+    ('start: "<" %json {"type": "integer"} ">"', ["<5>"], ["<5.5>", "<>"]),
+    ('start: %regex {"substring_chars": "abc"} "."', ["bc.", "."], ["ac."]),
+    ('start: %regex {"substring_chunks": ["abc", "de", "fg"]}', ["", "abcde", "defg"], ["ab", "abcfg"]),
+    ('start: %regex {"substring_words": "to be. or"}', ["to be", "be. or", ""], ["o be"]),
+    ("start: head /[0-9]/\nhead[lazy]: TEXT \"<f>\"\nTEXT: /(.|\\n)*/", ["a\n<f>1"], ["<f><f>1", "<f>"]),
+    ('start: with /.*/\nwith[suffix="<e>"]: /.*/', ["a<e>", "<e>b<e>c"], ["a<e"]),
+    ("%llguidance {}\nstart: A\nA: /a/", ["a"], [""]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), TABLE, ids=[repr(text) for text, _, _ in TABLE])
+def test_constructs(text: str, good: list[str], bad: list[str]) -> None:
+    format = formats.lark(text)
+    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.from_json(json.loads(json.dumps(format.to_json()))))
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(sample.encode())
+        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
+        assert parse(format, sample).is_complete == (sample in good), sample
+
+
+def test_captures() -> None:
+    format = formats.lark('start: x ("," x)*\nx[capture="number"]: y+\ny[capture]: /[0-9]/\n%ignore " "')
+    assert parse(format, "1 2, 3").captures == {"number": ("1 2", "3"), "y": ("1", "2", "3")}
+
+
+def test_special_tokens() -> None:
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256], {"<think>": 257}))
+    formatter = compiler.compile(formats.lark('start: <think> "a" <[258]>')).formatter()
+    assert formatter.accept_tokens([257, ord("a"), 258, 256]) == 4
+    with pytest.raises(InvalidFormat, match="<think>"):
+        compiler.compile(formats.lark("start: <thin>"))
+
+
+#: grammar, line, column, what the message says
+FAULTS = [
+    ('start: "a" | item', 1, 14, "`item` is not defined"),
+    ("start: ITEM\nITEMS: /a/", 1, 8, "did you mean `ITEMS`"),
+    ("start: A\nA: B\nB: A /x/", 2, 1, "refers to itself"),
+    ('start: "a" & "b"', 1, 12, "terminals only"),
+    ("start: A\nA: start", 2, 4, "cannot stand in a terminal"),
+    ("start: A\nA: /(?=a)/", 2, 5, "look-around"),
+    ('start: ("a"', 1, 8, "never closed"),
+    ('start: "a" ) ', 1, 12, "found `\\)`"),
+    ('start: "a" start: "b"', 1, 17, "end of the line|found `:`"),
+    ("start[max_tokens=5]: /a/", 1, 7, "`max_tokens` is not enforced"),
+    ('start[stop="x"]: /a/', 1, 7, "`suffix`"),
+    ('start[suffix=""]: /a/', 1, 7, "empty suffix"),
+    ("start[greedy]: /a/", 1, 7, "`capture`, `lazy` and `suffix`"),
+    ('start[lazy]: start "a"', 1, 1, "terminals only"),
+    ('start.2: "a"', 1, 6, "priorities"),
+    ('start{x}: "a"', 1, 6, "templates"),
+    ("start: @other", 1, 8, "another grammar"),
+    ("start: <[1-5]>", 1, 8, "a range of token ids"),
+    ("%import lark.A\nstart: A", 1, 9, "`common`"),
+    ("%import common.INTT\nstart: INTT", 1, 16, "did you mean `INT`"),
+    ("%declare A\nstart: A", 2, 8, "`A` is not defined"),
+    ('%override start: "a"', 1, 1, "not supported"),
+    ('start: "a"~3..2', 1, 11, "exceeds"),
+    ('start: %json {"type": }', 1, 23, "malformed"),
+    ('start: "b".."a"', 1, 8, "a range"),
+    ("start: $", 1, 8, "expected a rule"),
+    ('start: "a"\nstart: "b"', 2, 1, "defined twice"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "says"), FAULTS, ids=[repr(text) for text, *_ in FAULTS])
+def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> None:
+    with pytest.raises(InvalidGrammar, match=says) as caught:
+        check(formats.lark(text))
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_schemas_are_refused_as_elsewhere() -> None:
+    with pytest.raises(UnsupportedSchema):
+        check(formats.lark('start: %json {"type": "array", "uniqueItems": true}'))
+
+
+HOSTILE = {
+    "thirty thousand alternatives": "start: " + " | ".join(f'"{i}x"' for i in range(30_000)),
+    "groups in groups": "start: " + "(" * 5000 + '"a"' + ")" * 5000,
+    "a chain of terminals": "start: A0\n" + "\n".join(f"A{i}: A{i + 1} A{i + 1}" for i in range(300)) + "\nA300: /x/",
+    "nested JSON": "start: %json " + '{"not": ' * 5000,
+    "a large count": 'start: "a"~99999999999999999999',
+    "a long gap": "start: A" + " " * 100_000 + "$",
+    "only ignored": 'start: start\n%ignore " "',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_end_in_an_answer_or_an_error_of_ours(name: str) -> None:
+    with contextlib.suppress(InvalidGrammar, LimitExceeded):
+        check(formats.lark(HOSTILE[name]))
