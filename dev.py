@@ -130,6 +130,7 @@ REAL = [
             "test_llama_cpp.py",
             "test_llama_cpp_parallel.py",
             "test_llama_cpp_older.py",
+            "test_llama_cpp_grammars.py",
             "test_llama_cpp_docs.py",
             "test_openai_llama_cpp.py",
         ],
