@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
 from formatter_core.engine.parser_program import ParserProgram
@@ -69,13 +71,9 @@ class Reading:
 
     def push(self, parts: Sequence[bytes | int]) -> bool:
         """Append bytes and the ids of tokens; False if nothing goes on with them, and then it is of no more use."""
-        for part in parts:
-            if isinstance(part, int):
-                answer = self._library.fcn_reading_push_token(self._pointer, part)
-            else:
-                answer = self._library.fcn_reading_push(self._pointer, part, len(part))
-                self._parts.append(part)
-            if not check(answer, self._limits):
+        for is_text, group in groupby(parts, _is_text):
+            run: Any = list(group)
+            if not (self._push_text(b"".join(run)) if is_text else self._push_tokens(run)):
                 return False
         return True
 
@@ -94,8 +92,20 @@ class Reading:
         check(self._library.fcn_reading_marks(self._pointer, marks.buffer_info()[0]), self._limits)
         return _matched(marks, self._parser.names, b"".join(self._parts))
 
+    def _push_text(self, text: bytes) -> bool:
+        self._parts.append(text)
+        return bool(check(self._library.fcn_reading_push(self._pointer, text, len(text)), self._limits))
+
+    def _push_tokens(self, tokens: Iterable[int]) -> bool:
+        push = self._library.fcn_reading_push_token
+        return all(check(push(self._pointer, token), self._limits) for token in tokens)
+
     def _status(self) -> int:
         return check(self._library.fcn_reading_status(self._pointer), self._limits)
+
+
+def _is_text(part: bytes | int) -> bool:
+    return not isinstance(part, int)
 
 
 def _matched(marks: array[int], names: Sequence[str], text: bytes) -> Match:

@@ -79,9 +79,10 @@ class ParserProgram:
     def _content(self, node: Node) -> tuple[int, ...]:
         if isinstance(node, Special):
             raise InvalidGrammar(f"the special token {node.name!r} is not resolved; put a Token or text in its place")
-        return (_KINDS[type(node)], *self._fields(node))
+        return (_KINDS[type(node)], *self.fields(node))
 
-    def _fields(self, node: Node) -> tuple[int, ...]:
+    def fields(self, node: Node) -> tuple[int, ...]:
+        """What stands after a node's kind."""
         if isinstance(node, Bytes):
             return self._place(node.value)
         if isinstance(node, (Substring, JsonText)):

@@ -104,6 +104,31 @@ def an_empty_mask_is_no_dead_end(patch: Patch) -> None:
     patch.setattr(SequenceState, "fill", silent)
 
 
+_CAPTURES = "tests/core/test_parse_native.py::test_random_grammars_give_the_captures_of_the_plain_parser"
+
+
+@breaks(1, _CAPTURES, needs="native engine")
+def the_native_parser_takes_lazy_repeats_for_greedy_ones(patch: Patch) -> None:
+    from formatter_core.engine.parser_program import ParserProgram
+    from formatter_core.grammar import Repeat
+
+    def greedy(fields: tuple[int, ...], program: ParserProgram, node: Any) -> tuple[int, ...]:
+        return (*fields[:-1], 1) if isinstance(node, Repeat) else fields
+
+    after(patch, ParserProgram, "fields", greedy)
+
+
+@breaks(1, _CAPTURES, needs="native engine")
+def the_native_parser_prefers_later_alternatives(patch: Patch) -> None:
+    from formatter_core.engine.parser_program import ParserProgram
+    from formatter_core.grammar import Choice
+
+    def backwards(fields: tuple[int, ...], program: ParserProgram, node: Any) -> tuple[int, ...]:
+        return (fields[0], *reversed(fields[1:])) if isinstance(node, Choice) else fields
+
+    after(patch, ParserProgram, "fields", backwards)
+
+
 # --- 2. Enforce a keyword or refuse it ---------------------------------------------------------------------------
 
 
@@ -248,6 +273,18 @@ def the_native_engine_never_checks_its_work(patch: Patch) -> None:
         return compile(self, grammar, vocabulary, dataclasses.replace(limits, work=2**62))
 
     patch.setattr(NativeEngine, "compile", unbounded)
+
+
+@breaks(4, "tests/core/test_parse_native.py::test_work_counts_for_the_whole_text", needs="native engine")
+def the_native_parser_never_checks_its_work(patch: Patch) -> None:
+    from formatter_core.engine.native_parser import NativeParser
+
+    make = NativeParser.__init__
+
+    def unbounded(self: NativeParser, grammar: Any, limits: Any) -> None:
+        make(self, grammar, dataclasses.replace(limits, work=2**62))
+
+    patch.setattr(NativeParser, "__init__", unbounded)
 
 
 @breaks(4, "tests/core/test_cache.py::test_it_keeps_the_most_recent_within_its_bytes")

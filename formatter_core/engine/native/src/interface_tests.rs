@@ -11,17 +11,17 @@ use crate::limits::panic_after;
 use crate::sequence::Sequence;
 
 /// Xorshift (Marsaglia 2003).
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
@@ -194,7 +194,7 @@ impl Tokens {
 }
 
 /// Whether an answer is one of those that the interface promises.
-fn is_sound(answer: i32) -> bool {
+pub fn is_sound(answer: i32) -> bool {
     matches!(answer, 0..|-2..=-1| -13..=-10)
 }
 
@@ -289,7 +289,7 @@ unsafe fn run_at_once(random: &mut Random, grammar: *const Grammar, count: usize
     });
 }
 
-fn setting(name: &str, otherwise: u64) -> u64 {
+pub fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
         .ok()
         .and_then(|text| text.parse().ok())

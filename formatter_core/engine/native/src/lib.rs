@@ -33,6 +33,8 @@ mod limits;
 mod mask;
 mod network;
 mod parser;
+#[cfg(test)]
+mod parser_tests;
 mod positions;
 mod sequence;
 mod stack;

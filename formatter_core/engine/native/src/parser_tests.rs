@@ -1,0 +1,192 @@
+//! The parser's part of the C interface from outside, with sound and damaged grammars and arbitrary texts; the settings are
+//! those of `interface_tests`.
+
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use crate::interface::*;
+use crate::interface_tests::{is_sound, setting, Random};
+use crate::limits::panic_after;
+use crate::parser::Parser;
+
+const TEXT: &[u8] = b"ababcabb\xc3\xa9";
+
+/// A node of those before it, and some kinds more than there are.
+fn node(random: &mut Random, own: u32, rules: u32, out: &mut Vec<u32>) {
+    let below = |random: &mut Random| random.below(own.max(1) as usize) as u32;
+    let start = random.below(4) as u32;
+    let leaf = [1, start, 1 + random.below(3) as u32];
+    match random.below(if own == 0 { 3 } else { 16 }) {
+        0 => out.extend(leaf),
+        1 => out.extend([2, 1, 97, 97 + random.below(3) as u32]),
+        2 => out.extend([9, 0, 4]),
+        kind @ 3..=6 => {
+            let count = random.below(4) as u32;
+            out.extend([3 + kind as u32 % 2, count]);
+            (0..count).for_each(|_| out.push(below(random)));
+        }
+        7 | 8 => {
+            let minimum = random.below(4) as u32;
+            let maximum = [u32::MAX, minimum, minimum + 3, 20][random.below(4)];
+            out.extend([5, below(random), minimum, maximum, random.below(2) as u32]);
+        }
+        9 => out.extend([7 + random.below(2) as u32, below(random)]),
+        10 => out.extend([11, below(random)]),
+        11 | 12 => out.extend([12, random.below(rules as usize) as u32]),
+        13 if random.below(4) == 0 => out.extend([13, 7]),
+        14 if random.below(8) == 0 => out.extend([random.below(20) as u32, below(random), 1]),
+        _ => out.extend([14, random.below(5) as u32, below(random)]),
+    }
+}
+
+/// Half of them damaged in a few places.
+fn program(random: &mut Random) -> Vec<u32> {
+    let (nodes, rules) = (1 + random.below(24) as u32, 1 + random.below(4) as u32);
+    let mut out = vec![nodes, rules, random.below(rules as usize) as u32];
+    (0..nodes).for_each(|own| node(random, own, rules, &mut out));
+    (0..rules).for_each(|_| out.push(nodes - 1 - random.below(nodes.min(4) as usize) as u32));
+    if random.below(2) == 0 {
+        for _ in 0..random.below(4) {
+            let place = random.below(out.len());
+            out[place] = match random.below(3) {
+                0 => random.next() as u32,
+                1 => random.below(30) as u32,
+                _ => u32::MAX,
+            };
+        }
+    }
+    out
+}
+
+fn parser(numbers: &[u32], limits: [u64; 4]) -> Result<*const Parser, i32> {
+    let mut made = ptr::null();
+    // SAFETY: the pointers fit the lengths.
+    let answer = unsafe {
+        let (text, limits) = (TEXT.as_ptr(), limits.as_ptr());
+        fcn_parser_new(numbers.as_ptr(), numbers.len(), text, TEXT.len(), limits, &mut made)
+    };
+    match answer {
+        0 => Ok(made),
+        _ => Err(answer),
+    }
+}
+
+/// Read a random text; the marks of a complete one. A fault is answered as it is.
+fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, i32> {
+    let mut reading = ptr::null_mut();
+    // SAFETY: the parser is live, the reading is this function's own, and there is room for the marks.
+    unsafe {
+        let begun = fcn_reading_new(parser, &mut reading);
+        if begun != 0 {
+            return Err(begun);
+        }
+        let mut answer = 1;
+        for _ in 0..random.below(24) {
+            answer = match random.below(12) {
+                0 => fcn_reading_push_token(reading, 7),
+                _ => {
+                    let from = random.below(4);
+                    let length = 1 + random.below(TEXT.len() - from);
+                    fcn_reading_push(reading, TEXT[from..].as_ptr(), length.min(2))
+                }
+            };
+            if answer != 1 {
+                break;
+            }
+        }
+        let mut marks = None;
+        let status = fcn_reading_status(reading);
+        if answer == 1 && status >= 2 {
+            answer = fcn_reading_find_marks(reading);
+            let mut found = vec![0; 2 * answer.max(0) as usize];
+            if answer >= 0 {
+                assert_eq!(fcn_reading_marks(reading, found.as_mut_ptr()), 0);
+                marks = Some(found);
+            }
+        }
+        fcn_reading_free(reading);
+        match answer {
+            0.. => Ok(marks),
+            _ => Err(answer),
+        }
+    }
+}
+
+fn check(marks: &[u32]) {
+    let (mut open, mut last) = (0, 0);
+    for mark in marks.chunks(2) {
+        open += if mark[0] > 0 { 1 } else { -1 };
+        assert!(open >= 0 && mark[1] >= last);
+        last = mark[1];
+    }
+    assert_eq!(open, 0);
+}
+
+#[test]
+fn nothing_that_is_passed_in_breaks_the_parser() {
+    let end = Instant::now() + Duration::from_secs(setting("FCN_FUZZ_SECONDS", 1));
+    let mut random = Random(setting("FCN_FUZZ_SEED", 0x9e37_79b9_7f4a_7c15).max(1));
+    let (mut made, mut refused, mut complete) = (0, 0, 0);
+    while Instant::now() < end {
+        let limits = match random.below(8) {
+            0 => [10, 11, 16, 14].map(|bits| random.next() >> (64 - bits)),
+            _ => [10_000, 5_000, 1 << 16, 300_000],
+        };
+        match parser(&program(&mut random), limits) {
+            Ok(parser) => {
+                made += 1;
+                for _ in 0..8 {
+                    match read(&mut random, parser) {
+                        Ok(marks) => {
+                            complete += usize::from(marks.is_some());
+                            check(&marks.unwrap_or_default());
+                        }
+                        Err(answer) => assert!(is_sound(answer)),
+                    }
+                }
+                // SAFETY: the handle is live, and not used again.
+                unsafe { fcn_parser_free(parser) };
+            }
+            Err(answer) => {
+                refused += 1;
+                assert!(is_sound(answer), "{answer}");
+            }
+        }
+    }
+    println!("{made} parsers, {refused} refused, {complete} complete texts");
+    assert!(made > refused / 8 && complete > made / 8);
+}
+
+/// A panic ends the reading that it strikes, or all that share what was being changed; what still answers is right.
+#[test]
+fn after_a_panic_of_the_parser_whatever_answers_is_right() {
+    let mut random = Random(setting("FCN_FUZZ_SEED", 0x2545_f491_4f6c_dd1d).max(1));
+    let limits = [10_000, 5_000, 1 << 16, 300_000];
+    let (mut panics, mut right) = (0, 0);
+    for _ in 0..setting("FCN_PANIC_ROUNDS", 300) {
+        let numbers = program(&mut random);
+        let (Ok(struck), Ok(whole)) = (parser(&numbers, limits), parser(&numbers, limits)) else {
+            continue;
+        };
+        for _ in 0..8 {
+            let seed = random.next();
+            panic_after(random.next() >> (54 + random.below(10)));
+            let found = read(&mut Random(seed.max(1)), struck);
+            panic_after(u64::MAX);
+            match found {
+                Err(answer) if answer <= -1000 => panics += 1,
+                found => {
+                    right += 1;
+                    assert_eq!(found, read(&mut Random(seed.max(1)), whole));
+                }
+            }
+        }
+        // SAFETY: the handles are live, and not used again.
+        unsafe {
+            fcn_parser_free(struck);
+            fcn_parser_free(whole);
+        }
+    }
+    println!("{panics} panics, {right} right answers");
+    assert!(panics > 50 && right > 50);
+}
