@@ -239,12 +239,14 @@ class AdapterContract:
             assert constrained == allowed(format, kept)
             assert unconstrained >= set(range(len(TOKENS)))
 
+    @pytest.mark.contract("an end id's bit is set exactly when the text may end")
     def test_every_end_id_is_offered_exactly_when_the_text_may_end(self, compiler: Compiler) -> None:
         format = formats.choice(["a", "abc"])
         session = self.begin("appended", compiler, Request(format))
         seen = [session.masks([kept])[0] & {END, OTHER_END} for kept in ([], [A], [A, B], [A, B, C])]
         assert seen == [set(), {END, OTHER_END}, set(), {END, OTHER_END}]
 
+    @pytest.mark.contract("a request may bring end ids of its own")
     def test_end_ids_of_the_request(self, compiler: Compiler) -> None:
         session = self.begin("own ends", compiler, Request(WORD, (SPECIAL,)), Request(WORD))
         session.masks([[], []])

@@ -146,6 +146,7 @@ def test_fill_batch() -> None:
     assert rows[3].tolist() == [5, 5]
 
 
+@pytest.mark.contract("`fill_batch` fills all rows, None for everything")
 def test_fill_batch_fails_closed() -> None:
     rows = bitmask.allocate(4, 40, "all")
     with pytest.raises(DeadEnd):

@@ -9,6 +9,7 @@ import pytest
 from formatter_core.runtime.cache import ByteBoundedCache
 
 
+@pytest.mark.contract("compiled formats are kept within cache_bytes")
 def test_it_keeps_the_most_recent_within_its_bytes() -> None:
     cache: ByteBoundedCache[str] = ByteBoundedCache(10, len)
     made = []

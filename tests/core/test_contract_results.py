@@ -41,6 +41,9 @@ HOLES: dict[str, tuple[Callable[[FormatterBuilder, str | None], Any], str, Any]]
 }
 
 
+@pytest.mark.contract(
+    "`append` takes text as it is, and returns the builder", "every kind of hole, with a name or without"
+)
 @pytest.mark.parametrize("kind", HOLES)
 def test_every_kind_of_hole(compiler: Compiler, kind: str) -> None:
     make, text, value = HOLES[kind]
@@ -54,6 +57,7 @@ def test_every_kind_of_hole(compiler: Compiler, kind: str) -> None:
         assert not compiler.compile(b).parse("1" + text + "}$\n").is_complete
 
 
+@pytest.mark.contract("an f-string works too")
 def test_a_hole_in_an_f_string_belongs_to_its_builder(compiler: Compiler) -> None:
     b, other = FormatterBuilder(), FormatterBuilder()
     hole = b.integer(name="n")
@@ -64,6 +68,7 @@ def test_a_hole_in_an_f_string_belongs_to_its_builder(compiler: Compiler) -> Non
         other.append(hole)
 
 
+@pytest.mark.contract("the same hole may stand in several places", "captures map a name to its values in order")
 def test_the_same_hole_in_several_places(compiler: Compiler) -> None:
     b = FormatterBuilder()
     age = b.integer(name="age", minimum=0)
@@ -73,6 +78,7 @@ def test_the_same_hole_in_several_places(compiler: Compiler) -> None:
     assert formatter.captures == {"age": (5, 17)}
 
 
+@pytest.mark.contract("a result is short to look at")
 def test_a_result_shows_no_grammar(compiler: Compiler) -> None:
     formatter = compiler.compile({"type": "object", "properties": {"a": {"type": "string"}}}).formatter()
     formatter.accept_bytes(b'{"a"')
@@ -80,6 +86,7 @@ def test_a_result_shows_no_grammar(compiler: Compiler) -> None:
         assert len(shown) < 500
 
 
+@pytest.mark.contract("events open holes, add text, complete values")
 def test_events_tell_the_whole_story(compiler: Compiler) -> None:
     b = FormatterBuilder()
     b.append("x=", b.integer(name="x"), " y=", b.choice(["é", "ab"], name="y"), ".")
@@ -96,6 +103,7 @@ def test_events_tell_the_whole_story(compiler: Compiler) -> None:
     assert formatter.events() == []
 
 
+@pytest.mark.contract("each limit is documented, with why it has its default")
 def test_each_limit_is_documented() -> None:
     described = inspect.getdoc(Limits) or ""
     for name in ("nodes", "states", "cache_bytes", "repeat", "depth", "work", "forced_bytes", "max_top_n"):
@@ -115,6 +123,9 @@ def add(first: int, second: int = 2) -> int:
     return first + second
 
 
+@pytest.mark.contract(
+    "a Format, a builder, a schema as dict, bool or text, a type", "python_type: generic aliases, unions, callables"
+)
 @pytest.mark.parametrize(
     ("given", "text", "value"),
     [
@@ -140,18 +151,21 @@ def test_what_compile_takes(compiler: Compiler, given, text: str, value: Any) ->
     assert result.value == value
 
 
+@pytest.mark.contract("a non-empty dict without a known keyword is InvalidSchema")
 @pytest.mark.parametrize("example", [{"name": "Ann", "age": 5}, '{"name": "Ann"}'])
 def test_a_dict_that_is_probably_an_example(compiler: Compiler, example) -> None:
     with pytest.raises(InvalidSchema):
         compiler.compile(example)
 
 
+@pytest.mark.contract("other text is InvalidFormat, and names what to use")
 @pytest.mark.parametrize("text", ["[a-z]+", 'start ::= "a";', "5", "[1, 2]", "", '{"type": '])
 def test_text_that_is_no_schema_names_what_to_use(compiler: Compiler, text: str) -> None:
     with pytest.raises(InvalidFormat, match=r"formats\.regex.*formats\.kbnf"):
         compiler.compile(text)
 
 
+@pytest.mark.contract("formats go to JSON and back, captures included")
 def test_captures_go_to_json_and_back(compiler: Compiler) -> None:
     b = FormatterBuilder()
     age = b.integer(name="age", minimum=0)
@@ -168,6 +182,7 @@ def test_captures_go_to_json_and_back(compiler: Compiler) -> None:
     assert compiler.compile(again) is compiler.compile(b)
 
 
+@pytest.mark.contract("copies of a formatter are forks")
 def test_copies_of_a_formatter_go_their_own_way(compiler: Compiler) -> None:
     """Inference engines copy what they are given."""
     formatter = compiler.compile(formats.choice(["abc", "abd"])).formatter()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,35 +38,106 @@ from formatter_core.errors import (
 from tests.threads import in_threads
 
 from .conftest import END, TOKENS
-from .contract_sentences import SENTENCES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@cache
-def names_in(path: str) -> frozenset[str]:
-    """The tests of a file, as `class::name` or `name`, and its classes."""
-    found = set()
-    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
-            found.add(node.name)
-            found |= {f"{node.name}::{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-            found.add(node.name)
-    return frozenset(found)
+#: What the public names promise. A test that shows one has it as a mark: `@pytest.mark.contract("the sentence")`.
+SENTENCES = (
+    "a token's index is its id; None is never allowed",
+    "vocabularies are read from Hugging Face tokenizers",
+    "vocabularies are read from tiktoken and mistral-common",
+    "vocabularies are read from SentencePiece",
+    "the engine is chosen by name, and `auto` takes the best one that is there",
+    "without a usable grammar engine the error names the remedies",
+    "compiled formats are kept within cache_bytes",
+    "`parse` is the same format without tokens",
+    "`min_bytes` is the length of the shortest complete output",
+    "`fingerprint` is a stable content hash",
+    "a request may bring end ids of its own",
+    "a row is int32, C-contiguous and writable",
+    "a set bit means allowed",
+    "words past the vocabulary are zeroed",
+    "too short for an allowed id is BitmaskTooNarrow",
+    "rows of every width, and wider than the vocabulary",
+    "`step` is accept and fill",
+    "`allowed_tokens` is sorted",
+    "`fill_batch` fills all rows, None for everything",
+    "a token that is not allowed is TokenRejected and changes nothing",
+    "bytes may be accepted as well",
+    "`accept_tokens` stops before the first id that is not allowed",
+    "`count_valid` takes none",
+    "`rollback` counts tokens, end ids included, and un-finishes",
+    "accept, rollback, fork and count_valid in any order",
+    "`fork` is independent",
+    "copies of a formatter are forks",
+    "`reset` begins again",
+    "`forced_bytes` is the longest common beginning, and may end inside a character",
+    "`forced_bytes` is nothing where the text may end",
+    "`forced_bytes` gives at most Limits.forced_bytes",
+    "`explain` says the text so far, what is expected, and where",
+    "`explain` agrees with the mask",
+    "`tokens`, `bytes` and `text` are what was accepted",
+    "`append` takes text as it is, and returns the builder",
+    "an f-string works too",
+    "every kind of hole, with a name or without",
+    "the same hole may stand in several places",
+    "a result has text, bytes, tokens, ended, is_complete, captures, value, missing",
+    "a result is short to look at",
+    "events open holes, add text, complete values",
+    "events tell only what every surviving parse agrees on",
+    "after a rollback past something delivered, Retracted",
+    "complete means ended by the format's own rules",
+    "the value of what is not complete says what was missing",
+    "each limit is documented, with why it has its default",
+    "a Format, a builder, a schema as dict, bool or text, a type",
+    "a non-empty dict without a known keyword is InvalidSchema",
+    "other text is InvalidFormat, and names what to use",
+    "examples only through `formats.example`",
+    "formats go to JSON and back, captures included",
+    "vocabularies, compilers and compiled formats may be shared",
+    "overlapping use of a formatter is ConcurrentUse",
+    "a token is allowed iff some completion begins with the text plus its bytes",
+    "no token and no end is DeadEnd, never an empty mask",
+    "end ids are never text, whatever their bytes",
+    "tokens with no bytes are never allowed",
+    "an end id's bit is set exactly when the text may end",
+    "`must_stop` is `can_stop` and no text token",
+    "after an end id the mask is the end ids, and other ids are TokenRejected",
+    "captures come from the parse: written order, greedy, left to right",
+    "captures map a name to its values in order",
+    "each error is a FormatterError with its facts as fields",
+    "JSON Schema: whitespace",
+    "JSON Schema: key_order",
+    "JSON Schema: string_formats",
+    "JSON Schema: on_unsupported",
+    "JSON Schema: registry",
+    "regex: Rust syntax, whole text, refusals with their position",
+    "choice, substring_of (cut at characters), kbnf, until, sequence, integer, number, string",
+    "python_type: generic aliases, unions, callables",
+    "token by its id",
+    "until: the end occurs not before, and is not captured",
+    "reasoning first is sequence(until, json_schema)",
+    "every adapter offers create_vocabulary(tokenizer, *, model=None, end_ids=None)",
+)
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_the_names_in_a_sentence_are_there(sentence: str) -> None:
-    assert SENTENCES[sentence]
-    for node in SENTENCES[sentence]:
-        path, _, name = node.partition("::")
-        assert (name in names_in(path)) if name else names_in(path), node
+def marked_sentences() -> Iterator[str]:
+    """The sentences of all marks."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "contract":
+                yield from map(ast.literal_eval, node.args)
+
+
+def test_each_sentence_has_a_test_and_each_mark_a_sentence() -> None:
+    assert {*marked_sentences()} == {*SENTENCES}
 
 
 # --- The compiler ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("the engine is chosen by name, and `auto` takes the best one that is there")
 def test_the_engine_is_chosen_by_name(vocabulary: Vocabulary) -> None:
     assert Compiler(vocabulary).engine in ("native", "kbnf")
     for name in ("native", "kbnf"):
@@ -77,6 +147,7 @@ def test_the_engine_is_chosen_by_name(vocabulary: Vocabulary) -> None:
             assert fault.engine == name
 
 
+@pytest.mark.contract("without a usable grammar engine the error names the remedies")
 def test_without_an_engine_the_remedies_are_named(monkeypatch: pytest.MonkeyPatch, vocabulary: Vocabulary) -> None:
     monkeypatch.setattr(engine, "_find", lambda name: None)
     with pytest.raises(EngineUnavailable) as fault:
@@ -85,6 +156,7 @@ def test_without_an_engine_the_remedies_are_named(monkeypatch: pytest.MonkeyPatc
     assert all(remedy in str(fault.value) for remedy in fault.value.remedies)
 
 
+@pytest.mark.contract("compiled formats are kept within cache_bytes")
 def test_cache_bytes_bound_what_is_kept(compiler: Compiler) -> None:
     keeping_none = Compiler(compiler.vocabulary, engine=compiler._engine, cache_bytes=0)
     first = keeping_none.compile(formats.regex("a+"))
@@ -93,6 +165,7 @@ def test_cache_bytes_bound_what_is_kept(compiler: Compiler) -> None:
     assert first.fingerprint == again.fingerprint
 
 
+@pytest.mark.contract("`parse` is the same format without tokens")
 def test_parse_takes_text_and_bytes(compiler: Compiler) -> None:
     compiled = compiler.compile(formats.choice(["é", "日本"]))
     assert compiled.parse("é").value == compiled.parse("é".encode()).value == "é"
@@ -100,6 +173,7 @@ def test_parse_takes_text_and_bytes(compiler: Compiler) -> None:
     assert not compiled.parse(b"\xc3").is_complete
 
 
+@pytest.mark.contract("`fingerprint` is a stable content hash")
 def test_the_fingerprint_is_the_same_in_every_process(compiler: Compiler) -> None:
     code = (
         "from formatter_core import Compiler, Vocabulary\n"
@@ -125,6 +199,7 @@ def test_the_fingerprint_is_the_same_in_every_process(compiler: Compiler) -> Non
 # --- Masks -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("rows of every width, and wider than the vocabulary")
 def test_rows_of_every_width(compiler: Compiler) -> None:
     """Vocabularies of 1 to 130 ids and an end, rows as wide, one word narrower and three words wider."""
     for size in range(1, 131):
@@ -141,6 +216,7 @@ def test_rows_of_every_width(compiler: Compiler) -> None:
             formatter.fill_bitmask(narrow)
 
 
+@pytest.mark.contract("`step` is accept and fill")
 def test_step_takes_no_token_for_a_row_it_cannot_write(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("ab*")).formatter()
     with pytest.raises(InvalidBitmask):
@@ -151,6 +227,7 @@ def test_step_takes_no_token_for_a_row_it_cannot_write(compiler: Compiler) -> No
     assert formatter.tokens == ()
 
 
+@pytest.mark.contract("`allowed_tokens` is sorted")
 def test_allowed_tokens_are_sorted(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("(?s)(ab|.)*")).formatter()
     allowed = formatter.allowed_tokens()
@@ -161,6 +238,7 @@ def test_allowed_tokens_are_sorted(compiler: Compiler) -> None:
 # --- Steps -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("bytes may be accepted as well")
 def test_ids_and_bytes_are_taken_by_their_type(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("a*")).formatter()
     formatter.accept_token(np.int64(97))  # type: ignore[arg-type]
@@ -178,6 +256,7 @@ def test_ids_and_bytes_are_taken_by_their_type(compiler: Compiler) -> None:
     assert formatter.text == "aaaaaa"
 
 
+@pytest.mark.contract("`count_valid` takes none")
 def test_count_valid_is_accept_tokens_without_taking(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.choice(["abc", "ab"])).formatter()
     for ids in ([], [97], [97, 98], [97, 98, END], [97, 98, END, END, 97], [97, 120], [120], [-1], [10**6]):
@@ -204,6 +283,7 @@ class Failing:
         return self._state.accept_token(token_id)
 
 
+@pytest.mark.contract("`count_valid` takes none")
 def test_count_valid_changes_nothing_where_a_limit_is_hit(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("[ab]*")).formatter()
     formatter._state.engine = Failing(formatter._state.engine)
@@ -213,6 +293,7 @@ def test_count_valid_changes_nothing_where_a_limit_is_hit(compiler: Compiler) ->
     assert ord("a") in formatter.allowed_tokens()
 
 
+@pytest.mark.contract("`forced_bytes` is nothing where the text may end")
 @pytest.mark.parametrize(
     "format",
     [formats.choice(["abcd", "abxe", "ab"]), formats.regex("éa|éb|è"), formats.kbnf('start ::= "x" start | "xy";')],
@@ -237,6 +318,7 @@ def test_forced_bytes_are_what_every_completion_begins_with(compiler: Compiler, 
         formatter.accept_token(following[-1])
 
 
+@pytest.mark.contract("`explain` says the text so far, what is expected, and where")
 def test_explain_names_the_hole_or_the_place_in_the_schema(compiler: Compiler) -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
     formatter = compiler.compile(schema).formatter()
@@ -250,6 +332,10 @@ def test_explain_names_the_hole_or_the_place_in_the_schema(compiler: Compiler) -
     assert "count" in formatter.explain(ord("x"))
 
 
+@pytest.mark.contract(
+    "`tokens`, `bytes` and `text` are what was accepted",
+    "a result has text, bytes, tokens, ended, is_complete, captures, value, missing",
+)
 def test_what_was_accepted(compiler: Compiler, vocabulary: Vocabulary) -> None:
     formatter = compiler.compile(formats.regex("(ab|é)+")).formatter()
     ids = [vocabulary.tokens.index(b"ab"), 0xC3, 0xA9, END]
@@ -260,6 +346,7 @@ def test_what_was_accepted(compiler: Compiler, vocabulary: Vocabulary) -> None:
     assert (result.ended, result.is_complete, result.missing, dict(result.captures)) == ("end", True, None, {})
 
 
+@pytest.mark.contract("`must_stop` is `can_stop` and no text token")
 def test_must_stop(compiler: Compiler) -> None:
     formatter = compiler.compile(formats.regex("ab?")).formatter()
     seen = [formatter.must_stop]
@@ -275,6 +362,7 @@ def test_must_stop(compiler: Compiler) -> None:
 # --- Threads -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("vocabularies, compilers and compiled formats may be shared")
 def test_threads_share_a_compiler(compiler: Compiler) -> None:
     patterns = ["(ab)+", "[0-9]{2,4}", "é|日本", "a(b|c)*"]
     alone = {pattern: compiler.compile(formats.regex(pattern)).formatter().allowed_tokens() for pattern in patterns}
@@ -309,6 +397,7 @@ USES: dict[str, Callable[[Formatter], Any]] = {
 }
 
 
+@pytest.mark.contract("overlapping use of a formatter is ConcurrentUse")
 @pytest.mark.parametrize("name", USES)
 def test_every_method_notices_overlapping_use(compiler: Compiler, name: str) -> None:
     formatter = compiler.compile(formats.regex("a*")).formatter()
@@ -320,6 +409,7 @@ def test_every_method_notices_overlapping_use(compiler: Compiler, name: str) -> 
 # --- End ids -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("end ids are never text, whatever their bytes")
 def test_end_ids_are_never_text_whatever_their_bytes(compiler: Compiler, vocabulary: Vocabulary) -> None:
     # An end id of the vocabulary whose bytes would fit, and one that a request brings.
     spelt = Vocabulary([*TOKENS[:256], b"b"], [256])
@@ -344,6 +434,7 @@ def test_end_ids_are_never_text_whatever_their_bytes(compiler: Compiler, vocabul
 # --- Errors ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("each error is a FormatterError with its facts as fields")
 def test_the_error_tree() -> None:
     names = [
         "InvalidFormat", "InvalidArgument", "InvalidGrammar", "InvalidRegex", "InvalidSchema", "UnsupportedSchema",
@@ -358,6 +449,7 @@ def test_the_error_tree() -> None:
         assert name in (errors.__doc__ or ""), f"{name} is not in the tree of the module's docstring"
 
 
+@pytest.mark.contract("each error is a FormatterError with its facts as fields")
 @pytest.mark.parametrize(
     ("use", "facts"),
     [
@@ -380,6 +472,7 @@ def test_errors_carry_their_facts(compiler: Compiler, use, facts: dict[str, Any]
 # --- Formats -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("JSON Schema: whitespace")
 def test_flexible_whitespace_is_bounded(compiler: Compiler) -> None:
     compiled = compiler.compile({"type": "array", "items": {"type": "integer"}})
     for gap, fits in [("", 1), (" ", 1), ("\n", 1), ("\n" + " " * 64, 1), ("  ", 0), ("\n" + " " * 65, 0), ("\t", 0)]:
@@ -390,6 +483,7 @@ def test_flexible_whitespace_is_bounded(compiler: Compiler) -> None:
         _ = compiled.parse("[1]\n").value
 
 
+@pytest.mark.contract("reasoning first is sequence(until, json_schema)")
 def test_reasoning_first(compiler: Compiler) -> None:
     format = formats.sequence(formats.until("</think>"), formats.json_schema({"type": "integer"}))
     formatter = compiler.compile(format).formatter()
@@ -404,6 +498,7 @@ def test_reasoning_first(compiler: Compiler) -> None:
 VOCABULARIES = sorted((ROOT / "integrations").glob("*/vocabulary.py"))
 
 
+@pytest.mark.contract("every adapter offers create_vocabulary(tokenizer, *, model=None, end_ids=None)")
 @pytest.mark.parametrize("path", VOCABULARIES, ids=lambda path: path.parent.name)
 def test_adapters_offer_create_vocabulary(path: Path) -> None:
     """Read, not imported: the inference engine need not be there."""

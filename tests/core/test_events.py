@@ -52,6 +52,7 @@ def person() -> FormatterBuilder:
     return b.append("Name: ", b.regex("[A-Zé]*", name="name"), ", age ", b.integer(name="age"), ".")
 
 
+@pytest.mark.contract("events open holes, add text, complete values")
 def test_events_come_as_soon_as_they_are_certain(compiler: Compiler) -> None:
     formatter = compiler.compile(person()).formatter()
     heard = []
@@ -71,6 +72,7 @@ def test_an_open_hole_is_told_before_its_first_byte_only_where_it_is_certain(com
     assert formatter.events() == []
 
 
+@pytest.mark.contract("events tell only what every surviving parse agrees on")
 def test_nothing_is_told_while_parses_disagree(compiler: Compiler) -> None:
     b = FormatterBuilder()
     b.append(b.choice(["ab", "abc"], name="x"), b.regex("c?d?", name="y"))
@@ -86,6 +88,7 @@ def test_nothing_is_told_while_parses_disagree(compiler: Compiler) -> None:
     ]
 
 
+@pytest.mark.contract("after a rollback past something delivered, Retracted")
 def test_rollback_takes_back_what_was_told(compiler: Compiler) -> None:
     formatter = compiler.compile(person()).formatter()
     for step in (b"Name: A", b", age 1", b"2", b"."):
@@ -99,6 +102,7 @@ def test_rollback_takes_back_what_was_told(compiler: Compiler) -> None:
     assert kinds(formatter.events())[-1] == ("value", "age", 1)
 
 
+@pytest.mark.contract("after a rollback past something delivered, Retracted")
 def test_rollback_of_what_was_not_told_is_silent(compiler: Compiler) -> None:
     formatter = compiler.compile(person()).formatter()
     formatter.accept_bytes(b"Na")
@@ -117,6 +121,7 @@ def test_captures_of_an_unfinished_text(compiler: Compiler) -> None:
     assert formatter.captures == {"name": ("A",), "age": (1,)}
 
 
+@pytest.mark.contract("captures map a name to its values in order")
 def test_a_hole_met_many_times_and_nested_ones(compiler: Compiler) -> None:
     grammar = formats.kbnf('start ::= item | start "," item; item ::= pair:(#"(?P<k>[a-z]+)=(?P<v>[0-9]+)");')
     formatter = compiler.compile(grammar).formatter()
@@ -150,6 +155,7 @@ GRAMMARS = [
 ]
 
 
+@pytest.mark.contract("events tell only what every surviving parse agrees on")
 @pytest.mark.parametrize(("source", "letters"), GRAMMARS)
 def test_what_is_told_early_is_what_the_parse_says_in_the_end(source: str, letters: str) -> None:
     compiler = Compiler(Vocabulary(TOKENS, [END]))

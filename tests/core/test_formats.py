@@ -40,6 +40,10 @@ TABLE = [
     ("format", "good", "bad"), TABLE, ids=lambda value: str(getattr(value, "key", lambda: "")())[:40]
 )
 class TestTable:
+    @pytest.mark.contract(
+        "`parse` is the same format without tokens",
+        "choice, substring_of (cut at characters), kbnf, until, sequence, integer, number, string",
+    )
     def test_texts_of_the_format_parse_to_their_value(self, compiler: Compiler, format, good, bad) -> None:
         compiled = compiler.compile(format)
         for text, value in good.items():
@@ -67,6 +71,7 @@ class TestTable:
             if taken < len(data):
                 assert data[taken] not in formatter.allowed_tokens()
 
+    @pytest.mark.contract("formats go to JSON and back, captures included")
     def test_the_format_goes_to_json_and_back(self, compiler: Compiler, format, good, bad) -> None:
         again = formats.from_json(json.loads(json.dumps(format.to_json())))
         assert again.key() == format.key()
@@ -75,6 +80,7 @@ class TestTable:
 
 
 class TestBuilder:
+    @pytest.mark.contract("an f-string works too")
     def test_holes_and_literals(self, compiler: Compiler) -> None:
         b = FormatterBuilder()
         age = b.integer(name="age", minimum=0)
@@ -86,6 +92,7 @@ class TestBuilder:
         assert [(span.name, span.start, span.end) for span in result.spans] == [
             ("name", 6, 9), ("age", 15, 16), ("age", 25, 26)]  # fmt: skip
 
+    @pytest.mark.contract("until: the end occurs not before, and is not captured")
     def test_the_span_of_until_leaves_the_end_out(self, compiler: Compiler) -> None:
         b = FormatterBuilder()
         b.append(b.until(".", name="sentence"), " ", b.until("!", name="cry"))
@@ -93,6 +100,7 @@ class TestBuilder:
         assert result.value == {"sentence": "Ab", "cry": "Cd"}
         assert [(span.text, span.start, span.end) for span in result.spans] == [("Ab", 0, 2), ("Cd", 4, 6)]
 
+    @pytest.mark.contract("`append` takes text as it is, and returns the builder")
     def test_no_literal_needs_escaping(self, compiler: Compiler) -> None:
         literal = '${5} {x} {{y}} \\n \\$ #"re" ::= \' " \0 \x02hole 1\x03 é😀'
         b = FormatterBuilder()
@@ -128,6 +136,7 @@ class TestBuilder:
         result = compiler.compile(b).parse("<5>")
         assert result.captures == {"outer": ({"inner": 5},), "inner": (5,)}
 
+    @pytest.mark.contract("captures come from the parse: written order, greedy, left to right")
     def test_alternatives_are_preferred_in_written_order(self, compiler: Compiler) -> None:
         b = FormatterBuilder()
         b.append(b.choice(["ab", "abc"], name="x"), b.regex("c?", name="y"))
@@ -174,6 +183,7 @@ class TestBuilder:
 
 
 class TestWhatCompileTakes:
+    @pytest.mark.contract("a Format, a builder, a schema as dict, bool or text, a type")
     def test_shorthands(self, compiler: Compiler) -> None:
         for shorthand in ({"type": "integer"}, '{"type": "integer"}', int, formats.json_schema({"type": "integer"})):
             assert compiler.compile(shorthand).parse("5").value == 5

@@ -33,6 +33,9 @@ def formatter_of(compiler: Compiler, format, text: bytes = b"", **options) -> Fo
 
 
 class TestMasks:
+    @pytest.mark.contract(
+        "a set bit means allowed", "a token is allowed iff some completion begins with the text plus its bytes"
+    )
     def test_a_token_is_allowed_iff_it_begins_a_completion(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         words = ["abc", "ab", "été", "日本", "x😀"]
         formatter = formatter_of(compiler, formats.choice(words))
@@ -49,24 +52,28 @@ class TestMasks:
         assert len(ids) == 2
         assert set(ids) <= set(formatter_of(compiler, formats.choice(["ab"])).allowed_tokens())
 
+    @pytest.mark.contract("a token's index is its id; None is never allowed", "tokens with no bytes are never allowed")
     def test_tokens_without_bytes_are_never_allowed(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         allowed = set(formatter_of(compiler, formats.regex("(?s).*")).allowed_tokens())
         for token_id, data in enumerate(vocabulary.tokens):
             if token_id != END and not data:
                 assert token_id not in allowed
 
+    @pytest.mark.contract("a token is allowed iff some completion begins with the text plus its bytes")
     def test_a_token_may_end_inside_a_character(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.choice(["é"]), b"\xc3")
         assert formatter.allowed_tokens() == [0xA9]
         assert formatter.text == "\ufffd"
         assert not formatter.can_stop
 
+    @pytest.mark.contract("words past the vocabulary are zeroed")
     def test_words_past_the_vocabulary_are_zeroed(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         row = np.full(vocabulary.words + 5, -1, dtype=np.int32)
         formatter.fill_bitmask(row)
         assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
 
+    @pytest.mark.contract("too short for an allowed id is BitmaskTooNarrow")
     def test_a_row_may_be_narrow_as_long_as_the_allowed_tokens_fit(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.choice(["\x01", "\x02"]))
         row = np.zeros(1, dtype=np.int32)
@@ -77,6 +84,7 @@ class TestMasks:
             formatter.fill_bitmask(row)
         assert (fault.value.width, fault.value.needed) == (1, END // 32 + 1)
 
+    @pytest.mark.contract("a row is int32, C-contiguous and writable")
     @pytest.mark.parametrize(
         "row",
         [np.zeros(20, dtype=np.int64), np.zeros(20, dtype=np.uint32), np.zeros((2, 20), dtype=np.int32),
@@ -86,12 +94,14 @@ class TestMasks:
         with pytest.raises(InvalidBitmask):
             formatter_of(compiler, formats.regex("a*")).fill_bitmask(row)
 
+    @pytest.mark.contract("a row is int32, C-contiguous and writable")
     def test_read_only_rows_are_refused(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         row = np.zeros(vocabulary.words, dtype=np.int32)
         row.flags.writeable = False
         with pytest.raises(InvalidBitmask):
             formatter_of(compiler, formats.regex("a*")).fill_bitmask(row)
 
+    @pytest.mark.contract("`step` is accept and fill")
     def test_step_is_accept_and_fill(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("ab*"))
         row = np.zeros(vocabulary.words, dtype=np.int32)
@@ -99,6 +109,7 @@ class TestMasks:
         assert formatter.tokens == (ord("a"),)
         assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
 
+    @pytest.mark.contract("`fill_batch` fills all rows, None for everything")
     def test_a_batch_is_filled_at_once(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("ab"))
         rows = bitmask.allocate(2, len(vocabulary))
@@ -192,6 +203,7 @@ class TestTogether:
 
 
 class TestDeadEnd:
+    @pytest.mark.contract("no token and no end is DeadEnd, never an empty mask")
     def test_a_vocabulary_that_lacks_the_bytes(self) -> None:
         compiler = Compiler(Vocabulary([b"a", b"c", None], [2]))
         formatter = compiler.compile(formats.regex("ab")).formatter()
@@ -202,6 +214,9 @@ class TestDeadEnd:
         with pytest.raises(DeadEnd):
             formatter.allowed_tokens()
 
+    @pytest.mark.contract(
+        "no token and no end is DeadEnd, never an empty mask", "`must_stop` is `can_stop` and no text token"
+    )
     def test_no_dead_end_where_the_format_may_end(self) -> None:
         compiler = Compiler(Vocabulary([b"a", b"c", None], [2]))
         formatter = compiler.compile(formats.regex("ab?")).formatter()
@@ -211,6 +226,7 @@ class TestDeadEnd:
 
 
 class TestEnds:
+    @pytest.mark.contract("an end id's bit is set exactly when the text may end")
     def test_the_end_is_allowed_exactly_when_the_format_may_end(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.choice(["a", "abc"]))
         seen = []
@@ -220,6 +236,10 @@ class TestEnds:
         seen.append((formatter.can_stop, formatter.must_stop, END in formatter.allowed_tokens()))
         assert seen == [(False, False, False), (True, False, True), (False, False, False), (True, True, True)]
 
+    @pytest.mark.contract(
+        "`rollback` counts tokens, end ids included, and un-finishes",
+        "after an end id the mask is the end ids, and other ids are TokenRejected",
+    )
     def test_after_the_end_only_ends_count(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         formatter.accept_token(ord("a"))
@@ -239,6 +259,7 @@ class TestEnds:
         assert not formatter.is_finished
         assert formatter.allowed_tokens() == [ord("a"), 278, END] or ord("a") in formatter.allowed_tokens()
 
+    @pytest.mark.contract("a request may bring end ids of its own")
     def test_a_request_may_have_end_ids_of_its_own(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("[ab]*"), end_ids=[ord("b"), END + 1])
         allowed = formatter.allowed_tokens()
@@ -261,6 +282,7 @@ class TestEnds:
 
 
 class TestSteps:
+    @pytest.mark.contract("a token that is not allowed is TokenRejected and changes nothing")
     @pytest.mark.parametrize("token_id", [ord("x"), END, END + 1, -1, 10**6, 274 + 20])
     def test_a_rejected_token_changes_nothing(self, compiler: Compiler, token_id: int) -> None:
         formatter = formatter_of(compiler, formats.regex("ab+"))
@@ -272,6 +294,7 @@ class TestSteps:
         assert formatter.allowed_tokens() == before
         assert formatter.tokens == (ord("a"),)
 
+    @pytest.mark.contract("bytes may be accepted as well")
     def test_rejected_bytes_change_nothing(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("ab+"), b"ab")
         with pytest.raises(TokenRejected):
@@ -280,6 +303,7 @@ class TestSteps:
         formatter.accept_bytes(b"bb")
         assert formatter.bytes == b"abbb"
 
+    @pytest.mark.contract("`accept_tokens` stops before the first id that is not allowed")
     def test_accept_tokens_stops_before_the_first_that_is_not_allowed(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("ab+"))
         assert formatter.count_valid(b"abxb") == 2
@@ -289,6 +313,7 @@ class TestSteps:
         assert formatter.accept_tokens([ord("b"), END, ord("b")]) == 2
         assert formatter.is_finished
 
+    @pytest.mark.contract("`rollback` counts tokens, end ids included, and un-finishes")
     def test_rollback_undoes_steps(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("(abc)*"))
         masks = []
@@ -304,6 +329,7 @@ class TestSteps:
             with pytest.raises(InvalidArgument):
                 formatter.rollback(count)
 
+    @pytest.mark.contract("`fork` is independent")
     def test_a_fork_goes_its_own_way(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.choice(["abc", "abd"]), b"ab")
         fork = formatter.fork()
@@ -314,6 +340,7 @@ class TestSteps:
         assert fork.bytes == b""
         assert fork.accept_tokens(b"abc") == 3
 
+    @pytest.mark.contract("`reset` begins again")
     def test_reset_begins_again(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.choice(["ab"]), b"ab")
         formatter.accept_token(END)
@@ -323,6 +350,7 @@ class TestSteps:
 
 
 class TestForcedBytes:
+    @pytest.mark.contract("`forced_bytes` is the longest common beginning, and may end inside a character")
     @pytest.mark.parametrize(
         ("format", "text", "forced"),
         [
@@ -339,6 +367,7 @@ class TestForcedBytes:
     def test_the_longest_common_beginning(self, compiler: Compiler, format, text: bytes, forced: bytes) -> None:
         assert formatter_of(compiler, format, text).forced_bytes() == forced
 
+    @pytest.mark.contract("`forced_bytes` gives at most Limits.forced_bytes")
     def test_it_is_bounded(self, vocabulary: Vocabulary) -> None:
         from formatter_core import Limits
 
@@ -347,6 +376,7 @@ class TestForcedBytes:
 
 
 class TestResult:
+    @pytest.mark.contract("a result has text, bytes, tokens, ended, is_complete, captures, value, missing")
     def test_complete_by_an_end_id(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.integer())
         formatter.accept_tokens([ord("1"), ord("2"), END])
@@ -354,6 +384,9 @@ class TestResult:
         assert (result.value, result.ended, result.is_complete, result.text) == (12, "end", True, "12")
         assert result.tokens == (ord("1"), ord("2"), END)
 
+    @pytest.mark.contract(
+        "complete means ended by the format's own rules", "the value of what is not complete says what was missing"
+    )
     def test_a_cut_text_has_no_value_even_where_it_could_have_ended(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.integer(), b"12")
         for ended in ("length", "stop_string", "error", None):
@@ -364,6 +397,7 @@ class TestResult:
             assert fault.value.ended == ended
             assert fault.value.missing
 
+    @pytest.mark.contract("complete means ended by the format's own rules")
     def test_complete_because_nothing_may_follow(self, compiler: Compiler) -> None:
         assert formatter_of(compiler, formats.choice(["ab"]), b"ab").result("length").value == "ab"
 
@@ -375,6 +409,7 @@ class TestResult:
 
 
 class TestExplain:
+    @pytest.mark.contract("`explain` says the text so far, what is expected, and where")
     def test_it_says_why(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.text("n=", formats.Hole(formats.integer(), "n"), ";"), b"n=")
         assert formatter.explain(ord("5")).startswith("allowed")
@@ -384,6 +419,7 @@ class TestExplain:
         assert formatter.explain(10**6).startswith("not allowed")
         assert formatter.explain(-1).startswith("not allowed")
 
+    @pytest.mark.contract("`explain` agrees with the mask")
     def test_it_agrees_with_the_mask(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("(ab|日)*c?"), b"ab")
         allowed = set(formatter.allowed_tokens())
@@ -392,6 +428,7 @@ class TestExplain:
 
 
 class TestTokensById:
+    @pytest.mark.contract("token by its id")
     def test_a_special_token_is_allowed_where_the_format_names_it(self, compiler: Compiler) -> None:
         special = END + 1
         format = formats.sequence(formats.choice(["a"]), formats.token(special), formats.choice(["b"]))
@@ -411,6 +448,7 @@ class TestTokensById:
 
 
 class TestThreads:
+    @pytest.mark.contract("overlapping use of a formatter is ConcurrentUse")
     def test_overlapping_use_is_noticed(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         inside, leave = threading.Event(), threading.Event()
@@ -435,6 +473,7 @@ class TestThreads:
             leave.set()
             worker.join()
 
+    @pytest.mark.contract("vocabularies, compilers and compiled formats may be shared")
     def test_compiled_formats_are_shared(self, compiler: Compiler) -> None:
         compiled = compiler.compile(formats.regex("(ab)*"))
 
@@ -447,6 +486,7 @@ class TestThreads:
         in_threads(work, 4)
 
 
+@pytest.mark.contract("`min_bytes` is the length of the shortest complete output")
 def test_min_bytes_and_fingerprint(compiler: Compiler, vocabulary: Vocabulary) -> None:
     compiled = compiler.compile(formats.choice(["abc", "é", "ab日"]))
     assert compiled.min_bytes == 2

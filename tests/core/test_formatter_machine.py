@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -28,6 +29,7 @@ def compiler_for(engine: str) -> Compiler:
     return Compiler(Vocabulary(TOKENS, [END]), engine=engine)
 
 
+@pytest.mark.contract("accept, rollback, fork and count_valid in any order")
 class FormatterMachine(RuleBasedStateMachine):
     """The model is a list of token ids; the recogniser, replayed from the start, says what is right."""
 

@@ -303,6 +303,7 @@ def random_node(rng: random.Random, depth: int, references: bool = True) -> Node
     return Capture(rng.choice("xyz"), inner) if references else inner
 
 
+@pytest.mark.contract("captures come from the parse: written order, greedy, left to right")
 @pytest.mark.parametrize("seed", range(250))
 def test_the_preferred_parse_is_the_first_of_all(parse: Parser, seed: int) -> None:
     rng = random.Random(seed)

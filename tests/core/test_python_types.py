@@ -118,6 +118,7 @@ ROWS: list[tuple[Any, str, Any]] = [
 ]
 
 
+@pytest.mark.contract("python_type: generic aliases, unions, callables")
 @pytest.mark.parametrize(("tp", "text", "value"), ROWS)
 def test_values_are_instances(tp: Any, text: str, value: Any) -> None:
     found = value_of(formats.python_type(tp), text)
@@ -166,6 +167,7 @@ def test_several_types_come_back_by_their_names() -> None:
         again(made, type={"list": list[Color]})
 
 
+@pytest.mark.contract("examples only through `formats.example`")
 def test_examples() -> None:
     made = formats.example({"name": "Ann", "ages": [1, None], "any": [], "ok": True, "x": 1.5})
     text = '{"name": "x", "ages": [null, 3, 4], "any": ["q"], "ok": false, "x": 2}'

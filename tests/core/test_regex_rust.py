@@ -124,6 +124,7 @@ MATCHES = [
 ]
 
 
+@pytest.mark.contract("regex: Rust syntax, whole text, refusals with their position")
 @pytest.mark.parametrize(("pattern", "yes", "no"), MATCHES, ids=[repr(row[0]) for row in MATCHES])
 def test_a_pattern_matches_whole_texts(pattern: str, yes: list[str], no: list[str]) -> None:
     automaton = Automaton(parse_rust(pattern))
@@ -190,6 +191,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.contract("regex: Rust syntax, whole text, refusals with their position")
 @pytest.mark.parametrize(("pattern", "position", "reason"), REFUSED, ids=[repr(row[0]) for row in REFUSED])
 def test_a_fault_is_named_with_its_position(pattern: str, position: int, reason: str) -> None:
     with pytest.raises(InvalidRegex) as caught:

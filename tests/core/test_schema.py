@@ -374,6 +374,7 @@ def test_schemas_without_documents(schema: object) -> None:
         Judge(schema)
 
 
+@pytest.mark.contract("JSON Schema: on_unsupported")
 def test_dropping_instead_of_refusing_gives_a_superset_and_says_so() -> None:
     schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "not": {"format": "regex"}}
     dropped: list[Dropped] = []
@@ -383,10 +384,12 @@ def test_dropping_instead_of_refusing_gives_a_superset_and_says_so() -> None:
     assert {(entry.pointer, entry.keyword) for entry in dropped} == {("", "uniqueItems"), ("", "not")}
 
 
+@pytest.mark.contract("JSON Schema: string_formats")
 def test_formats_as_annotations() -> None:
     assert Judge({"type": "string", "format": "date"}, string_formats="annotate").accepts('"soon"')
 
 
+@pytest.mark.contract("JSON Schema: registry")
 def test_references_into_a_registry() -> None:
     registry = {"http://x.test/int": {"type": "integer"}}
     judge = Judge({"items": {"$ref": "http://x.test/int"}, "type": "array"}, registry=registry)
@@ -394,6 +397,7 @@ def test_references_into_a_registry() -> None:
     assert not judge.accepts('["x"]')
 
 
+@pytest.mark.contract("JSON Schema: key_order")
 def test_free_key_order() -> None:
     judge = Judge({**AB, "properties": {**AB["properties"], "c": A}}, key_order="any")  # type: ignore[dict-item]
     for text in ('{"b": "x", "a": 1}', '{"c": 1, "a": 1, "b": "x"}', '{"a": 1}'):
@@ -404,6 +408,7 @@ def test_free_key_order() -> None:
         Judge({"type": "object", "properties": {str(n): {} for n in range(9)}}, key_order="any")
 
 
+@pytest.mark.contract("JSON Schema: key_order")
 def test_key_order_follows_the_walk_of_the_schema() -> None:
     schema = {
         "type": "object",
@@ -424,6 +429,7 @@ def test_unknown_options(option: str) -> None:
         json_schema({}, **{option: "nonsense"})
 
 
+@pytest.mark.contract("JSON Schema: whitespace")
 def test_whitespace() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array"}}}
     value = {"a": [1, {"b": 2}]}

@@ -55,6 +55,7 @@ def test_many_sequences_are_one_compile(compiler: Compiler) -> None:
     assert engine.counts == {"compiled": 1, "started": 6}
 
 
+@pytest.mark.contract("vocabularies, compilers and compiled formats may be shared")
 def test_threads_share_one_compile(compiler: Compiler) -> None:
     engine = Counting(compiler._engine)
     counted = Compiler(compiler.vocabulary, engine=engine)

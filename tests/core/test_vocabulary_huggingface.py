@@ -183,6 +183,7 @@ def spelt(vocabulary: Vocabulary, ids: list[int]) -> bytes:
     return b"".join(vocabulary.text_token(i) or b"?" for i in ids)
 
 
+@pytest.mark.contract("vocabularies are read from Hugging Face tokenizers")
 @pytest.mark.parametrize("text", SENTENCES + HARD)
 @pytest.mark.parametrize("kind", SPELLS_EVERY_BYTE)
 def test_round_trip_of_any_text(kind: Callable[[], Any], text: str) -> None:

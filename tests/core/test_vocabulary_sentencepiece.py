@@ -13,6 +13,8 @@ from formatter_core.errors import InvalidVocabulary
 from formatter_core.vocabulary import Vocabulary
 from tests.core.tokenizer_samples import CORPUS, HARD, SENTENCES
 
+pytestmark = pytest.mark.contract("vocabularies are read from SentencePiece")
+
 spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
 
 

@@ -104,6 +104,7 @@ def mistral(version: str) -> Any:
     return getattr(module.MistralTokenizer, "v3" if version == "tekken" else version)(**kwargs)
 
 
+@pytest.mark.contract("vocabularies are read from tiktoken and mistral-common")
 @pytest.mark.parametrize("version", ["v1", "v3", "tekken"])
 def test_mistral_common(version: str) -> None:
     tokenizer = mistral(version)
