@@ -46,25 +46,22 @@ class StepMasks:
             logits: float (rows, width), any device; wider than the vocabulary is fine.
         """
         try:
-            self._apply(logits, rows, drafts)
+            ordered, places = rows, [row for row, _ in rows]
+            if drafts:  # those with drafts come last, so that the masks of the others lie together
+                ordered = sorted(rows, key=lambda one: one[0] in drafts)
+                places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
+            count, width = logits.shape
+            if len(self._bits) < len(places) or self._width != width:
+                self._bits = bitmask.allocate(len(places), max(width, self._vocabulary_size))
+                self._width = width
+            bits = self._bits[: len(places)]
+            fill_rows(bits, ordered, drafts)
+            apply_rows(logits, bits, None if places == list(range(count)) else places)
+            _end_where_nothing_is_left(logits, ordered, drafts, bits)
         except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and the others go on
             for _, constraint in rows:
                 constraint.cursor.fail(error)
             end_rows(logits, rows, drafts)
-
-    def _apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
-        ordered, places = rows, [row for row, _ in rows]
-        if drafts:  # those with drafts come last, so that the masks of the others lie together
-            ordered = sorted(rows, key=lambda one: one[0] in drafts)
-            places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
-        count, width = logits.shape
-        if len(self._bits) < len(places) or self._width != width:
-            self._bits = bitmask.allocate(len(places), max(width, self._vocabulary_size))
-            self._width = width
-        bits = self._bits[: len(places)]
-        fill_rows(bits, ordered, drafts)
-        apply_rows(logits, bits, None if places == list(range(count)) else places)
-        _end_where_nothing_is_left(logits, ordered, drafts, bits)
 
 
 def fill_rows(bits: NDArray[np.int32], rows: Rows, drafts: Drafts) -> None:
