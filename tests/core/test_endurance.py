@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 import random
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +15,7 @@ import pytest
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
-from formatter_core.errors import LimitExceeded
+from formatter_core.errors import InvalidFormat, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 
@@ -211,3 +214,29 @@ def test_random_grammars_whose_automata_are_made_anew() -> None:
 def test_a_counted_complement_in_an_intersection() -> None:
     """Its first mask cost about the fourth power of the count."""
     assert compare(OracleEngine(), NativeEngine(), [100_488]).refusals.total() == 0
+
+
+def test_real_schemas_end_as_they_promise(shared: Path) -> None:
+    """What is compiled takes random texts without a limit in the middle; `benchmarks/endurance.py` walks more."""
+    with gzip.open(shared / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in itertools.islice(lines, 0, None, 97)]
+    walked = 0
+    for case in cases:
+        try:
+            compiled = compiled_for_bytes(case["schema"])
+        except (UnsupportedSchema, LimitExceeded, InvalidFormat, UnsatisfiableSchema):
+            continue
+        walked += 1
+        grammar: Any = compiled.engine_grammar
+        for seed in range(2):
+            chooser, formatter = random.Random(seed), compiled.formatter()
+            for _ in range(300):
+                before = grammar.work_done()
+                allowed = formatter.allowed_tokens()
+                assert grammar.work_done() - before < MOST_WORK, case["id"]
+                if END in allowed and (seed or allowed == [END]):
+                    break
+                # In every second walk whatever closes a value comes first.
+                closing = [token for token in allowed if seed and token in b'"]}']
+                formatter.accept_token(chooser.choice(closing or [token for token in allowed if token != END]))
+    assert walked > 0.8 * len(cases)
