@@ -94,6 +94,10 @@ class Cursor:
         cursor.fail(error)
         return cursor
 
+    def __repr__(self) -> str:
+        failure = f", failed: {self._error}" if self.has_failed else ""
+        return f"<Cursor after {self.length} kept tokens{failure}>"
+
     # --- tokens ------------------------------------------------------------------------------------------------
 
     def follow(self, token_ids: Sequence[int]) -> None:

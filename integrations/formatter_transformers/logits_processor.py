@@ -120,6 +120,9 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
 
+    def __repr__(self) -> str:
+        return f"<FormatterLogitsProcessor of {', '.join(map(repr, self._formats))}>"
+
     def reset(self) -> None:
         """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
         self._call = self._call.close()

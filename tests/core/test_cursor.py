@@ -159,3 +159,10 @@ def test_cursors_that_go_on_together_end_like_each_alone(steps: list[tuple[int |
         one.follow([A, B])
         assert one.error is None
         assert one.formatter.text == "ab"
+
+
+def test_its_repr_says_how_far_it_is_and_why_it_failed(cursor: Cursor) -> None:
+    cursor.follow([A, B])
+    assert repr(cursor) == "<Cursor after 2 kept tokens>"
+    cursor.fail(ValueError("no more"))
+    assert "failed: no more" in repr(cursor)
