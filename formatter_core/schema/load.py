@@ -224,7 +224,7 @@ class Loader:
         reference = location.schema[keyword]
         if not isinstance(reference, str):
             raise location.invalid(keyword, "the URI of a schema, or a pointer such as '#/$defs/name'")
-        uri, fragment = urldefrag(reference)
+        uri, fragment = _uri_and_fragment(reference)
         resource = location.resource
         if uri:
             resource = self._find_resource(location, keyword, urljoin(resource.uri, uri), reference)
@@ -285,7 +285,7 @@ class Loader:
                 raise InvalidSchema(reason, pointer=location.pointer, keyword=keyword) from error
             if schema is not resource.schema and isinstance(schema, dict):
                 resource = self._resource_of(schema, "", resource)
-        where = (urldefrag(location.schema[keyword])[0] and resource.pointer) or location.resource.pointer
+        where = (_uri_and_fragment(location.schema[keyword])[0] and resource.pointer) or location.resource.pointer
         return self.number(schema, where + fragment, resource)
 
     def _resource_of(self, schema: dict[str, Any], pointer: str, resource: Resource) -> Resource:
@@ -324,6 +324,14 @@ def _check_nulls(schema: dict[str, Any], pointer: str) -> None:
             raise InvalidSchema(
                 f"`{keyword}` is null; leave it out, or give it a value", pointer=pointer, keyword=keyword
             )
+
+
+def _uri_and_fragment(reference: str) -> tuple[str, str]:
+    """Both parts of a reference; most references have a fragment only."""
+    if reference.startswith("#"):
+        return "", reference[1:]
+    uri, fragment = urldefrag(reference)
+    return uri, fragment
 
 
 def _has_identifiers_below(schema: Any) -> bool:
