@@ -23,7 +23,8 @@ class Limits:
         repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`).
         depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over
             a generated text, inside Python's own recursion limit.
-        work: elementary steps of one compile, and of one step of the Python parser.
+        work: elementary steps of one compile, of one step of the Python parser, and of one whole output parsed
+            natively, where each byte adds a constant number.
         forced_bytes: bytes that one call of `forced_bytes` returns at most.
         max_top_n: candidate tokens that one top-n request returns at most.
     """
