@@ -14,7 +14,7 @@ from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
 from formatter_core.engine.parser_program import ParserProgram
-from formatter_core.errors import EngineUnavailable
+from formatter_core.errors import EngineUnavailable, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
@@ -28,27 +28,42 @@ class NativeParser:
 
     def __init__(self, grammar: Grammar, limits: Limits) -> None:
         grammar.check(limits)
-        self.library = library = load()
+        self.library = load()
         self.limits = limits
-        program = ParserProgram(grammar)
+        self._program = program = ParserProgram(grammar)
         self.names = program.names
-        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
-        numbers, count = program.numbers.buffer_info()
-        text = program.text
-        self.handle = Handle(
-            lambda made: library.fcn_parser_new(numbers, count, text, len(text), bounds, made),
-            library.fcn_parser_free,
-            limits,
-        )
+        self.handle = self._made()
 
     def reading(self) -> Reading:
         """Begin to read a text."""
         return Reading(self)
 
+    def read(self, parts: Sequence[bytes | int]) -> Reading | None:
+        """Read a text; None if nothing goes on with it."""
+        try:
+            reading = self.reading()
+            return reading if reading.push(parts) else None
+        except LimitExceeded as error:
+            if error.limit != "states":
+                raise
+            self.handle = self._made()  # its automata are those of all texts so far
+            reading = self.reading()
+            return reading if reading.push(parts) else None
+
     def parse(self, parts: Sequence[bytes | int]) -> Match | None:
         """The captures of the preferred parse of a text; None if it is not in the language."""
-        reading = self.reading()
-        return reading.match() if reading.push(parts) and reading.is_complete() else None
+        reading = self.read(parts)
+        return reading.match() if reading is not None and reading.is_complete() else None
+
+    def _made(self) -> Handle:
+        library, limits, text = self.library, self.limits, self._program.text
+        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+        numbers, count = self._program.numbers.buffer_info()
+        return Handle(
+            lambda made: library.fcn_parser_new(numbers, count, text, len(text), bounds, made),
+            library.fcn_parser_free,
+            limits,
+        )
 
 
 class Reading:
@@ -64,8 +79,9 @@ class Reading:
         self._library = library
         self._limits = parser.limits
         self._parts: list[bytes] = []
+        made_ready = parser.handle
         self._handle = Handle(
-            lambda made: library.fcn_reading_new(parser.handle.pointer, made), library.fcn_reading_free, parser.limits
+            lambda made: library.fcn_reading_new(made_ready.pointer, made), library.fcn_reading_free, parser.limits
         )
         self._pointer = self._handle.pointer
 

@@ -45,9 +45,10 @@ def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, 
     parser = parser_of(grammar, limits)
     if parser is None:
         return parse(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
-    reading = parser.reading()
-    is_whole = reading.push([data]) and reading.is_complete()
-    return reading.match() if is_whole else None, reading.may_go_on
+    reading = parser.read([data])
+    if reading is None or not reading.is_complete():
+        return None, lambda: False
+    return reading.match(), reading.may_go_on
 
 
 def _may_go_on(grammar: Grammar, data: bytes, limits: Limits) -> bool:

@@ -10,7 +10,7 @@ from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.kbnf import kbnf
-from formatter_core.grammar import NOTHING, Bytes, Choice, Grammar, Reference, Sequence
+from formatter_core.grammar import NOTHING, Bytes, Choice, Grammar, Reference, Repeat, Sequence, Terminal
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.testing.compare_parses import compare_parses
 
@@ -54,6 +54,15 @@ def test_work_counts_for_the_whole_text() -> None:
     grammar = as_format(b).to_grammar(DEFAULT_LIMITS).grammar
     with pytest.raises(LimitExceeded):
         NativeParser(grammar, Limits(work=20_000)).parse([b"ab"] * 2000)
+
+
+def test_automata_of_many_texts_are_let_go() -> None:
+    words = (Terminal(Repeat(Bytes(bytes([letter])), 0, 150)) for letter in b"ab")
+    parser = NativeParser(Grammar({"s": Choice(tuple(words))}, "s"), Limits(states=30))
+    for letter in (b"a", b"b", b"a"):  # each alone needs 150 states of the 210 that 7 nodes may have
+        before = parser.handle
+        assert parser.parse([letter * 150]) is not None
+    assert parser.handle is not before
 
 
 def test_a_reading_goes_on_where_it_stood() -> None:
