@@ -26,12 +26,12 @@ END = 256
 VOCABULARY = Vocabulary.of_bytes()
 
 #: Why a complete document of a type may have no value; the docs list these cases in the same words.
-FILES = "files and directories that have to exist"
+FILES = "files and directories that must exist"
 CLOCKS = "dates in the past or in the future"
 CARDS = "check digits"
-VALIDATORS = "validators of your own"
+VALIDATORS = "your own validators"
 JSON_TEXT = "JSON inside of a string"
-SETS = "sets that need several different items"
+SETS = "sets that need several distinct items"
 DATES = "bounds of dates, times and durations"
 FLOATS = "numbers too large for a float"
 DEPTH = "values nested deeper than Python's stack"
