@@ -13,10 +13,11 @@ import argparse
 import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.harness import aim, markdown, medians, seconds_of, take_turns
-from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
+from formatter_core import Compiler, Formatter, FormatterBuilder, Vocabulary, formats
 from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats import as_format
@@ -95,10 +96,15 @@ def parse_tasks() -> dict[str, Callable[[], float]]:
     for name, (format, text) in CASES.items():
         grammar, data = as_format(format).to_grammar(DEFAULT_LIMITS).grammar, [text.encode()]
         native = NativeParser(grammar, DEFAULT_LIMITS)
-        tasks[f"parse, {name}"] = seconds_of(until_limit(lambda native=native, data=data: native.parse(data)))
+        tasks[f"parse, {name}"] = seconds_of(until_limit(partial(native.parse, data)))
         if len(text) <= SHORT and "4,000" not in name and "everywhere" not in name:
-            tasks[f"parse in Python, {name}"] = seconds_of(lambda grammar=grammar, data=data: parse(grammar, data))
+            tasks[f"parse in Python, {name}"] = seconds_of(partial(parse, grammar, data))
     return tasks
+
+
+def captures_of(formatter: Formatter) -> object:
+    """The captures of a finished sequence."""
+    return formatter.result().captures
 
 
 def stream_tasks() -> dict[str, Callable[[], float]]:
@@ -115,7 +121,7 @@ def stream_tasks() -> dict[str, Callable[[], float]]:
         tokens = [ids[chunk] for chunk in chunks]
         whole = compiled.formatter()
         whole.accept_tokens([*tokens, vocabulary.end_ids[0]])
-        tasks[f"result, {name}"] = seconds_of(lambda whole=whole: whole.result().captures)
+        tasks[f"result, {name}"] = seconds_of(partial(captures_of, whole))
 
         def events(compiled: Any = compiled, tokens: list[int] = tokens) -> float:
             formatter = compiled.formatter()

@@ -29,6 +29,8 @@ _SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
+    # A server that hangs up on an idle client may do so just when the next request of it comes.
+    "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "600",
     # Without this and where they are bound, threads that wait for each other take a hundred times as long as the work.
     "OMP_NUM_THREADS": "1",
     # A process that a signal ends says so first, also where it is one that vLLM started.

@@ -405,7 +405,12 @@ def end_ids_are_text_where_they_have_bytes(patch: Patch) -> None:
     patch.setattr(rows, "clear_ids", lambda row, token_ids: None)
 
 
-@breaks(7, "tests/core/test_vocabulary_huggingface.py::test_special_and_added_tokens[word_piece]", needs="tokenizers")
+@breaks(
+    7,
+    "tests/core/test_vocabulary_huggingface.py::test_special_and_added_tokens[word_piece]",
+    needs="tokenizers",
+    escapes="InvalidVocabulary",
+)
 def special_tokens_are_read_as_text(patch: Patch) -> None:
     from formatter_core.vocabulary import huggingface
 
