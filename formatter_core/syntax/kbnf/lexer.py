@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from formatter_core.errors import InvalidGrammar
+from formatter_core.syntax.rules import cut
 from formatter_core.syntax.source import Source
 
-__all__ = ["Lexer", "Token", "cut", "locate", "unescape"]
+__all__ = ["Lexer", "Token", "locate", "unescape"]
 
 _TOKEN = re.compile(
     r"""
@@ -25,7 +26,6 @@ _TOKEN = re.compile(
 )
 _COMMENT_MARK = re.compile(r"\(\*|\*\)")
 _OPENING = re.compile(r"(#[A-Za-z]*)?[\"']")
-_LONGEST_SHOWN = 60  # characters
 _PREFIXES = ("", "#", "#e", "#ex", "#substrs")
 
 _ESCAPE = re.compile(
@@ -70,11 +70,6 @@ class Token:
         if self.kind == "end":
             return "the end of the text"
         return f"the literal {self.prefix}…" if self.kind == "literal" else f"`{cut(self.text)}`"
-
-
-def cut(text: str) -> str:
-    """A name or a number for a message, shortened if very long."""
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 class Lexer:

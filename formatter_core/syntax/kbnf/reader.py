@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
@@ -27,8 +25,9 @@ from formatter_core.grammar import (
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.syntax.kbnf.lexer import Lexer, Token, cut, locate, unescape
+from formatter_core.syntax.kbnf.lexer import Lexer, Token, locate, unescape
 from formatter_core.syntax.regex import as_terminal, parse_rust
+from formatter_core.syntax.rules import cut, similar
 from formatter_core.syntax.source import Source
 
 __all__ = ["parse_kbnf", "without_match"]
@@ -53,8 +52,8 @@ def parse_kbnf(text: str, start: str = "start", limits: Limits = DEFAULT_LIMITS)
         raise InvalidGrammar(f"KBNF text must be a str, found {type(text).__name__}; decode it first")
     rules = _Reader(Source(text), limits).read()
     if not isinstance(start, str) or start not in rules:
-        similar = _similar(str(start), rules)
-        raise InvalidGrammar(f"the start rule {cut(repr(start))} is not defined{similar}; define it or name another")
+        hint = similar(str(start), rules)
+        raise InvalidGrammar(f"the start rule {cut(repr(start))} is not defined{hint}; define it or name another")
     grammar = Grammar(rules, start)
     grammar.check(limits)
     return grammar
@@ -94,7 +93,7 @@ class _Reader:
             raise self._fault(self._lexer.peek(), 'found no rule; write one, such as `start ::= "yes" | "no";`')
         for used, token in self._uses.items():
             if used not in alternatives:
-                raise self._fault(token, f"the rule {token} is not defined{_similar(used, alternatives)}; define it")
+                raise self._fault(token, f"the rule {token} is not defined{similar(used, alternatives)}; define it")
         return {name: _choice(nodes) for name, nodes in alternatives.items()}
 
     def _rule_name(self) -> Token:
@@ -272,8 +271,3 @@ def _grouped(group: _Group) -> Node:
 
 def _choice(alternatives: list[Node]) -> Node:
     return alternatives[0] if len(alternatives) == 1 else Choice(tuple(alternatives))
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, names, 1) if cut(name) == name else []
-    return f" (did you mean `{close[0]}`?)" if close else ""
