@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pytest
 
 from formatter_core import Compiler, Vocabulary, check, formats, parse
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from tests.core.notation_checks import check_texts
 
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
@@ -43,13 +43,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "good", "bad"), TABLE, ids=[repr(text) for text, _, _ in TABLE])
 def test_constructs(text: str, good: list[str], bad: list[str]) -> None:
-    format = formats.ebnf(text)
-    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.from_json(json.loads(json.dumps(format.to_json()))))
-    for sample in [*good, *bad]:
-        formatter = compiled.formatter()
-        taken = formatter.accept_tokens(sample.encode())
-        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
-        assert parse(format, sample).is_complete == (sample in good), sample
+    check_texts(formats.ebnf(text), good, bad)
 
 
 def test_captures() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pytest
 
@@ -14,6 +13,7 @@ from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
 from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
+from tests.core.notation_checks import check_texts
 
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
@@ -39,13 +39,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "good", "bad"), TABLE, ids=[repr(text) for text, _, _ in TABLE])
 def test_constructs(text: str, good: list[str], bad: list[str]) -> None:
-    format = formats.gbnf(text)
-    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.from_json(json.loads(json.dumps(format.to_json()))))
-    for sample in [*good, *bad]:
-        formatter = compiled.formatter()
-        taken = formatter.accept_tokens(sample.encode())
-        assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
-        assert parse(format, sample).is_complete == (sample in good), sample
+    check_texts(formats.gbnf(text), good, bad)
 
 
 #: grammar, line, column, what the message says
