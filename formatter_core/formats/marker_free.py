@@ -26,6 +26,8 @@ from formatter_core.grammar import (
 
 __all__ = ["marker_free_grammar", "marker_free_text"]
 
+#: What is interned is never freed, and layouts may come from requests.
+_MOST_KEPT = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
 _interned: dict[tuple[int, tuple[str, ...]], Terminal] = {}
 
@@ -57,7 +59,7 @@ def _freed(node: Terminal, markers: tuple[str, ...]) -> Terminal:
     if (known := _interned.get(key)) is not None:
         return known
     free = Terminal(Intersection((node.item, *_no_marker(markers))))
-    if is_interned(node):
+    if is_interned(node) and len(_interned) < _MOST_KEPT:
         _interned[key] = interned(free)
     return free
 
