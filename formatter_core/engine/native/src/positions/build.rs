@@ -1,0 +1,303 @@
+//! Positions made of a written grammar, rule by rule and each body from its end.
+
+use super::facts::{Facts, SMALL};
+use super::{Plan, Position, Rule, END, START};
+use crate::derive::Derivatives;
+use crate::hash::FastMap;
+use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::term::UNBOUNDED;
+use crate::written::{Node, Written};
+
+impl Plan {
+    pub fn new(written: &Written, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
+        let facts = Facts::of(written, derivatives, meter)?;
+        if !facts.productive[written.rules[written.start as usize] as usize] {
+            return Err(Fault::EmptyLanguage);
+        }
+        let mut builder = Builder {
+            written,
+            facts: &facts,
+            limits,
+            meter,
+            positions: vec![Position::End],
+            owners: vec![START],
+            sources: Vec::new(),
+            known: FastMap::default(),
+        };
+        builder.rule(Origin::Start);
+        let mut starts = Vec::new();
+        while let Some(&source) = builder.sources.get(starts.len()) {
+            let rule = starts.len() as u32;
+            starts.push(builder.body(source, rule)?);
+        }
+        let (positions, owners, sources) = (builder.positions, builder.owners, builder.sources);
+        let rules: Vec<Rule> = starts
+            .iter()
+            .zip(&sources)
+            .map(|(start, source)| {
+                let node = source.node(written) as usize;
+                Rule {
+                    start: *start,
+                    nullable: facts.nullable[node],
+                    captures: facts.captures[node],
+                    cyclic: facts.cyclic[node] && *source != Origin::Start,
+                    named: matches!(source, Origin::Rule(_)),
+                    end_rank: 0,
+                }
+            })
+            .collect();
+        let mut plan = Plan {
+            ranks: Vec::new(),
+            positions,
+            rules,
+        };
+        plan.rank(&owners, meter)?;
+        Ok(plan)
+    }
+}
+
+/// What a rule stands for: a node, or the rounds of one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    Start,
+    /// A rule of the grammar.
+    Rule(u32),
+    Node(u32),
+    Rounds(u32),
+}
+
+impl Origin {
+    fn node(self, written: &Written) -> u32 {
+        match self {
+            Origin::Start => written.rules[written.start as usize],
+            Origin::Rule(rule) => written.rules[rule as usize],
+            Origin::Node(node) | Origin::Rounds(node) => node,
+        }
+    }
+}
+
+struct Builder<'a, 'm> {
+    written: &'a Written,
+    facts: &'a Facts,
+    limits: &'a Limits,
+    meter: &'a mut Meter<'m>,
+    positions: Vec<Position>,
+    /// The rule that each position belongs to.
+    owners: Vec<u32>,
+    sources: Vec<Origin>,
+    known: FastMap<Origin, u32>,
+}
+
+/// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
+enum Task {
+    Node(u32),
+    Open(u32),
+    /// Alternatives: those from `index` on are to be built in front of `next`.
+    Choice {
+        node: u32,
+        index: usize,
+        next: u32,
+        built: Vec<u32>,
+    },
+    /// What may be left out is built in front of `next`.
+    Optional {
+        next: u32,
+        greedy: bool,
+    },
+    /// The body of an unbounded repeat is built: close the circle at `start`.
+    Loop {
+        start: u32,
+        next: u32,
+        minimum: u32,
+        greedy: bool,
+    },
+}
+
+impl Builder<'_, '_> {
+    /// The number of a rule, which is built when it is its turn.
+    fn rule(&mut self, origin: Origin) -> u32 {
+        let next = self.sources.len() as u32;
+        let rule = *self.known.entry(origin).or_insert(next);
+        if rule == next {
+            self.sources.push(origin);
+        }
+        rule
+    }
+
+    fn body(&mut self, source: Origin, rule: u32) -> Outcome<u32> {
+        if source == Origin::Start {
+            let start = self.rule(Origin::Rule(self.written.start));
+            return self.call(rule, start, END);
+        }
+        if let Origin::Rounds(node) = source {
+            if let Node::Repeat {
+                item,
+                minimum,
+                maximum,
+                greedy,
+            } = self.written.nodes[node as usize]
+            {
+                let round = self.rule_of(item);
+                return self.place(
+                    rule,
+                    Position::Rounds {
+                        rule: round,
+                        minimum,
+                        maximum,
+                        greedy,
+                    },
+                );
+            }
+        }
+        let mut tasks = vec![Task::Node(source.node(self.written))];
+        let mut place = END;
+        while let Some(task) = tasks.pop() {
+            self.meter.work(1)?;
+            place = self.perform(rule, task, place, &mut tasks)?;
+        }
+        Ok(place)
+    }
+
+    /// The rule that a node is the body of; a reference stands for its rule.
+    fn rule_of(&mut self, node: u32) -> u32 {
+        match self.written.nodes[node as usize] {
+            Node::Reference(rule) => self.rule(Origin::Rule(rule)),
+            _ => self.rule(Origin::Node(node)),
+        }
+    }
+
+    fn perform(&mut self, owner: u32, task: Task, place: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        match task {
+            Task::Node(node) => self.node(owner, node, place, tasks),
+            Task::Open(name) => self.place(owner, Position::Open { name, next: place }),
+            Task::Choice {
+                node,
+                index,
+                next,
+                mut built,
+            } => {
+                if index > 0 {
+                    built.push(place);
+                }
+                let Some(alternative) = self.written.nodes[node as usize].children().get(index).copied() else {
+                    return self.split(owner, built);
+                };
+                tasks.push(Task::Choice {
+                    node,
+                    index: index + 1,
+                    next,
+                    built,
+                });
+                tasks.push(Task::Node(alternative));
+                Ok(next)
+            }
+            Task::Optional { next, greedy } => self.split(owner, ordered(place, next, greedy)),
+            Task::Loop {
+                start,
+                next,
+                minimum,
+                greedy,
+            } => {
+                self.positions[start as usize] = Position::Split(ordered(place, next, greedy).into());
+                Ok(if minimum == 0 { start } else { place })
+            }
+        }
+    }
+
+    fn node(&mut self, owner: u32, node: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        if !self.facts.productive[node as usize] {
+            return self.place(owner, Position::Split(Box::default()));
+        }
+        match &self.written.nodes[node as usize] {
+            leaf if leaf.is_leaf() => {
+                let nullable = self.facts.nullable[node as usize];
+                return self.place(owner, Position::Terminal { node, nullable, next });
+            }
+            Node::Token(token) => return self.place(owner, Position::Token { token: *token, next }),
+            Node::Reference(rule) if self.facts.sizes[*rule as usize] <= SMALL => {
+                tasks.push(Task::Node(self.written.rules[*rule as usize]));
+            }
+            Node::Reference(_) => {
+                let rule = self.rule_of(node);
+                return self.call(owner, rule, next);
+            }
+            Node::Sequence(items) => tasks.extend(items.iter().map(|item| Task::Node(*item))),
+            Node::Choice(_) => tasks.push(Task::Choice {
+                node,
+                index: 0,
+                next,
+                built: Vec::new(),
+            }),
+            Node::Capture { name, item } => {
+                tasks.extend([Task::Open(*name), Task::Node(*item)]);
+                return self.place(owner, Position::Close { next });
+            }
+            Node::Repeat {
+                item,
+                minimum,
+                maximum,
+                greedy,
+            } => {
+                let (item, greedy) = (*item, *greedy);
+                let empty_rounds = self.facts.nullable[item as usize];
+                match (*minimum, *maximum) {
+                    (_, 0) => {}
+                    _ if !self.facts.productive[item as usize] => {}
+                    (1, 1) => tasks.push(Task::Node(item)),
+                    (0, 1) if !empty_rounds => tasks.extend([Task::Optional { next, greedy }, Task::Node(item)]),
+                    (minimum @ (0 | 1), UNBOUNDED) if !empty_rounds => {
+                        let start = self.place(owner, Position::Split(Box::default()))?;
+                        tasks.push(Task::Loop {
+                            start,
+                            next,
+                            minimum,
+                            greedy,
+                        });
+                        tasks.push(Task::Node(item));
+                        return Ok(start);
+                    }
+                    _ => {
+                        let rule = self.rule(Origin::Rounds(node));
+                        return self.call(owner, rule, next);
+                    }
+                }
+            }
+            _ => return Err(Fault::Malformed),
+        }
+        Ok(next)
+    }
+
+    fn call(&mut self, owner: u32, rule: u32, next: u32) -> Outcome<u32> {
+        let source = self.sources[rule as usize];
+        // Where a rule may derive itself, it matters which calls are open.
+        if next == END && !self.facts.cyclic[source.node(self.written) as usize] {
+            return self.place(owner, Position::Jump(rule));
+        }
+        self.place(owner, Position::Call { rule, next })
+    }
+
+    fn split(&mut self, owner: u32, places: Vec<u32>) -> Outcome<u32> {
+        self.meter.work(places.len())?;
+        match places[..] {
+            [only] => Ok(only),
+            _ => self.place(owner, Position::Split(places.into())),
+        }
+    }
+
+    fn place(&mut self, owner: u32, position: Position) -> Outcome<u32> {
+        if self.positions.len() as u64 > self.limits.nodes.saturating_mul(2) {
+            return Err(Fault::Limit(Limit::Nodes));
+        }
+        self.positions.push(position);
+        self.owners.push(owner);
+        Ok(self.positions.len() as u32 - 1)
+    }
+}
+
+fn ordered(round: u32, next: u32, greedy: bool) -> Vec<u32> {
+    if greedy {
+        vec![round, next]
+    } else {
+        vec![next, round]
+    }
+}

@@ -1,0 +1,69 @@
+//! What is known of every term when it is made.
+
+use super::{each_part, Kind, Term, Terms, NOTHING, UNBOUNDED};
+
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) nullable: bool,
+    /// Whether emptiness is not plain from the form, because of an intersection or a complement.
+    pub(super) uncertain: bool,
+    /// Whether a count stands in the form where alternatives are compared, see `drop_narrower`.
+    pub(super) counted: bool,
+    /// Whether more than two terms are intersected somewhere.
+    pub(super) tangled: bool,
+    /// Whether other alternatives may plainly lie within it, see `drop_absorbed`.
+    pub(super) absorbs: bool,
+    /// Whether it is byte sets in a row.
+    pub(super) is_chain: bool,
+}
+
+impl Terms {
+    pub(super) fn facts_of(&self, kind: &Kind) -> Facts {
+        let any_uncertain = |items: &[Term]| items.iter().any(|term| self.uncertain(*term));
+        let (nullable, uncertain) = match kind {
+            Kind::Nothing | Kind::Set(_) => (false, false),
+            Kind::Empty | Kind::Substring { .. } => (true, false),
+            Kind::Concatenation(first, second) => (
+                self.nullable(*first) && self.nullable(*second),
+                any_uncertain(&[*first, *second]),
+            ),
+            Kind::Alternation(items) => (items.iter().any(|term| self.nullable(*term)), any_uncertain(items)),
+            Kind::Intersection(items) => (items.iter().all(|term| self.nullable(*term)), true),
+            Kind::Complement(NOTHING) => (true, false),
+            Kind::Complement(item) => (!self.nullable(*item), true),
+            Kind::Repeat { item, minimum, .. } => (*minimum == 0, self.uncertain(*item)),
+            Kind::First(item) | Kind::Shortest(item) => (false, self.uncertain(*item)),
+        };
+        let counted = match kind {
+            Kind::Concatenation(first, second) => {
+                self.facts[*first as usize].counted || self.facts[*second as usize].counted
+            }
+            Kind::Repeat { minimum, maximum, .. } => *minimum > 1 || *maximum != UNBOUNDED,
+            _ => false,
+        };
+        let absorbs = match kind {
+            Kind::Intersection(_) => true,
+            Kind::Repeat { minimum, maximum, .. } => *minimum == 0 && *maximum == UNBOUNDED,
+            _ => false,
+        };
+        let is_chain = match kind {
+            Kind::Set(_) => true,
+            Kind::Concatenation(first, second) => {
+                matches!(self.kind(*first), Kind::Set(_)) && self.facts[*second as usize].is_chain
+            }
+            _ => false,
+        };
+        let mut tangled = matches!(kind, Kind::Intersection(items) if items.len() > 2);
+        if uncertain && !tangled {
+            each_part(kind, |part| tangled |= self.tangled(part));
+        }
+        Facts {
+            nullable,
+            uncertain,
+            counted,
+            tangled,
+            absorbs,
+            is_chain,
+        }
+    }
+}

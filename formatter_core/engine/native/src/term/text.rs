@@ -1,0 +1,83 @@
+//! Terms of characters: as UTF-8, and in every spelling of a JSON string.
+
+use super::{Term, Terms, EMPTY, NOTHING};
+use crate::byteset::ByteSet;
+use crate::hash::FastMap;
+use crate::utf8;
+
+impl Terms {
+    /// One code point of these ranges.
+    pub fn characters(&mut self, ranges: &[(u32, u32)]) -> Term {
+        if let Some(&term) = self.classes.get(ranges) {
+            return term;
+        }
+        let mut first_bytes: FastMap<Term, ByteSet> = FastMap::default();
+        for &(low, high) in ranges {
+            for sequence in utf8::sequences(low, high) {
+                let mut rest = EMPTY;
+                for &(low, high) in sequence[1..].iter().rev() {
+                    let head = self.set(ByteSet::range(low, high));
+                    rest = self.concatenation(head, rest);
+                }
+                let (low, high) = sequence[0];
+                first_bytes.entry(rest).or_default().insert_range(low, high);
+            }
+        }
+        let mut items = Vec::with_capacity(first_bytes.len());
+        for (rest, set) in first_bytes {
+            let head = self.set(set);
+            items.push(self.concatenation(head, rest));
+        }
+        let term = self.alternation(items);
+        self.bytes += 8 * ranges.len() + 48;
+        self.classes.insert(ranges.into(), term);
+        term
+    }
+
+    /// A text in every spelling inside of a JSON string (RFC 8259, section 7).
+    pub fn json_text(&mut self, text: &str) -> Term {
+        text.chars().rev().fold(EMPTY, |rest, character| {
+            let head = self.json_character(character);
+            self.concatenation(head, rest)
+        })
+    }
+
+    /// One character: itself, a short escape, or the hexadecimal digits of its one or two UTF-16 units in any case.
+    fn json_character(&mut self, character: char) -> Term {
+        let known = self.json_ascii.get(character as usize).copied();
+        if let Some(term) = known.filter(|term| *term != NOTHING) {
+            return term;
+        }
+        let mut units = [0; 2];
+        let mut escape = EMPTY;
+        for unit in character.encode_utf16(&mut units).iter().rev() {
+            for place in 0..4 {
+                let digit = char::from_digit(u32::from(unit >> (4 * place) & 15), 16).unwrap_or('0');
+                let mut cases = ByteSet::single(digit as u8);
+                cases.insert_range(digit.to_ascii_uppercase() as u8, digit.to_ascii_uppercase() as u8);
+                let head = self.set(cases);
+                escape = self.concatenation(head, escape);
+            }
+            escape = self.literal_then(b"\\u", escape);
+        }
+        let short = match character {
+            '"' | '\\' | '/' => Some(character as u8),
+            '\u{8}' => Some(b'b'),
+            '\u{c}' => Some(b'f'),
+            '\n' => Some(b'n'),
+            '\r' => Some(b'r'),
+            '\t' => Some(b't'),
+            _ => None,
+        };
+        let mut ways = vec![escape];
+        ways.extend(short.map(|letter| self.literal(&[b'\\', letter])));
+        if character >= ' ' && character != '"' && character != '\\' {
+            ways.push(self.literal(character.encode_utf8(&mut [0; 4]).as_bytes()));
+        }
+        let term = self.alternation(ways);
+        if let Some(place) = self.json_ascii.get_mut(character as usize) {
+            *place = term;
+        }
+        term
+    }
+}
