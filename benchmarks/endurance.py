@@ -34,7 +34,7 @@ HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?
 
 
 def open_object(count: int) -> dict[str, Any]:
-    """An open object of so many optional properties."""
+    """An open object of this many optional properties."""
     return {"type": "object", "properties": {f"property{index}": {"type": "integer"} for index in range(count)}}
 
 
@@ -127,7 +127,7 @@ class Walker:
         return formatter.can_stop
 
     def walk(self, most_bytes: int, *, ending: bool) -> None:
-        """Any allowed tokens until the text is complete, or has so many bytes."""
+        """Any allowed tokens until the text is complete, or has this many bytes."""
         formatter = self._compiled.formatter()
         self._mask(lambda: formatter.fill_bitmask(self._row))
         length = 0

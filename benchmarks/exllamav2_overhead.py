@@ -10,7 +10,7 @@ The vocabulary is that of Llama 3, 128,256 ids. A script pushes the next token o
 write the same tokens, which is asserted; each round has texts of its own, and each format is compiled once. A mode is a
 way to answer (a set, a list, a masked row of logits), asked in the foreground or in the generator's background threads.
 
-What is told is the reduction in tokens/s against the runs without a filter of the same round; medians over the rounds.
+The figure is the reduction in tokens/s against the runs without a filter of the same round; medians over the rounds.
 The noise is the interquartile range of the runs without a filter around their median. Modes that
 answer by sets or lists take long, and take part in the first `--slow-rounds` rounds only.
 """
@@ -127,7 +127,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "runs": {},
         "forced": {},
     }
-    for number in range(-1, options.rounds):  # the first of them warms everything, and is not told
+    for number in range(-1, options.rounds):  # the first of them warms everything, and is not counted
         slow = number < options.slow_rounds
         for name in options.formats:
             scripts = [texts.tokens(name, random.Random(f"{number}, {row}"), options.tokens) for row in range(8)]

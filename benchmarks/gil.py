@@ -3,7 +3,7 @@
     python3.11 dev.py bench gil            # writes gil.json
 
 Stalls: one thread does nothing but count, another one compiles real schemas; a stall is the time between two counts. A
-stall within a call into the native library is told apart, since ctypes frees the GIL there and no such call may hold
+stall within a call into the native library is counted apart, since ctypes frees the GIL there and no such call may hold
 anyone up; so is one within a run of Python's garbage collector, which holds the GIL. Two controls stand beside it:
 counting alone, and beside a C loop called through ctypes, which is what the machine and the interpreter cost by
 themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5 ms; with 0.5 ms

@@ -90,7 +90,7 @@ def walked(formatter: Formatter, tokens: array[int]) -> Formatter:
 
 
 def numbers(encode: Encode, count: int) -> array[int]:
-    """So many tokens of a JSON array that is not closed yet."""
+    """This many tokens of a JSON array that is not closed yet."""
     text = "[" + ", ".join(str(number * 7919 % 1_000_003) for number in range(count))
     return array("l", encode(text)[:count])
 

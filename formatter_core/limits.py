@@ -18,7 +18,7 @@ class Limits:
         nodes: nodes of one grammar, all rules together. The largest real JSON Schemas lower to
             some ten thousand nodes; a million is a few hundred MB of Python values.
         states: states of one terminal's automaton that are kept at a time. A 1,000-value enum has about 10,000. The
-            native engine makes room for more; it refuses a step that needs so many alone.
+            native engine makes room for more; it refuses a step that needs that many alone.
         cache_bytes: bytes of masks that a grammar engine keeps for one compiled grammar.
         repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`).
         depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over

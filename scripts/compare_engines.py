@@ -28,7 +28,7 @@ from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
 #: The smallest share of the grammars that have each trait.
 HARD = {"recursive": 0.30, "ambiguous": 0.20, "empty": 0.20, "cyclic or useless": 0.10}
 MASKS = 6
-#: So many grammars share a large vocabulary, and what an engine keeps for it.
+#: This many grammars share a large vocabulary, and what an engine keeps for it.
 SHARED = 250
 #: The largest share of the grammars that an engine may refuse.
 REFUSED = {"native": 0.0, "kbnf": 0.15, "written-gbnf": 0.85, "written-kbnf": 0.2}
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--grammars", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument(
-        "--large", type=int, default=0, help="so many grammars more, with vocabularies of some thousands"
+        "--large", type=int, default=0, help="this many grammars more, with vocabularies of some thousands"
     )
     parser.add_argument("--json", type=Path, help="where to write what was compared")
     options = parser.parse_args()

@@ -184,7 +184,7 @@ def _totals(model: LogitsModel, batch: SequenceBatch, trie: OptionTrie, ends: Se
 
 
 def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]:
-    """The options in groups whose tries have at most so many nodes; one that is longer is a group of its own."""
+    """The options in groups whose tries have at most this many nodes; one that is longer is a group of its own."""
     group: list[int] = []
     size = 0
     last: tuple[int, ...] = ()

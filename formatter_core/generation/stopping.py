@@ -73,7 +73,7 @@ class TextStream:
         return self._told < len(self.bytes)
 
     def begin(self, data: bytes) -> None:
-        """Begin with bytes that were told before."""
+        """Begin with bytes that were reported before."""
         self.bytes = data
         self._told = len(data)
         self._decoder.decode(data)

@@ -111,7 +111,7 @@ def compare(
         limits: given to both engines.
         walks: random walks in each case.
         length: steps of a walk.
-        most_differences: the comparison ends after so many.
+        most_differences: the comparison ends after this many.
         vocabulary: in place of each case's own.
         on_case: called before each case, for a process that may not survive it.
     """
@@ -228,7 +228,7 @@ class _Walk:
         self._seen: list[_Seen] = []
 
     def run(self, length: int) -> None:
-        """Walk so many steps, or to where no token may follow."""
+        """Walk this many steps, or to where no token may follow."""
         now = self._look()
         while length > 0 and (now.allowed or self._seen):
             length -= 1

@@ -70,7 +70,7 @@ def read_answer(data: Any) -> list[Choice]:
 
 
 def read_chunk(data: Any, samples: int) -> list[Choice]:
-    """The choices of a chunk of a stream, each of which is one of so many samples.
+    """The choices of a chunk of a stream, each of which is one of `samples` samples.
 
     Raises:
         MalformedAnswer: it is not a chunk of an OpenAI-compatible server.

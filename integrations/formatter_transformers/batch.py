@@ -55,7 +55,7 @@ class TransformersBatch:
             self.remember(row)
 
     def reserve(self, tokens: int) -> None:
-        """Make room for so many more tokens of each row, also of those that `select` makes of it."""
+        """Make room for this many more tokens of each row, also of those that `select` makes of it."""
         self._key_values.reserve(self._key_values.columns + tokens)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> torch.Tensor:
@@ -147,7 +147,7 @@ class TransformersBatch:
             key_values.pack(always=counts_columns and key_values.has_gaps)
             if not counts_columns or used.all():
                 return self._compute(ids, used, keep)
-            # A layer that looks back so many columns must find no unused ones among a row's tokens: new tokens then
+            # A layer that attends to a limited number of columns must find no unused ones among a row's tokens: new tokens then
             # come directly after the old ones, and what is unused behind them is dropped at once.
             order = np.argsort(~used, axis=1, kind="stable")
             first = np.take_along_axis(used, order, axis=1)

@@ -21,7 +21,7 @@ Segment: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
 
 #: Columns that a new buffer has to spare.
 _SPARE = 64
-#: A batch is packed anew when unused columns make it so many times as wide as its longest row.
+#: A batch is packed anew when unused columns make it this many times as wide as its longest row.
 _SLACK = 1.5
 
 
@@ -55,7 +55,7 @@ class LayerBuffer:
         return self.views()
 
     def reserve(self, columns: int, spare: int = 0) -> None:
-        """Make room for so many columns; a buffer that must be made anew for them gets some to spare."""
+        """Make room for this many columns; a buffer that must be made anew for them gets some to spare."""
         if self._buffers is not None and columns > self._buffers[0].shape[2]:
             keys, values = self.views()
             self._buffers = _wider(keys, columns + spare), _wider(values, columns + spare)
@@ -135,7 +135,7 @@ class KeyValues:
         self.used = np.concatenate([self.used, new], axis=1)
 
     def reserve(self, columns: int) -> None:
-        """Make room for so many columns in all."""
+        """Make room for this many columns in all."""
         for layer in self.layers:
             layer.reserve(columns)
 

@@ -10,7 +10,7 @@ The shape of it, for loops of your own::
     batch.forward([[5], [6, 7], [8], []])                   # more tokens, any number a row, in one forward pass
     batch.forward(tokens, keep=3)                           # returns logits (rows, 3, width) after the last 3 of them
     batch.forward_tree([5, 6, 7], [-1, 0, 0])               # logits (nodes, width) of a tree behind the only row
-    batch.crop([9, 9, 10, 9])                               # back to so many tokens a row
+    batch.crop([9, 9, 10, 9])                               # keep this many tokens of each row
     batch.tokens, len(batch)                                # all tokens of each row; the number of rows
 
 Logits stay on the model's device; `model.pick` masks, samples and makes one small copy to the host.
@@ -58,7 +58,7 @@ NOT_CHOSEN = ChosenToken(-1, None, None)
 
 #: What a model without a stated length may take.
 _LONGEST = 2**20
-#: Prompts of one call that begin with so many same tokens have these computed once.
+#: Prompts of one call that share at least this many first tokens have them computed once.
 _WORTH_SHARING = 32
 
 

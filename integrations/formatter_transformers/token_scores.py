@@ -254,7 +254,7 @@ def _topk(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     if rows.device.type != "cpu" or groups < 4 * k:
         best = rows.topk(k, 1)
         return best.values, best.indices
-    # A group is each so many-th column, so that vectors of neighbouring columns are compared at once.
+    # A group is every n-th column, so that vectors of neighbouring columns are compared at once.
     maxima = rows[:, : groups * _GROUP].reshape(len(rows), _GROUP, groups).amax(1)
     members = _best_places(maxima, k)[:, None] + groups * np.arange(_GROUP)[:, None]
     remainder = np.broadcast_to(np.arange(groups * _GROUP, rows.shape[1]), (len(rows), rows.shape[1] % _GROUP))

@@ -47,7 +47,7 @@ _CHUNK_WEIGHT = 50_000
 #: deterministic. When they are used up, the rest becomes rules over single characters.
 _WORK_PER_LETTER = 15
 #: The largest weight of a node in a row that is put into one pattern with its neighbours: fewer terminals are faster,
-#: but each place gets a copy. So less is copied once so many letters were spent.
+#: but each place gets a copy. So less is copied once this many letters were spent.
 _NEIGHBOUR_WEIGHT = 1_000
 _SPARING_NEIGHBOUR_WEIGHT = 40
 _SPARING_FROM = 50_000

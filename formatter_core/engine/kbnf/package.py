@@ -92,7 +92,7 @@ def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
 
 
 def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
-    """What the package is told that a token spells; None for end ids and ids that there are not."""
+    """The bytes that the package is given for a token; None for end ids and ids that there are not."""
     if not 0 <= token_id < len(vocabulary) or token_id in vocabulary.end_ids:
         return None
     data = vocabulary.text_token(token_id)
@@ -106,7 +106,7 @@ def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
 class TokenTable:
     """The package's vocabulary: token ids, then the sentinel, then a filler.
 
-    Of ids with the same bytes it is told the first, because it logs complaints about others; `firsts` and `others`
+    Of ids with the same bytes it is given the first, because it logs complaints about others; `firsts` and `others`
     are parallel arrays of ids.
     """
 

@@ -18,7 +18,7 @@ __all__ = ["ENGINE", "Literal", "Production", "Productions", "Regex", "Rules", "
 
 ENGINE = "kbnf"
 
-#: Nonterminals of up to so many alternatives are made once; longer ones hardly ever come twice.
+#: Nonterminals of up to this many alternatives are made once; longer ones hardly ever come twice.
 _SHARED = 8
 
 

@@ -46,7 +46,7 @@ TWIN = "\u0400"
 #: Special tokens are the letters from here on: outside of the alphabet, so that no bytes spell them.
 _FIRST_SPECIAL = 0x10000
 
-#: Nodes of up to so many positions are looked at exactly, for about so many steps of `Limits.work`.
+#: Nodes of up to this many positions are examined exactly, for about as many steps of `Limits.work`.
 _EXAMINED_POSITIONS = 100
 _EXAMINED_WORK = 2_000
 #: The package takes about a millisecond to build one pattern for each character of a substring's text.
@@ -212,7 +212,7 @@ class RegularNodes:
         return self._patterns[id(node)]
 
     def counted(self, node: Node, minimum: int, maximum: int) -> str | None:
-        """The pattern of the node so many times in a row."""
+        """The pattern of the node, repeated `minimum` to `maximum` times."""
         return _repeated(self.pattern(node), minimum, maximum)
 
     def solid_sequence(self, items: Items[Node]) -> str | None:

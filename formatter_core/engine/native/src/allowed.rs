@@ -35,17 +35,17 @@ struct Builder<'a> {
     row: Vec<u32>,
 }
 
-/// Rests of tokens with so many nodes are not followed through a terminal that many of them fit: the class of the two
-/// terminals in a row is asked for, up to so many terminals.
+/// Remainders of tokens with this many nodes are not followed through a terminal that many of them fit: the class of
+/// the two terminals in a row is asked for, up to this many terminals.
 const HEAVY: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// So many terminals that few tokens fit are followed together, but for one that is under way in as many ways; of still
+/// This many terminals that few tokens fit are followed together, but for one that is under way in as many ways; of still
 /// more no classes are asked for at all.
 const SEVERAL: usize = 8;
 const MANY_TERMINALS: usize = 64;
 
-/// So many ids are listed in a mask; more are a bit set.
+/// Up to this many ids are listed in a mask; more are a bit set.
 const FEW_IDS: usize = 256;
 
 impl Builder<'_> {
@@ -84,7 +84,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Add the tokens of `class`, the class of so many terminals, of which the last one is that of `threads`.
+    /// Add the tokens of `class`, the class of `terminals` terminals in a row, of which the last one is that of `threads`.
     fn add_class(&mut self, class: &Class, threads: &[Thread], terminals: usize, meter: &mut Meter) -> Outcome<()> {
         match &class.inside {
             TokenSet::Sparse(ids) => self.add_ids(ids),

@@ -21,7 +21,7 @@ use crate::term::{EMPTY, NOTHING};
 pub const DEAD: u32 = u32::MAX;
 const UNKNOWN: u32 = DEAD - 1;
 
-/// Runs of so many bytes are looked at when it is asked with which bytes a situation leads to itself.
+/// Runs of this many bytes are examined when it is asked with which bytes a situation leads to itself.
 const LONG_RUN: usize = 8;
 
 /// What the moves are worked out from.

@@ -9,7 +9,7 @@ use crate::limits::{Meter, Outcome};
 use crate::term::Term;
 use crate::walk::{Like, Walk};
 
-/// The class of a state is worked out from those of so many others at most.
+/// The class of a state is worked out from those of at most this many others.
 const MOST_COMPARED: u32 = 4;
 
 /// What `state` means for the tokens of the vocabulary.
@@ -35,7 +35,7 @@ pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) ->
     Ok(both)
 }
 
-/// The class of `state`, by comparison with those of at most so many other states, one by the other.
+/// The class of `state`, by comparison with those of at most `compared` other states, one by the other.
 fn class_by(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
     if let Some(class) = lexicon.known_class(state)? {
         return Ok(class);

@@ -41,7 +41,7 @@ impl Engine {
     }
 }
 
-/// One part in so many of a grammar's memory is for automata, at most so many of them.
+/// One part in this many of a grammar's memory is for automata, at most this many of them.
 const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
@@ -105,7 +105,7 @@ impl Grammar {
             latest: Arc::downgrade(&latest),
             own_latest: Some(latest),
         };
-        // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: that is told now.
+        // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: report that now.
         for term in grammar.network.terms() {
             if grammar.lexicon.uncertain(term)? {
                 grammar.mask(&grammar.start)?;
@@ -116,7 +116,7 @@ impl Grammar {
         Ok(grammar)
     }
 
-    /// Walk along the terminals whose states may be many more than they show: what masks there would fail for is told
+    /// Walk along the terminals whose states may be many more than they show: what masks there would fail for is reported
     /// when the grammar is compiled. The first walk goes to a match, the others anywhere.
     fn rehearse(&self) -> Outcome<()> {
         let most = self.usage.work().saturating_add(self.limits.work);

@@ -25,7 +25,7 @@ const HAS_TOKENS: i32 = 1;
 const CAN_STOP: i32 = 2;
 /// A step's token was accepted.
 const ACCEPTED: i32 = 4;
-/// Stands for no token at all: no vocabulary has so many.
+/// Stands for no token at all: no vocabulary has that many.
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
@@ -565,7 +565,7 @@ pub unsafe extern "C" fn fcn_sequence_accept_bytes(sequence: *mut Sequence, data
     }
 }
 
-/// Undo the last `steps` steps: 1, or 0 with nothing changed where there are not so many.
+/// Undo the last `steps` steps: 1, or 0 with nothing changed where there are fewer.
 ///
 /// # Safety
 /// `sequence` is a live handle that no other call uses.

@@ -13,7 +13,7 @@ use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
 use crate::trie::Vocabulary;
 
-/// A lexicon whose automata take so many bytes serves no new grammar.
+/// A lexicon whose automata take this many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
 
 /// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.

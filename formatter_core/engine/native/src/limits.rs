@@ -142,7 +142,7 @@ thread_local! {
     static STEPS_TO_PANIC: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
 }
 
-/// For tests: the work of this thread panics after so many more steps.
+/// For tests: the work of this thread panics after this many more steps.
 #[cfg(test)]
 pub fn panic_after(steps: u64) {
     STEPS_TO_PANIC.set(steps);

@@ -6,7 +6,7 @@ use crate::grammar::Grammar;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::stack::State;
 
-/// Longer texts are appended in pieces of so many bytes: only the frames that are still needed are carried from one to
+/// Longer texts are appended in pieces of this many bytes: only the frames that are still needed are carried from one to
 /// the next.
 const PIECE: usize = 64;
 
@@ -117,7 +117,7 @@ impl Sequence {
         Ok(self.go_on(Some(state)))
     }
 
-    /// Undo the last `steps` steps; false, with nothing changed, if there are not so many.
+    /// Undo the last `steps` steps; false, with nothing changed, if there are fewer.
     pub fn rollback(&mut self, steps: usize) -> bool {
         let mut available = self.recent.len();
         let mut older = &self.older;

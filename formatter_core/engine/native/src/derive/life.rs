@@ -366,7 +366,7 @@ impl Derivatives {
         Ok(length)
     }
 
-    /// The same where it can be told from the form: a count of a million would take as many steps otherwise.
+    /// The same where the form shows it: a count of a million would take as many steps otherwise.
     fn plain_shortest(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
         let mut length = 0u32;
         let mut rest = term;
