@@ -102,8 +102,8 @@ class Row:
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     stopped: Stopped | None = None
     error: Exception | None = None
-    told_tokens: int = 0
-    told_text: str = ""
+    reported_tokens: int = 0
+    unreported_text: str = ""
 
     def fail(self, error: Exception) -> None:
         """End this sequence with a cause; the others go on."""
@@ -119,7 +119,7 @@ class Row:
         """What came out."""
         earlier = self.resumed or Generated((), b"", "length", prompt=self.before)
         formatter = None if self.cursor is None else self.cursor.formatter
-        self.told_text += self.text.finish()
+        self.unreported_text += self.text.finish()
         if formatter is not None and self.text.is_stopped:
             formatter = formatter.fork()
             cut_back(formatter, self.text.bytes)
@@ -142,7 +142,7 @@ def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings
     for row in rows:
         if row.room < 1:
             row.fail(PromptTooLong(len(row.before), model.max_length))
-            yield from _told(row, settings)
+            yield from _news(row, settings)
         else:
             ready.append(row)
     if ready:
@@ -189,7 +189,7 @@ class _Together:
             for index, row in enumerate(self._rows):
                 if row is not None:
                     is_over = row.stopped is not None and not (row.forced and _scores_forced(row))
-                    yield from _told(row, settings, is_over)
+                    yield from _news(row, settings, is_over)
                     if is_over:
                         self._batch.remember(index)
                         self._rows[index] = None
@@ -307,7 +307,7 @@ class _Together:
         if token in self._settings.stop_ids:
             row.stopped = "stop_token"
             return
-        row.told_text += row.text.add(self._model.vocabulary.text_token(token) or b"")
+        row.unreported_text += row.text.add(self._model.vocabulary.text_token(token) or b"")
         if row.text.is_stopped:
             row.stopped = "stop_string"
         elif len(row.new) >= row.room:
@@ -327,7 +327,7 @@ class _Together:
         )
 
 
-def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
+def _news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
     events: list[Event] = []
     if is_over or settings.streams:
@@ -339,10 +339,10 @@ def _told(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Ge
             row.fail(error)
     output = row.output() if is_over else None
     if settings.streams:
-        tokens = tuple(row.new[row.told_tokens :])
-        if tokens or row.told_text:
-            yield TextDelta(row.prompt, row.sample, row.told_text, tokens)
-            row.told_tokens, row.told_text = len(row.new), ""
+        tokens = tuple(row.new[row.reported_tokens :])
+        if tokens or row.unreported_text:
+            yield TextDelta(row.prompt, row.sample, row.unreported_text, tokens)
+            row.reported_tokens, row.unreported_text = len(row.new), ""
         for event in events:
             yield FormatEvent(row.prompt, row.sample, event)
     if output is not None:

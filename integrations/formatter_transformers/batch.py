@@ -147,8 +147,8 @@ class TransformersBatch:
             key_values.pack(always=counts_columns and key_values.has_gaps)
             if not counts_columns or used.all():
                 return self._compute(ids, used, keep)
-            # A layer that attends to a limited number of columns must find no unused ones among a row's tokens: new tokens then
-            # come directly after the old ones, and what is unused behind them is dropped at once.
+            # A layer that attends to a limited number of columns must find no unused ones among a row's tokens: new
+            # tokens then come directly after the old ones, and what is unused behind them is dropped at once.
             order = np.argsort(~used, axis=1, kind="stable")
             first = np.take_along_axis(used, order, axis=1)
             logits = self._compute(np.take_along_axis(ids, order, axis=1), first, ids.shape[1])
