@@ -5,7 +5,7 @@
 //! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`decode`,
 //! `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
 //! (`allowed`, `grammar`, `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`,
-//! `positions`, `terminal_order`, `derivation`, `parser`.
+//! `positions`, `terminal_order`, `items`, `preference`, `rule_sets`, `captures`, `derivation`, `parser`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -14,6 +14,7 @@ mod allowed;
 mod automaton;
 mod byteset;
 mod cache;
+mod captures;
 mod chart;
 mod class;
 mod classify;
@@ -28,6 +29,7 @@ mod hash;
 mod interface;
 #[cfg(test)]
 mod interface_tests;
+mod items;
 mod lexicon;
 mod limits;
 mod mask;
@@ -36,6 +38,8 @@ mod parser;
 #[cfg(test)]
 mod parser_tests;
 mod positions;
+mod preference;
+mod rule_sets;
 mod sequence;
 mod stack;
 mod substring;

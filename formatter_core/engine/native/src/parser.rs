@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::derivation::{Derivations, Mark, Source};
+use crate::captures::Mark;
+use crate::derivation::Derivations;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
 use crate::positions::Plan;
+use crate::preference::Source;
 use crate::terminal_order::{preferences, Preferred};
 use crate::trie::Vocabulary;
 use crate::written::Written;
