@@ -23,6 +23,7 @@
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── NoTokenLeft                 another rule forbids all that may come next   text
     ├── MaskOverridden              another rule allows what the format forbids    token_id
+    ├── QueueFull                   too many formats wait to be compiled          queue_size
     ├── PromptTooLong               no room for a token of output                 tokens, context_size
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
@@ -64,6 +65,7 @@ __all__ = [
     "MaskOverridden",
     "NoTokenLeft",
     "PromptTooLong",
+    "QueueFull",
     "TokenRejected",
     "UnsatisfiableSchema",
     "UnsupportedByEngine",
@@ -367,6 +369,16 @@ class MaskOverridden(FormatterError):
         super().__init__(
             f"token {token_id} does not fit the format, but another logits processor, which runs after the format's, "
             "gave it a score again; put the format's processor last"
+        )
+
+
+class QueueFull(FormatterError):
+    """A format that is not compiled now, because `queue_size` others wait already."""
+
+    def __init__(self, queue_size: int) -> None:
+        self.queue_size = queue_size
+        super().__init__(
+            f"{queue_size} other formats wait to be compiled; ask again later, or for a format that was compiled before"
         )
 
 

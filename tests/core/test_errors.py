@@ -32,6 +32,7 @@ SAMPLES = [
     errors.NoTokenLeft(b"ab"),
     errors.MaskOverridden(3),
     errors.PromptTooLong(5, 4),
+    errors.QueueFull(16),
     errors.InvalidBitmask("not int32"),
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),

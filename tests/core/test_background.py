@@ -1,0 +1,158 @@
+"""Compiling on threads beside a busy loop: equal contents once, refusals kept, cheap ones not behind costly ones."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from formatter_core import Compiler, Limits, Vocabulary, formats
+from formatter_core.errors import InvalidArgument, InvalidRegex, LimitExceeded, QueueFull
+from formatter_core.runtime.background import BackgroundCompiler
+
+TIME_OUT = 60
+
+
+class Made:
+    """What a stand-in for a compiler makes."""
+
+
+class Slow:
+    """Makes every content as soon as the gate is open."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.gate = threading.Event()
+        self.begun = threading.Event()
+
+    def __call__(self, content: str) -> Made:
+        self.calls.append(content)
+        self.begun.set()
+        assert self.gate.wait(TIME_OUT)
+        return Made()
+
+
+def result(future: Future[Any]) -> Any:
+    return future.result(TIME_OUT)
+
+
+def test_formats_are_compiled_and_refused() -> None:
+    compiler = Compiler(Vocabulary.of_bytes())
+    background = BackgroundCompiler(lambda pattern: compiler.compile(formats.regex(pattern)))
+    made = result(background.submit("[a-z]{3}"))
+    assert made.parse("abc").is_complete
+    assert background.known("[a-z]{3}") is made is result(background.submit("[a-z]{3}"))
+    for _ in range(2):
+        with pytest.raises(InvalidRegex) as caught:
+            result(background.submit("("))
+        assert caught.value.position == 0
+    with pytest.raises(InvalidRegex):
+        background.known("(")
+
+
+def test_equal_contents_are_made_once() -> None:
+    slow = Slow()
+    background = BackgroundCompiler(slow, threads=2)
+    futures = [background.submit("a") for _ in range(5)]
+    slow.gate.set()
+    assert len({id(result(future)) for future in futures}) == 1
+    assert slow.calls == ["a"]
+
+
+def test_refusals_are_kept_as_many_as_are_allowed() -> None:
+    calls = []
+
+    def refuse(content: str) -> Made:
+        calls.append(content)
+        raise LimitExceeded("work", 1, content)
+
+    background = BackgroundCompiler(refuse, refusals=2)
+    for content in ("a", "b", "a", "c", "a", "b"):
+        with pytest.raises(LimitExceeded, match=content):
+            result(background.submit(content))
+    assert calls == ["a", "b", "c", "b"]
+
+
+def test_a_fault_of_ours_is_no_refusal() -> None:
+    answers: list[Any] = [ZeroDivisionError("fault"), Made()]
+
+    def make(_: str) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    background = BackgroundCompiler(make)
+    with pytest.raises(ZeroDivisionError):
+        result(background.submit("a"))
+    assert isinstance(result(background.submit("a")), Made)
+
+
+def test_what_does_not_fit_is_refused_at_once_and_may_come_again() -> None:
+    slow = Slow()
+    background = BackgroundCompiler(slow, queue_size=2)
+    futures = [background.submit("a")]
+    assert slow.begun.wait(TIME_OUT)
+    futures += [background.submit(content) for content in "bc"]
+    with pytest.raises(QueueFull) as caught:
+        background.submit("d")
+    assert caught.value.queue_size == 2
+    slow.gate.set()
+    for future in futures:
+        result(future)
+    result(background.submit("d"))
+    assert slow.calls == ["a", "b", "c", "d"]
+
+
+def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
+    slow = Slow()
+
+    def make(content: str) -> Made:
+        return slow(content) if content.startswith("slow") else Made()
+
+    def check(content: str) -> None:
+        if content.startswith("slow"):
+            raise LimitExceeded("work", 1, content)
+
+    background = BackgroundCompiler(make, check=check, queue_size=1)
+    first = background.submit("slow 1")
+    assert slow.begun.wait(TIME_OUT)
+    second, kept = background.submit("slow 2"), [result(background.submit(content)) for content in "abc"]
+    assert len(kept) == 3
+    with pytest.raises(QueueFull):
+        result(background.submit("slow 3"))
+    slow.gate.set()
+    result(first)
+    result(second)
+
+
+def test_limits_tell_what_is_cheap() -> None:
+    vocabulary = Vocabulary.of_bytes()
+    narrow, wide = Compiler(vocabulary, limits=Limits(nodes=100)), Compiler(vocabulary)
+    background = BackgroundCompiler(wide.compile, check=narrow.compile)
+    schema = '{"enum": [' + ", ".join(map(str, range(1000))) + "]}"
+    assert result(background.submit(schema)).parse("7").value == 7
+
+
+def test_what_nobody_holds_is_made_again() -> None:
+    calls = []
+
+    def make(content: str) -> Made:
+        calls.append(content)
+        return Made()
+
+    background = BackgroundCompiler(make)
+    result(background.submit("a"))
+    gc.collect()
+    assert background.known("a") is None
+    result(background.submit("a"))
+    assert calls == ["a", "a"]
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"queue_size": 0}, {"refusals": -1}, {"threads": True}])
+def test_numbers_are_checked(wrong) -> None:
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+        BackgroundCompiler(str, **wrong)
