@@ -19,6 +19,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,8 +225,8 @@ CHAT_TEMPLATES = {
 WORDS = ["Paris", "a < b", "two\nlines", "3", "null", "{}", "it's", 'say "hi"', "日本", "x=1"]
 
 
-def rendered(trl: Path, layout: Layout, count: int, seed: int) -> dict[str, Any]:
-    """Random turns as a chat template writes them, read by the layout's format."""
+def chat_template(trl: Path, layout: str) -> Any:
+    """The chat template that TRL has for a layout, compiled."""
     from jinja2.ext import loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -233,8 +234,24 @@ def rendered(trl: Path, layout: Layout, count: int, seed: int) -> dict[str, Any]
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False)
     environment.globals["strftime_now"] = lambda format: "2026-01-01"
     environment.globals["raise_exception"] = _refuse
-    path = trl / "trl" / "chat_templates" / f"{CHAT_TEMPLATES[layout.name]}.jinja"
-    template = environment.from_string(path.read_text(encoding="utf-8"))
+    path = trl / "trl" / "chat_templates" / f"{CHAT_TEMPLATES[layout]}.jinja"
+    return environment.from_string(path.read_text(encoding="utf-8"))
+
+
+class Checkpoint:
+    """What `Layout.from_tokenizer` asks of a tokenizer whose checkpoint publishes its response template."""
+
+    def __init__(self, trl: Path, layout: str) -> None:
+        self.response_template = templates_of(trl)[TEMPLATES[layout][0]]
+        self._template = chat_template(trl, layout)
+
+    def apply_chat_template(self, messages: list[Any], *, tools: list[Any], tokenize: bool, **options: Any) -> str:
+        return str(self._template.render(messages=messages, tools=tools, bos_token="", eos_token="", **options))
+
+
+def rendered(trl: Path, layout: Layout, count: int, seed: int) -> dict[str, Any]:
+    """Random turns as a chat template writes them, read by the layout's format."""
+    template = chat_template(trl, layout.name)
     rng = random.Random(f"rendered {layout.name} {seed}")
     counts: Counter[str] = Counter()
     differences: list[Any] = []
@@ -325,6 +342,7 @@ def main() -> int:
     parser.add_argument("--answers", type=int, default=200, help="answers of each layout (default 200)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="a JSON file for the results")
+    parser.add_argument("--learned", action="store_true", help="layouts from TRL's response and chat templates")
     options = parser.parse_args()
     shared = Path(os.environ.get("FORMATTER_SHARED") or ROOT.parent / "shared")
     tools = tools_of_maskbench(shared)
@@ -338,7 +356,12 @@ def main() -> int:
         if options.trl and name in CHAT_TEMPLATES:
             report["rendered"][name] = rendered(options.trl, Layout.named(name), options.answers // 4, options.seed)
             print(name, "rendered", report["rendered"][name]["counts"], file=sys.stderr, flush=True)
-        report["layouts"][name] = judged(Layout.named(name), judges, tools, options.answers, options.seed)
+        layout = Layout.named(name)
+        if options.learned:
+            if name not in TEMPLATES or name not in CHAT_TEMPLATES:
+                continue
+            layout = replace(Layout.from_tokenizer(Checkpoint(options.trl, name)), name=name)
+        report["layouts"][name] = judged(layout, judges, tools, options.answers, options.seed)
         print(name, report["layouts"][name]["counts"], file=sys.stderr, flush=True)
     if options.output is not None:
         options.output.write_text(json.dumps(report, indent=1, ensure_ascii=False, default=str), encoding="utf-8")

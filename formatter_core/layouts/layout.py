@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
-from formatter_core.layouts.template import layout_of
+from formatter_core.layouts.rendering import layout_of
+from formatter_core.layouts.response_template import layout_data
 from formatter_core.support.arguments import shown
 
 __all__ = ["Calls", "Layout", "Piece", "Region", "Slot", "written_value"]
@@ -117,14 +118,21 @@ class Layout:
 
     @staticmethod
     def from_tokenizer(tokenizer: Any) -> Layout:
-        """The shipped layout that a tokenizer's chat template writes, found by rendering a few turns with it.
+        """The layout that a tokenizer's chat template writes, found by rendering a few turns with it.
+
+        A checkpoint that describes its turns (`response_template`, transformers 5.13 and later) is taken at its word;
+        otherwise this is the shipped layout that agrees with the chat template.
 
         Args:
             tokenizer: whatever has transformers' `apply_chat_template`.
 
         Raises:
-            UnsupportedLayout: the template writes calls as no shipped layout does; the message shows how.
+            UnsupportedLayout: the description has something that a mask cannot keep; or there is none, and the template
+                writes calls as no shipped layout does. The message says what it is.
         """
+        described = getattr(tokenizer, "response_template", None)
+        if described is not None:
+            return Layout.from_json(layout_data(tokenizer, described))
         return layout_of(tokenizer, _shipped().values())
 
     @staticmethod

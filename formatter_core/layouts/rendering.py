@@ -1,4 +1,4 @@
-"""Which layout a chat template writes: found by rendering turns whose parts are known."""
+"""What a chat template writes: turns whose parts are known, rendered; and the layout that agrees with them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any, Protocol, TypeVar
 from formatter_core.errors import UnsupportedLayout
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 
-__all__ = ["layout_of"]
+__all__ = ["CALLS", "QUESTION", "TEXT", "THOUGHT", "layout_of", "rendered_turn"]
 
-_CALL = ToolCall("get_weather", {"city": "Paris", "days": 3})
-_TEXT, _THOUGHT = "Some text.", "Some thought."
-_USER = {"role": "user", "content": "Question."}
+#: The parts of the turns that are rendered.
+CALLS = (ToolCall("get_weather", {"city": "Paris", "days": 3}), ToolCall("get_time", {"city": "Rome", "days": 5}))
+QUESTION, TEXT, THOUGHT = "Some question.", "Some text.", "Some thought."
+_USER = {"role": "user", "content": QUESTION}
 _TOOLS = [
     {
         "type": "function",
         "function": {
-            "name": "get_weather",
-            "description": "The weather.",
+            "name": call.name,
+            "description": "Ask.",
             "parameters": {
                 "type": "object",
                 "properties": {
@@ -31,6 +32,7 @@ _TOOLS = [
             },
         },
     }
+    for call in CALLS
 ]
 
 
@@ -56,11 +58,12 @@ def layout_of(tokenizer: Any, layouts: Iterable[_LayoutT]) -> _LayoutT:
     """
     if not hasattr(tokenizer, "apply_chat_template"):
         raise UnsupportedLayout(f"a {type(tokenizer).__name__} has no chat template; name a layout: Layout.named(...)")
-    prompt, called, talked, thought = (_rendered(tokenizer, turn) for turn in (None, *_turns()))
+    prompt = _applied(tokenizer, [_USER], True)
+    called, talked, thought = (rendered_turn(tokenizer, turn) for turn in _turns())
     known = list(layouts)
     scores = {}
     for layout in known:
-        if called is not None and layout.render(ChatAnswer(tool_calls=(_CALL,))) in called:
+        if called is not None and layout.render(ChatAnswer(tool_calls=CALLS[:1])) in called:
             scores[layout.name] = _agreement(layout, prompt or "", talked or "", thought or "")
     if not scores:
         shown = "nothing" if called is None else repr(called[-200:])
@@ -73,20 +76,23 @@ def layout_of(tokenizer: Any, layouts: Iterable[_LayoutT]) -> _LayoutT:
 
 
 def _turns() -> tuple[dict[str, Any], ...]:
-    call = {"type": "function", "id": "call00001", "function": {"name": _CALL.name, "arguments": _CALL.arguments}}
-    thought = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), _THOUGHT)
+    call = {"type": "function", "id": "call00001", "function": {"name": CALLS[0].name, "arguments": CALLS[0].arguments}}
+    thought = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), THOUGHT)
     return (
         {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "assistant", "content": _TEXT, "tool_calls": [call]},
-        {"role": "assistant", "content": _TEXT, **thought},
+        {"role": "assistant", "content": TEXT, "tool_calls": [call]},
+        {"role": "assistant", "content": TEXT, **thought},
     )
 
 
-def _rendered(tokenizer: Any, turn: dict[str, Any] | None) -> str | None:
-    """A turn as the template writes it, or the prompt before one; None where the template refuses it."""
-    needed = "Paris" if turn is not None and "tool_calls" in turn else ""
-    for messages in [[_USER]] if turn is None else ([_USER, made] for made in _variants(turn)):
-        text = _applied(tokenizer, messages, not turn)
+def rendered_turn(tokenizer: Any, turn: dict[str, Any]) -> str | None:
+    """A conversation that ends with this message, as the template writes it; None where the template refuses it.
+
+    Templates ask for arguments as an object or as JSON text, and for no text as "" or as None: what works is taken.
+    """
+    needed = "Paris" if "tool_calls" in turn else ""
+    for made in _variants(turn):
+        text = _applied(tokenizer, [_USER, made], False)
         if text is not None and needed in text:
             return text
     return None
@@ -100,7 +106,6 @@ def _applied(tokenizer: Any, messages: list[dict[str, Any]], prompt: bool) -> st
 
 
 def _variants(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A turn as different templates ask for it: arguments as an object or as JSON text, no text as "" or as None."""
     contents = [turn["content"]] if turn["content"] else ["", None]
     for content in contents:
         for written in (lambda arguments: arguments, json.dumps):
@@ -112,9 +117,9 @@ def _variants(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _agreement(layout: _Layout, prompt: str, talked: str, thought: str) -> int:
     """In how many parts a layout agrees, less those in which it does not."""
-    parts = [_can_render(layout, ChatAnswer(None, _TEXT, (_CALL,)), talked)]
+    parts = [_can_render(layout, ChatAnswer(None, TEXT, CALLS[:1]), talked)]
     if layout.reasoning is not None:
-        parts.append(layout.opens_reasoning(prompt) or _can_render(layout, ChatAnswer(_THOUGHT, _TEXT), thought))
+        parts.append(layout.opens_reasoning(prompt) or _can_render(layout, ChatAnswer(THOUGHT, TEXT), thought))
     return sum(1 if part else -1 for part in parts)
 
 
