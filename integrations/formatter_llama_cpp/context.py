@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.support.arguments import whole_number
 from formatter_llama_cpp import _compat, _compat_context
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
@@ -55,11 +56,15 @@ class SharedContext:
     def __init__(
         self, llama: Any, *, max_sequences: int, context_size: int | None = None, batch: int | None = None
     ) -> None:
+        _compat.check_generates(llama)
         most = _compat_context.max_sequences()
         if not 1 <= max_sequences <= most:
             raise InvalidArgument(
                 f"max_sequences is {max_sequences}; a context of llama.cpp holds 1 to {most} sequences"
             )
+        for argument, value in (("context_size", context_size), ("batch", batch)):
+            if value is not None:
+                whole_number(value, argument, 1)
         self.width = _compat.size(llama)
         self.batch = max(int(llama.n_batch if batch is None else batch), max_sequences)
         self.max_sequences = max_sequences

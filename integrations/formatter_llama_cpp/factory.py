@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.sampler import FormatterSampler
-from formatter_llama_cpp.vocabulary import compiler_for
+from formatter_llama_cpp.vocabulary import compiled_format
 
 __all__ = ["create_logits_processor", "create_sampler"]
 
@@ -25,15 +25,16 @@ def create_logits_processor(
 
     Args:
         llama: the `llama_cpp.Llama` that will generate.
-        format: whatever `Compiler.compile` takes.
+        format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
             others, so name another one only if your own loop stops at it.
 
     Raises:
+        InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterLogitsProcessor(llama, compiler_for(llama, end_ids=end_ids).compile(format))
+    return FormatterLogitsProcessor(llama, compiled_format(llama, format, end_ids=end_ids))
 
 
 def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> FormatterSampler:
@@ -48,12 +49,13 @@ def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = N
 
     Args:
         llama: the `llama_cpp.Llama` whose model generates.
-        format: whatever `Compiler.compile` takes.
+        format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, in place of those at which llama.cpp ends one.
 
     Raises:
         UnsupportedEngineVersion: this release has no samplers that others can write.
+        InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterSampler(compiler_for(llama, end_ids=end_ids).compile(format))
+    return FormatterSampler(compiled_format(llama, format, end_ids=end_ids))

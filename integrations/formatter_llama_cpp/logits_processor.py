@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
-from formatter_core.errors import WrongModel
+from formatter_core.errors import HookReused, InvalidArgument, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.masks import Mask
@@ -37,7 +37,7 @@ class FormatterLogitsProcessor(list[Any]):
     may only end, and the error is raised at the end of the `with` block, by `result`, or by `raise_error`.
 
     One object serves one request after another. A `with` block always begins a new one; without it, a new request is
-    recognized by its tokens, and by the sampler that each call of `generate` makes.
+    recognized by its tokens, and by the sampler that each call of `generate` makes. It belongs to one `Llama`.
     """
 
     def __init__(self, llama: Any, compiled: CompiledFormat) -> None:
@@ -48,7 +48,11 @@ class FormatterLogitsProcessor(list[Any]):
         self._llama = weakref.ref(llama)
         self._width = _compat.size(llama)
         self._mask = Mask(compiled.vocabulary)
+        self._is_entered = False
         self.reset()
+
+    def __repr__(self) -> str:
+        return f"<FormatterLogitsProcessor: {self._cursor!r}>"
 
     def reset(self) -> None:
         """Forget the request: the next call begins a new one."""
@@ -65,7 +69,15 @@ class FormatterLogitsProcessor(list[Any]):
         yield self._own
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
-        """The scores after all processors of the list, this one last."""
+        """The scores after all processors of the list, this one last.
+
+        Raises:
+            InvalidArgument: a grammar of llama.cpp's own takes part.
+        """
+        if _compat.is_called_with_grammar():
+            self._cursor.fail(_grammar_beside())
+            self._cursor.is_used = True
+            self.raise_error()
         for processor in self:
             scores = processor(input_ids, scores)
         return scores
@@ -79,14 +91,10 @@ class FormatterLogitsProcessor(list[Any]):
         if not scores.flags.writeable:
             scores = scores.copy()
         try:
-            if len(scores) != self._width:
-                raise WrongModel(
-                    "FormatterLogitsProcessor",
-                    made_for=f"a model of {self._width} logits",
-                    found=f"one of {len(scores)}",
-                    remedy="create it with the Llama object that is called",
-                )
+            self._check_caller(input_ids, len(scores))
             self._follow(np.asarray(input_ids, dtype=np.intc))
+            if not self._cursor.length and _compat.grammar_beside(self._llama()):
+                raise _grammar_beside()
             if not self._cursor.has_failed:
                 self._mask.apply(self._cursor, scores)
         except BaseException as error:  # noqa: BLE001 - even an interrupt is lost if it leaves this function
@@ -97,15 +105,35 @@ class FormatterLogitsProcessor(list[Any]):
             self._leave_only_the_end(scores)
         return scores
 
+    def _check_caller(self, input_ids: NDArray[np.intc], width: int) -> None:
+        """Refuse to mask the logits of another model, before anything is written."""
+        llama = self._llama()
+        found = None
+        if width != self._width:
+            found = f"one of {width}"
+        elif not _compat.are_ids_of(llama, input_ids):
+            found = "another Llama"
+        if found is not None:
+            raise WrongModel(
+                "FormatterLogitsProcessor",
+                made_for=f"a model of {self._width} logits",
+                found=found,
+                remedy="create one for each Llama object, and give a loop of your own ids in an array of their own",
+            )
+
     # --- for the caller ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> FormatterLogitsProcessor:
+        if self._is_entered:
+            raise HookReused("FormatterLogitsProcessor", "create one for each request that runs at the same time")
+        self._is_entered = True
         self.reset()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._is_entered = False
         if error is None:
             self.raise_error()
 
@@ -139,16 +167,18 @@ class FormatterLogitsProcessor(list[Any]):
 
         Raises:
             HookNotCalled: llama-cpp-python never called the processor.
+            InvalidArgument: `output` is something else, or not that of the latest request.
             BaseException: what aborted the sequence.
         """
         self.raise_error()
-        return result_of(self.formatter, output)
+        return result_of(self.formatter, output, self._prompts)
 
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         self._cursor = Cursor(self.compiled.formatter())
         self._known = 0  # how many of the ids are followed, the prompt included
+        self._prompt: list[int] = []
         self._ids = b""  # those ids, as they lie in memory
 
     def _follow(self, ids: NDArray[np.intc]) -> None:
@@ -158,6 +188,7 @@ class FormatterLogitsProcessor(list[Any]):
         if not self._continued_by(ids):
             self._begin()
             self._known = len(ids)
+            self._prompt = ids.tolist()
         new = ids[self._known :].tolist()
         self._known, self._ids = len(ids), ids.tobytes()
         for token_id in new:
@@ -194,6 +225,21 @@ class FormatterLogitsProcessor(list[Any]):
         llama = self._llama()
         return llama is not None and _compat.has_drafts(llama)
 
+    def _prompts(self) -> list[str]:
+        llama = self._llama()
+        return [] if llama is None else _compat.texts_of(llama, self._prompt)
+
     def _leave_only_the_end(self, scores: NDArray[np.single]) -> None:
-        scores[:] = -np.inf
-        scores[[end for end in self._cursor.end_ids if end < len(scores)]] = 0
+        inside = [end for end in self._cursor.end_ids if end < len(scores)]
+        # A grammar that forbids the end must have another token, or llama.cpp aborts the process.
+        if _compat.grammar_allows(self._llama(), inside):
+            scores[:] = -np.inf
+            scores[inside] = 0
+
+
+def _grammar_beside() -> InvalidArgument:
+    return InvalidArgument(
+        "the call has a grammar of llama.cpp's own beside this logits processor (grammar=, response_format= or "
+        "tools=), and what the two exclude together would abort the process; give one of them: "
+        "create_logits_processor takes a LlamaGrammar as well"
+    )

@@ -13,6 +13,7 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyLogits, log_softmax
 from formatter_core.generation.prompts import continuation_tokens
+from formatter_llama_cpp._compat import check_generates, check_open
 from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
 from formatter_llama_cpp.vocabulary import compiler_for
 
@@ -27,7 +28,11 @@ def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None
         max_sequences: how many sequences a batch has at most.
         context_size: how many tokens a batch holds, all sequences together and shared ones once; by default as many as
             the context of `llama`.
+
+    Raises:
+        InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
     """
+    check_generates(llama)
     return LlamaModel(llama, max_sequences, int(llama.n_ctx()) if context_size is None else context_size)
 
 
@@ -52,10 +57,12 @@ class LlamaModel(NumpyLogits):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a prompt, as `Llama.create_completion` reads it."""
+        check_open(self._llama)
         return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where the tokenizer has none."""
+        check_open(self._llama)
         return continuation_tokens(
             self.vocabulary, lambda data: self._llama.tokenize(data, add_bos=False, special=False), text
         )

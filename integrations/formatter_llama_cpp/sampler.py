@@ -32,10 +32,11 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
         index: the token of the batch whose logits are meant, as `llama_get_logits_ith` counts it.
 
     Raises:
-        InvalidArgument: there are no logits for this token.
+        InvalidArgument: there are no logits for this token, or `llama` is closed.
         WrongModel: the formatter is that of a vocabulary with more tokens than the model has.
         FormatterError: what `Formatter.fill_bitmask` raises; the row is unchanged.
     """
+    _compat.check_open(llama)
     context = getattr(llama, "ctx", llama)
     pointer = _compat.library.llama_get_logits_ith(context, index)
     if not pointer:
@@ -69,6 +70,9 @@ class FormatterSampler:
         self._mask = Mask(compiled.vocabulary)
         self._cursor = Cursor(compiled.formatter())
         self._is_native = False
+
+    def __repr__(self) -> str:
+        return f"<FormatterSampler: {self._cursor!r}>"
 
     @property
     def formatter(self) -> Formatter:

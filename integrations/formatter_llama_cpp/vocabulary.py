@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from formatter_core import Compiler, Vocabulary
+from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.support.arguments import shown, token_ids_of
 from formatter_llama_cpp import _compat
 
-__all__ = ["compiler_for", "create_vocabulary"]
+__all__ = ["compiled_format", "compiler_for", "create_vocabulary"]
 
 _compilers = CompilersByOwner()
 
@@ -25,6 +25,7 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
         end_ids: the ids that end an output, in place of all those at which llama.cpp ends one (`is_eog`).
 
     Raises:
+        InvalidArgument: `llama` is closed.
         InvalidVocabulary: no id ends an output.
         UnsupportedEngineVersion: llama-cpp-python is too old.
     """
@@ -35,8 +36,27 @@ def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compile
     """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
     if not hasattr(llama, "n_vocab"):
         raise InvalidVocabulary(f"{shown(llama)} is not a llama_cpp.Llama; give the loaded model")
+    _compat.check_open(llama)
     key = None if end_ids is None else tuple(sorted(set(token_ids_of(end_ids, "end_ids"))))
     return _compilers.get(llama, key, lambda: _read(llama, key))
+
+
+def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> CompiledFormat:
+    """A format for a model that generates.
+
+    Args:
+        llama: the model.
+        format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
+        end_ids: as `create_vocabulary` takes them.
+
+    Raises:
+        InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
+        FormatterError: whatever `Compiler.compile` raises.
+    """
+    compiler = compiler_for(llama, end_ids=end_ids)
+    _compat.check_generates(llama)
+    text = _compat.grammar_text(format)
+    return compiler.compile(format if text is None else formats.gbnf(text))
 
 
 def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:

@@ -50,6 +50,14 @@ def llama_cpp_of(version: str) -> Iterator[types.ModuleType]:
         sys.modules.update(kept)
 
 
+class LlamaGrammar:
+    """Since 0.3.0 a grammar keeps its text; before, only what was read from it."""
+
+    def __init__(self, text: str | None) -> None:
+        if text is not None:
+            self._grammar = text
+
+
 class LogitsProcessorList(list):
     def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
         for processor in self:
@@ -63,6 +71,7 @@ def make_module(version: str) -> types.ModuleType:
     module.__version__ = version
     module.LogitsProcessorList = LogitsProcessorList
     module.Llama = Llama
+    module.LlamaGrammar = LlamaGrammar
     handle = "vocabulary" if release >= (0, 3, 7) else "model"
 
     def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +150,7 @@ class Llama:
         random = np.random.default_rng([self.seed, len(ids), *(int(token) for token in ids[-8:])])
         return (random.standard_normal(WIDTH) * 3).astype(np.single)
 
-    def generate(self, tokens: Sequence[int], logits_processor: Any = None) -> Iterator[int]:
+    def generate(self, tokens: Sequence[int], logits_processor: Any = None, grammar: Any = None) -> Iterator[int]:
         """Greedy; with drafts, the ids that a processor sees hold those nobody has checked."""
         if self.release >= (0, 3, 0):
             self._sampler = ChainOfOneCall()
@@ -151,7 +160,7 @@ class Llama:
             self.input_ids[self.n_tokens : self.n_tokens + len(pending)] = pending
             self.n_tokens += len(pending)
             while place < self.n_tokens:
-                token = self._sample(place, logits_processor)
+                token = self._sample(place, logits_processor, grammar)
                 place += 1
                 yield token
                 pending = [token]
@@ -162,7 +171,7 @@ class Llama:
                 self.input_ids[self.n_tokens] = pending[0]
                 pending += self.draft_model(self.input_ids[: self.n_tokens + 1])
 
-    def _sample(self, place: int, processors: Any) -> int:
+    def _sample(self, place: int, processors: Any, grammar: Any) -> int:
         logits = self.logits(self.input_ids[: place + 1])
         if processors is None:
             return int(logits.argmax())
@@ -187,6 +196,8 @@ class Llama:
         logits_processor: Any = None,
         logit_bias: dict[int, float] | None = None,
         stop: Sequence[str] = (),
+        echo: bool = False,
+        grammar: Any = None,
     ) -> dict[str, Any]:
         if logit_bias is not None:
 
@@ -199,7 +210,8 @@ class Llama:
             added = LogitsProcessorList([bias])
             logits_processor = added if logits_processor is None else logits_processor.extend(added)
         data, reason = b"", "length"
-        for token in itertools.islice(self.generate(self.tokenize(prompt.encode()), logits_processor), max_tokens):
+        tokens = self.generate(self.tokenize(prompt.encode()), logits_processor, grammar)
+        for token in itertools.islice(tokens, max_tokens):
             if is_end(token):
                 reason = "stop"
                 break
@@ -208,7 +220,8 @@ class Llama:
             if found:
                 data, reason = data[: min(found)], "stop"
                 break
-        return {"choices": [{"text": data.decode("utf-8", "ignore"), "finish_reason": reason}]}
+        text = data.decode("utf-8", "ignore")
+        return {"choices": [{"text": prompt + text if echo else text, "finish_reason": reason}]}
 
 
 # --- samplers in C, as far as a sampler of others can tell -----------------------------------------------------

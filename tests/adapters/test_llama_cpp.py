@@ -24,7 +24,7 @@ from formatter_core.errors import (
 )
 from tests.adapters import llama_cpp_stand_ins as stand_ins
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
-from tests.adapters.llama_cpp_stand_ins import GENERATIONS, Llama, LogitsProcessorList, llama_cpp_of
+from tests.adapters.llama_cpp_stand_ins import GENERATIONS, LIST_CALLED, Llama, LogitsProcessorList, llama_cpp_of
 
 WORD = formats.regex("a[bc]{2,12}")
 IS_WORD = re.compile("a[bc]{2,12}")
@@ -243,6 +243,114 @@ def test_drafts_behind_the_kept_tokens_are_not_followed(generation: str, count: 
         with processor_of(drafted, format) as processor:
             assert text_of(drafted.create_completion("p", logits_processor=processor, max_tokens=200)) == expected
         assert not drafted.swallowed
+
+
+# --- bound to its model ------------------------------------------------------------------------------------------
+
+
+def test_a_processor_serves_its_own_llama_alone(generation: str) -> None:
+    llama, other = Llama(generation), Llama(generation, seed=3)
+    processor = processor_of(llama)
+    mine, its = llama.generate([PAD, ord("p")], processor), other.generate([PAD, ord("p")], processor)
+    begun = [next(mine) for _ in range(2)]
+    assert next(its) in (END, OTHER_END)
+    assert next(mine) in (END, OTHER_END)
+    assert isinstance(processor.error, WrongModel)
+    with pytest.raises(WrongModel, match="another Llama"):
+        processor.result()
+    # Nothing of the other model was followed, and the next request is sound.
+    assert processor.formatter.tokens == tuple(begun[:1])
+    with processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    assert IS_WORD.fullmatch(processor.result(output).value)
+
+
+def test_a_loop_of_ones_own_may_give_ids_of_its_own(generation: str) -> None:
+    processor = processor_of(Llama(generation))
+    scores = processor(np.array([PAD], dtype=np.intc), np.zeros(WIDTH, dtype=np.single))
+    assert np.isfinite(scores[ord("a")])
+    assert processor.error is None
+
+
+def test_two_requests_at_a_time_cannot_share_a_processor(newest: types.ModuleType) -> None:
+    processor = processor_of(Llama(GENERATIONS[-1]))
+    with pytest.raises(HookReused), processor, processor:
+        pass
+    with pytest.raises(HookNotCalled), processor:
+        pass
+
+
+def test_a_text_that_contradicts_the_tokens_is_refused(generation: str) -> None:
+    llama = Llama(generation)
+    with processor_of(llama) as processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    text = text_of(output)
+    for wrong in ("x", f"{text}x", f"x{text}"):
+        with pytest.raises(InvalidArgument, match="not that of the tokens"):
+            processor.result({"choices": [{"text": wrong, "finish_reason": "stop"}]})
+    assert processor.result(output).is_complete
+
+
+@pytest.mark.parametrize("max_tokens", [1, 2, 100])
+def test_a_prompt_that_is_repeated_is_not_part_of_the_result(generation: str, max_tokens: int) -> None:
+    for prompt in ("a question: ", "ab", " a"):
+        llama = Llama(generation)
+        with processor_of(llama) as processor:
+            plain = llama.create_completion(prompt, logits_processor=processor, max_tokens=max_tokens)
+        result = processor.result(plain)
+        with processor:
+            echoed = llama.create_completion(prompt, logits_processor=processor, max_tokens=max_tokens, echo=True)
+        assert text_of(echoed) == prompt + text_of(plain)
+        assert processor.result(echoed) == result
+
+
+def test_a_closed_model_is_refused(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_logits_processor, create_sampler, create_vocabulary, mask_logits
+
+    llama = Llama(GENERATIONS[-1])
+    formatter = processor_of(llama).formatter
+    llama.model, llama.ctx = None, None
+    calls: list[Callable[[], Any]] = [
+        lambda: create_vocabulary(llama),
+        lambda: create_logits_processor(llama, WORD),
+        lambda: create_sampler(llama, WORD),
+        lambda: mask_logits(llama, formatter),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidArgument, match="closed"):
+            call()
+
+
+def test_a_model_without_weights_has_a_vocabulary_and_no_hooks(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_vocabulary
+
+    llama = Llama(GENERATIONS[-1])
+    llama.model_params = types.SimpleNamespace(vocab_only=True)
+    assert len(create_vocabulary(llama)) == WIDTH
+    with pytest.raises(InvalidArgument, match="vocab_only"):
+        processor_of(llama)
+
+
+def test_a_grammar_of_llama_cpp_is_a_format(generation: str) -> None:
+    llama = Llama(generation)
+    if stand_ins.parsed(generation) < (0, 3, 0):
+        with pytest.raises(UnsupportedEngineVersion, match=r"formats\.gbnf"):
+            processor_of(llama, stand_ins.LlamaGrammar(None))
+        return
+    processor = processor_of(llama, stand_ins.LlamaGrammar('root ::= "a" [bc] [bc]'))
+    output = llama.create_completion("p", logits_processor=processor)
+    assert re.fullmatch("a[bc]{2}", processor.result(output).value)
+
+
+@pytest.mark.parametrize("release", ["0.2.64", LIST_CALLED])
+def test_a_grammar_beside_a_processor_is_refused_before_a_token_is_chosen(release: str) -> None:
+    with llama_cpp_of(release):
+        llama = Llama(release)
+        processor = processor_of(llama)
+        with pytest.raises(InvalidArgument, match="grammar"):
+            llama.create_completion("p", logits_processor=processor, grammar="a grammar")
+        with pytest.raises(InvalidArgument, match="grammar"):
+            processor.result()
 
 
 def test_a_read_only_array_is_copied(newest: types.ModuleType) -> None:

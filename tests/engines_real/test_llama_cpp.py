@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import HookNotCalled, HookReused, InvalidArgument, NoTokenLeft  # noqa: E402
+from formatter_core.errors import HookNotCalled, HookReused, InvalidArgument, NoTokenLeft, WrongModel  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
+    Scheduler,
     create_logits_processor,
     create_sampler,
     create_vocabulary,
+    llama_model,
     mask_logits,
 )
 from tests.engines_real.llama_cpp_models import LONG_TOKEN, write_bpe, write_spm  # noqa: E402
+from tests.threads import in_threads  # noqa: E402
 
 SCHEMA = {
     "type": "object",
@@ -351,6 +355,110 @@ def test_a_special_token_that_the_format_names(llama: Any) -> None:
     with create_logits_processor(llama, special) as processor:
         output = llama.create_completion("the", max_tokens=20, logits_processor=processor)
     assert output["choices"][0]["text"].replace("<s>", "") == "ab"
+
+
+# --- bound to its model ------------------------------------------------------------------------------------------
+
+
+def test_a_processor_of_another_model_ends_its_sequence(llama: Any, model: Path, tmp_path: Path) -> None:
+    """Models of the same width, whose tokens are the same ones in another order."""
+    others = [load(model), load(write_bpe(tmp_path / "other.gguf", seed=1, size=llama.n_vocab()))]
+    for other in others:
+        with pytest.raises(WrongModel), create_logits_processor(llama, SCHEMA) as processor:
+            other.create_completion("the", max_tokens=20, logits_processor=processor)
+        close(other)
+
+
+def test_two_threads_cannot_share_a_processor(llama: Any, model: Path) -> None:
+    other = load(model)
+    models = (llama, other)
+    for _ in range(10):
+        processor = create_logits_processor(llama, LINE)
+
+        def complete(number: int, processor: Any = processor) -> Any:
+            return models[number].create_completion("the", max_tokens=60, logits_processor=processor)
+
+        for number, output in enumerate(in_threads(complete, 2)):
+            try:
+                result = processor.result(output)
+            except (WrongModel, InvalidArgument):
+                continue
+            # Each had the processor for itself, one after the other.
+            assert result.is_complete == (number == 0)
+            assert IS_LINE.fullmatch(result.text) or number
+    close(other)
+
+
+@pytest.mark.parametrize("max_tokens", [2, 5, 100])
+def test_an_output_that_repeats_its_prompt(llama: Any, max_tokens: int) -> None:
+    for prompt in ("the name", "café 日本", " the", "the name  of <s> x"):
+        with create_logits_processor(llama, LINE) as processor:
+            output = llama.create_completion(prompt, max_tokens=max_tokens, logits_processor=processor, echo=True)
+        result = processor.result(output)
+        assert output["choices"][0]["text"] == prompt + result.text
+        assert result.is_complete == bool(IS_LINE.fullmatch(result.text))
+
+
+def test_the_output_of_another_call_is_refused(llama: Any) -> None:
+    with create_logits_processor(llama, formats.choice(["left"])) as processor:
+        llama.create_completion("the", max_tokens=20, logits_processor=processor)
+    with create_logits_processor(llama, formats.choice(["right"])) as other:
+        output = llama.create_completion("the", max_tokens=20, logits_processor=other)
+    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+        processor.result(output)
+
+
+@pytest.mark.parametrize("options", [{}, {"chat": {"type": "json_object"}}], ids=["grammar", "response_format"])
+def test_a_grammar_beside_a_processor_is_refused(llama: Any, options: dict[str, Any]) -> None:
+    """The grammar allows digits alone and the format letters alone: together they would abort the process."""
+    processor = create_logits_processor(llama, LINE)
+    grammar = llama_cpp.LlamaGrammar.from_string("root ::= [0-9] [0-9] [0-9]", verbose=False)
+    with pytest.raises(InvalidArgument, match="LlamaGrammar"), processor:
+        if options:
+            messages = [{"role": "user", "content": "Who?"}]
+            llama.create_chat_completion(
+                messages, max_tokens=20, logits_processor=processor, response_format=options["chat"]
+            )
+        else:
+            llama.create_completion("the", max_tokens=20, logits_processor=processor, grammar=grammar)
+    with processor:
+        output = llama.create_completion("the", max_tokens=100, logits_processor=processor)
+    assert IS_LINE.fullmatch(processor.result(output).value)
+
+
+@needs_samplers
+def test_a_grammar_of_llama_cpp_is_taken_as_a_format(llama: Any) -> None:
+    grammar = llama_cpp.LlamaGrammar.from_string('root ::= "n" [0-9] [0-9]? | "zero"', verbose=False)
+    for seed in range(4):
+        with create_logits_processor(llama, grammar) as processor:
+            output = llama.create_completion("the", max_tokens=20, seed=seed, logits_processor=processor)
+        assert re.fullmatch("n[0-9]{1,2}|zero", processor.result(output).value)
+
+
+@pytest.mark.skipif(not hasattr(llama_cpp.Llama, "close"), reason="before 0.2.77 no model can be closed")
+def test_a_closed_model_is_refused(model: Path) -> None:
+    llama = load(model)
+    formatter = create_logits_processor(llama, LINE).formatter
+    llama.close()
+    calls = [
+        partial(create_vocabulary, llama),
+        partial(create_logits_processor, llama, LINE),
+        partial(mask_logits, llama, formatter),
+        partial(llama_model, llama),
+        partial(Scheduler, llama),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidArgument, match="closed"):
+            call()
+
+
+def test_a_model_without_weights_has_a_vocabulary_and_no_hooks(model: Path) -> None:
+    llama = load(model, vocab_only=True)
+    assert len(create_vocabulary(llama)) == llama.n_vocab()
+    for make in (partial(create_logits_processor, format=LINE), Scheduler, llama_model):
+        with pytest.raises(InvalidArgument, match="vocab_only"):
+            make(llama)
+    close(llama)
 
 
 def test_a_result_needs_an_output(llama: Any) -> None:
