@@ -104,6 +104,7 @@ TRANSFORMERS = [
     "test_transformers_choosing.py",
     "test_transformers_generation.py",
     "test_transformers_probabilities.py",
+    "test_transformers_trace.py",
     "test_transformers_trained.py",
 ]
 

@@ -12,6 +12,7 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Result
 from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
+from formatter_core.support.spans import spans_as_html
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
 
@@ -134,6 +135,12 @@ class Generated(Generic[Value_co]):
     def text(self) -> str:
         """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.bytes.decode("utf-8", "replace")
+
+    def _repr_html_(self) -> str:
+        ended = f"ended by {self.stopped!r}"
+        # `result` shows what its format makes of the text; what is shown here is how it came about.
+        shown = spans_as_html(self.bytes, (), ended) if self.result is None else self.result._repr_html_()
+        return shown if self.error is None else spans_as_html(b"", (), f"{ended}: {self.error}") + shown
 
     @property
     def logprobs(self) -> tuple[float, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
 
-from formatter_core.errors import IncompleteResult, InvalidValue
+from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
 from formatter_core.formats.protocol import Converter, Lowered, text_of
 from formatter_core.parsing.match import Match
 from formatter_core.support.arguments import not_picklable
 from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
+from formatter_core.support.spans import spans_as_html
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Reading", "Result", "Retracted", "TextAdded", "ValueCompleted"]
 
@@ -117,6 +118,14 @@ class Result(Generic[Value_co]):
 
     def __reduce__(self) -> NoReturn:
         raise not_picklable(self, "send its text or tokens, and parse them with the same format there")
+
+    def _repr_html_(self) -> str:
+        status = "complete" if self.is_complete else f"not complete: {self.missing}"
+        try:
+            named = [(one.name, one.start, one.end) for one in self.spans]
+        except FormatterError as error:
+            named, status = [], f"{status}; {error}"
+        return spans_as_html(self.bytes, named, status)
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ from formatter_transformers.model import TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step, top_tokens
+from formatter_transformers.traces import trace_of
 from formatter_transformers.vocabulary import create_vocabulary
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "score_prompt",
     "score_step",
     "top_tokens",
+    "trace_of",
     "transformers_model",
 ]

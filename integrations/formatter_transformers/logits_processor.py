@@ -123,6 +123,11 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
     def __repr__(self) -> str:
         return f"<FormatterLogitsProcessor of {', '.join(map(repr, self._formats))}>"
 
+    @property
+    def formats(self) -> tuple[CompiledFormat[Value_co] | None, ...]:
+        """One for all prompts, or one for each prompt; None where a prompt is unconstrained."""
+        return self._formats
+
     def reset(self) -> None:
         """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
         self._call = self._call.close()

@@ -29,7 +29,9 @@ ROOMS = (
     "formats",
     "runtime",
     "generation",
+    "trace",
     "testing",
+    "command",
 )
 
 

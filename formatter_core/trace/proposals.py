@@ -1,0 +1,138 @@
+"""Proposals: the smallest change of a format that allows what the model wanted, tried out before it is proposed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from formatter_core import formats
+from formatter_core.errors import FormatterError
+from formatter_core.formats.protocol import Format
+from formatter_core.grammar import as_text, without_specials
+from formatter_core.limits import Limits
+from formatter_core.parsing import Recognizer
+from formatter_core.parsing.expectation import quoted
+from formatter_core.trace.steps import Step, shown_bytes
+
+__all__ = ["Proposals"]
+
+#: What to do about a keyword of a schema that forbids what the model wanted.
+_ADVICE = {
+    "raise or drop": ("maxLength", "maxItems", "maximum", "exclusiveMaximum", "maxProperties", "maxContains"),
+    "lower or drop": ("minLength", "minItems", "minimum", "exclusiveMinimum", "minProperties", "minContains"),
+    "add what is missing to": ("enum", "const"),
+    "ask for fewer keys in": ("required", "dependentRequired"),
+    "allow other keys in": ("additionalProperties", "unevaluatedProperties", "propertyNames"),
+    "relax or drop": ("pattern", "format", "multipleOf", "uniqueItems", "contains", "not"),
+    "allow another type in": ("type",),
+}
+_OPTIONS: tuple[tuple[str, Any, str], ...] = (
+    ("whitespace", "flexible", 'let it use more whitespace: whitespace="flexible"'),
+    ("whitespace", {"comma": None, "colon": None, "spaces": 16, "lines": True, "indent": 256},
+     "let it use more whitespace: whitespace=Whitespace(spaces=16, indent=256)"),
+    ("key_order", "any", 'let it choose the order of the keys: key_order="any"'),
+)  # fmt: skip
+_ADVICE_OF = {keyword: words for words, keywords in _ADVICE.items() for keyword in keywords}
+_BEGINS = (
+    "the model wants to begin with {}: ask in the prompt for nothing but the format, or allow text before it, as "
+    "formats.sequence(formats.until(...), ...) does"
+)
+#: Bytes of an output that are read again for each change that is tried, and changes tried for one trap.
+_LONGEST = 4000
+_MOST_TRIED = 60
+
+
+class Proposals:
+    """What to change in one format."""
+
+    def __init__(self, format: Format, limits: Limits) -> None:
+        self._limits = limits
+        try:
+            self._data: Any = json.loads(json.dumps(format.to_json()))
+        except (TypeError, ValueError, FormatterError):  # a format of the user's own
+            self._data = None
+
+    def of(self, step: Step, before: bytes) -> tuple[str, bool]:
+        """What to change so that the format allows what the model wanted at a step, and whether that was tried out."""
+        wanted = step.refused
+        if wanted is None or (wanted.bytes is None and not wanted.is_end):
+            return "show the format in the prompt", False
+        if self._data is not None and len(before) <= _LONGEST:
+            for number, (change, data) in enumerate(_changes(self._data, step.place)):
+                if number == _MOST_TRIED:
+                    break
+                if self._allows(data, before + (wanted.bytes or b""), wanted.is_end):
+                    return change, True
+        if wanted.is_end:
+            return "the model wants to stop here: make what follows optional, or ask for it in the prompt", False
+        text = quoted(shown_bytes(wanted.bytes or b""))
+        if not before:
+            return _BEGINS.format(text), False
+        return f"show the format in the prompt, or allow {text} here", False
+
+    def _allows(self, data: Any, text: bytes, ends: bool) -> bool:
+        """Whether the format that `data` describe has this text, or completions of it."""
+        try:
+            lowered = formats.from_json(data, type=Any).to_grammar(self._limits)
+            parser = Recognizer(without_specials(lowered.grammar, as_text), self._limits)
+            return all(map(parser.push, text)) and (not ends or parser.can_stop())
+        except FormatterError:
+            return False
+
+
+def _changes(data: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Formats that allow more, as their JSON data, each with what was changed; small changes first."""
+    for path, found in _schema_formats(data, ()):
+        for option, value, change in _OPTIONS:
+            if found[option] != value:
+                yield change, _changed(data, path, {option: value})
+        for pointer, keys, keyword, words in sorted(_keywords(found["schema"]), key=lambda one: _far(place, one)):
+            yield f"{words} `{keyword}` at {pointer}", _changed(data, (*path, "schema", *keys), {}, without=keyword)
+
+
+def _schema_formats(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The JSON Schema formats in the data of a format, and where they are."""
+    if isinstance(data, dict) and data.get("type") == "json_schema":
+        yield path, data
+        return
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, item in items:
+        yield from _schema_formats(item, (*path, key))
+
+
+def _keywords(schema: Any) -> Iterator[tuple[str, tuple[Any, ...], str, str]]:
+    """Each keyword that forbids something: the pointer, the keys that lead there, itself, and the advice."""
+    stack: list[tuple[tuple[Any, ...], Any]] = [((), schema)]
+    while stack:
+        keys, part = stack.pop()
+        if isinstance(part, dict):
+            pointer = "#" + "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)
+            for keyword in part.keys() & _ADVICE_OF.keys():
+                # What is called like a keyword may be a property or a definition.
+                if not keys or keys[-1] not in ("properties", "patternProperties", "$defs", "definitions"):
+                    yield pointer, keys, keyword, _ADVICE_OF[keyword]
+        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        stack.extend(((*keys, key), item) for key, item in items)
+
+
+def _far(place: str, change: tuple[str, tuple[Any, ...], str, str]) -> tuple[bool, int, int, str]:
+    """How far a change is from a place, and how much it changes, to sort by: a keyword at the place itself comes first,
+    then those around it, then others; another type is the last thing to allow.
+    """
+    pointer, _, keyword, _ = change
+    here, there = (place if place.startswith("#") else "#").split("/"), pointer.split("/")
+    common = next((at for at, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), None)
+    steps = len(here) + len(there) - 2 * (min(len(here), len(there)) if common is None else common)
+    return keyword == "type", steps, list(_ADVICE_OF).index(keyword), pointer
+
+
+def _changed(data: Any, path: tuple[Any, ...], options: dict[str, Any], without: str | None = None) -> Any:
+    """A copy of the data in which the object at the end of a path has other entries, or one less."""
+    copied = part = copy.deepcopy(data)
+    for key in path:
+        part = part[key]
+    part.update(options)
+    part.pop(without, None)
+    return copied

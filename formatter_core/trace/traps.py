@@ -1,0 +1,105 @@
+"""Traps: places of a format where the mask takes most away from the model, and what to change there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from formatter_core.formats.protocol import Format
+from formatter_core.limits import Limits
+from formatter_core.parsing.expectation import listed, quoted
+from formatter_core.trace.proposals import Proposals
+from formatter_core.trace.steps import Alternative, Step, shown_bytes
+
+__all__ = ["Trap", "find_traps"]
+
+#: A step is part of a trap if the mask took more than this.
+_MUCH = 0.5
+_MOST_TRAPS = 10
+_MOST_WANTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """Steps at one place of the format where the mask took more than half of the probability.
+
+    Attributes:
+        place: as in `Step.place`.
+        steps: their indices.
+        causes: those of them that follow a step where the mask took little: what comes after a refused token is often
+            refused for that reason alone.
+        blame: the probability taken away in all, from each cause up to the next step where the mask took little.
+        wanted: what the model wanted instead, the most frequent first; "the end" for an end id.
+        expected: what the format expected at the first of the causes.
+        proposal: what to change, as a sentence.
+        is_checked: whether the format so changed was seen to allow what the model wanted.
+    """
+
+    place: str
+    steps: tuple[int, ...]
+    causes: tuple[int, ...]
+    blame: float
+    wanted: tuple[str, ...]
+    expected: str
+    proposal: str
+    is_checked: bool
+
+    def __str__(self) -> str:
+        where = f"at {self.place}" if self.place.startswith("#") else self.place or "at the outermost level"
+        wanted = listed([quoted(text) for text in self.wanted], "or") if self.wanted else "something else"
+        return f"{where}, {len(self.steps)} tokens: the model wanted {wanted}, not {self.expected}; {self.proposal}"
+
+
+def find_traps(steps: Sequence[Step], text: bytes, format: Format, limits: Limits) -> tuple[Trap, ...]:
+    """The traps of one output, those to blame for most first.
+
+    Args:
+        steps: the tokens of the output.
+        text: what they spell.
+        format: the format that was asked for.
+        limits: what trying a change of it may cost.
+    """
+    proposals = Proposals(format, limits)
+    groups: dict[str, list[int]] = {}
+    blame: dict[int, float] = {}
+    cause = None
+    for index, step in enumerate(steps):
+        if step.masked_probability <= _MUCH:
+            cause = None
+            continue
+        cause = index if cause is None else cause
+        groups.setdefault(step.place, []).append(index)
+        blame[cause] = blame.get(cause, 0.0) + step.masked_probability
+    found = []
+    for place, indices in groups.items():
+        causes = [index for index in indices if index in blame]
+        found.append((sum(blame[index] for index in causes), place, indices, causes))
+    found.sort(key=lambda trap: -trap[0])
+    return tuple(_trap(steps, text, proposals, *trap) for trap in found[:_MOST_TRAPS])
+
+
+def _trap(
+    steps: Sequence[Step],
+    text: bytes,
+    proposals: Proposals,
+    blame: float,
+    place: str,
+    indices: list[int],
+    causes: list[int],
+) -> Trap:
+    first = steps[(causes or indices)[0]]
+    if causes:
+        proposal, is_checked = proposals.of(first, text[: first.start])
+    else:
+        proposal, is_checked = "this follows from the traps above", False
+    refused = [steps[index].refused for index in causes or indices]
+    names = Counter(_name(other) for other in refused if other is not None)
+    wanted = tuple(name for name, _ in names.most_common(_MOST_WANTED))
+    return Trap(place, tuple(indices), tuple(causes), blame, wanted, first.expected, proposal, is_checked)
+
+
+def _name(other: Alternative) -> str:
+    if other.is_end:
+        return "the end"
+    return shown_bytes(other.bytes) if other.bytes else f"token {other.token_id}"
