@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from formatter_core.errors import (
@@ -74,6 +74,17 @@ class ChatAnswerFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         return _Writer(self, limits).lowered()
 
+    def after(self, prompt: str) -> ChatAnswerFormat:
+        """The same turn behind a prompt, which may have opened the reasoning already.
+
+        Raises:
+            InvalidArgument: it has, and the reasoning is to be "off".
+        """
+        if self.reasoning_is_open or not self.layout.opens_reasoning(prompt):
+            return self
+        _check_open(self.reasoning)
+        return replace(self, reasoning_is_open=True)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "type": "chat_answer",
@@ -141,10 +152,15 @@ def chat_answer(
     one_of(reasoning, "reasoning", get_args(Reasoning))
     if chosen.reasoning is None and (reasoning == "required" or reasoning_is_open):
         raise UnsupportedLayout(f"the layout {chosen.name} has no reasoning; leave `reasoning` out")
-    if reasoning_is_open and reasoning == "off":
-        raise InvalidArgument('the prompt has opened the reasoning, so it cannot be "off"', argument="reasoning")
+    if reasoning_is_open:
+        _check_open(reasoning)
     final = None if content is None else as_format(content)
     return ChatAnswerFormat(chosen, made, tool_choice, bool(parallel), reasoning, bool(reasoning_is_open), final)
+
+
+def _check_open(reasoning: Reasoning) -> None:
+    if reasoning == "off":
+        raise InvalidArgument('the prompt has opened the reasoning, so it cannot be "off"', argument="reasoning")
 
 
 class _Writer:

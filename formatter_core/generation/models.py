@@ -307,7 +307,7 @@ class TextRequest:
 class ApiModel(Protocol):
     """A model that takes text and gives text. What its server cannot enforce is `UnsupportedFormat`.
 
-    A prompt that holds an earlier output is a `generation.prompts.Dialogue`: its text, and who wrote what of it.
+    A prompt that is a conversation or holds an earlier output is a `generation.prompts.Dialogue`, which has messages.
     """
 
     def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:

@@ -1,12 +1,13 @@
-"""What a sequence may begin with: text, ids, an earlier output, or an output with more text behind it."""
+"""What a sequence may begin with: text, ids, a conversation, an earlier output, or an output with more text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard, cast
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.vocabulary import Vocabulary
@@ -15,34 +16,37 @@ __all__ = [
     "Beginning",
     "Dialogue",
     "OnePrompt",
-    "Turn",
     "as_list",
+    "as_messages",
     "as_text",
-    "as_turns",
     "beginning",
     "continuation_tokens",
+    "ending",
 ]
 
-#: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), an earlier output, or an output
-#: and text (`output + "more"`).
-OnePrompt: TypeAlias = "str | Sequence[int] | Mapping[str, Any] | Generated | Prompt"
-
-#: Who wrote a text, in the words of chat endpoints, and the text.
-Turn: TypeAlias = tuple[Literal["user", "assistant"], str]
+#: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
+#: an earlier output, or an output and text (`output + "more"`).
+OnePrompt: TypeAlias = "str | Sequence[int] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Generated | Prompt"
 
 #: What a tokenizer returns beside ids and says nothing about the model's input that ids do not say.
 _IGNORED = {"token_type_ids", "special_tokens_mask", "position_ids", "length", "offset_mapping"}
 
 
 class Dialogue(str):
-    """A prompt as text that knows its turns: what was given is the user's, and what a model wrote the assistant's."""
+    """A prompt as text that knows its messages: what was given is the user's, and what a model wrote the assistant's.
 
-    turns: tuple[Turn, ...]
+    Attributes:
+        messages: as chat endpoints take them.
+        is_conversation: whether it began as messages, so that only a chat template could turn it into text.
+    """
 
-    def __new__(cls, text: str, turns: tuple[Turn, ...] = ()) -> Dialogue:
-        """A text, and the turns that it is made of."""
+    messages: tuple[Mapping[str, Any], ...]
+    is_conversation: bool
+
+    def __new__(cls, text: str, messages: Sequence[Mapping[str, Any]] = (), is_conversation: bool = False) -> Dialogue:
+        """A text, and the messages that it is made of."""
         made = super().__new__(cls, text)
-        made.turns = turns
+        made.messages, made.is_conversation = tuple(messages), is_conversation
         return made
 
 
@@ -69,16 +73,17 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
         InvalidArgument: what a tokenizer returned holds more than ids, or another kind of mask than padding.
     """
     prompts = _unpacked(prompts)
-    if isinstance(prompts, (str, Generated, Prompt)) or _is_ids(prompts):
+    if isinstance(prompts, (str, Generated, Prompt)) or _is_ids(prompts) or _is_conversation(prompts):
         return [prompts], True
     if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
         raise InvalidArgument(
-            f"{type(prompts).__name__} is not a prompt; give text, token ids, an earlier output, or a list of these"
+            f"{type(prompts).__name__} is not a prompt; give text, token ids, messages, an earlier output, or a list "
+            "of these"
         )
     given = [_one(prompt) for prompt in prompts]
     for prompt in given:
-        if not isinstance(prompt, (str, Generated, Prompt)) and not _is_ids(prompt):
-            raise InvalidArgument(f"{prompt!r} is not a prompt; give text, token ids or an earlier output")
+        if not (isinstance(prompt, (str, Generated, Prompt)) or _is_ids(prompt) or _is_conversation(prompt)):
+            raise InvalidArgument(f"{prompt!r} is not a prompt; give text, token ids, messages or an earlier output")
     return given, False
 
 
@@ -86,12 +91,14 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
     """A prompt as ids of a model.
 
     Args:
-        model: tokenizes text.
+        model: tokenizes text, and applies its chat template to messages.
         prompt: what was given.
-        compiled: the format of what follows; an unfinished output in the same format is gone on with.
+        compiled: the format of what follows; an unfinished output in the same format is gone on with, and the tools of
+            a chat answer are in the prompt of a conversation.
 
     Raises:
-        InvalidArgument: an empty prompt, or an id that the model does not have.
+        InvalidArgument: an empty prompt, or an id that the model does not have; messages for a model without a chat
+            template.
     """
     prompt = _one(prompt)
     if isinstance(prompt, Generated):
@@ -102,7 +109,10 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
     if isinstance(prompt, Prompt):
         before = beginning(model, prompt.before, None).tokens
         return Beginning((*before, *_continued(model, prompt.text.encode())))
-    ids = tuple(model.encode(prompt)) if isinstance(prompt, str) else tuple(map(int, prompt))
+    if _is_conversation(prompt):
+        ids = tuple(_encoded(model, prompt, compiled))
+    else:
+        ids = tuple(map(int, model.encode(prompt) if isinstance(prompt, str) else cast("Sequence[int]", prompt)))
     if not ids:
         raise InvalidArgument("the prompt has no tokens; give the model's first token at least")
     for token in ids:
@@ -111,6 +121,13 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
                 f"the prompt holds {token}, but the model has the tokens 0 to {len(model.vocabulary) - 1}"
             )
     return Beginning(ids)
+
+
+def ending(vocabulary: Vocabulary, tokens: Sequence[int], count: int = 32) -> str:
+    """The text of the last tokens of a prompt, special tokens by their names."""
+    names = {token: name.encode() for name, token in vocabulary.special_tokens.items()}
+    spelt = (vocabulary.text_token(token) or names.get(token, b"") for token in tokens[-count:])
+    return b"".join(spelt).decode("utf-8", "replace")
 
 
 def as_text(prompt: OnePrompt) -> str:
@@ -122,9 +139,12 @@ def as_text(prompt: OnePrompt) -> str:
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Prompt):
-        return _with_turn(as_text(prompt.before), ("user", prompt.text))
+        return _followed(as_text(prompt.before), "user", prompt.text)
     if isinstance(prompt, Generated) and isinstance(prompt.prompt, str):
-        return _with_turn(prompt.prompt, ("assistant", prompt.text))
+        return _followed(prompt.prompt, "assistant", prompt.text)
+    if _is_conversation(prompt):
+        messages = list(map(dict, prompt))
+        return Dialogue("".join(str(message.get("content")) for message in messages), messages, is_conversation=True)
     raise InvalidArgument("a model behind an API takes text; give the prompt as a string, or an output of this model")
 
 
@@ -165,19 +185,38 @@ def _used(ids: Sequence[int], mask: Sequence[int]) -> list[int]:
     return [ids[place] for place in kept]
 
 
-def as_turns(text: str) -> tuple[Turn, ...]:
-    """Who wrote what of a text that `as_text` gave."""
-    return text.turns if isinstance(text, Dialogue) else (("user", text),)
+def as_messages(text: str) -> tuple[Mapping[str, Any], ...]:
+    """The messages of a text that `as_text` gave."""
+    return text.messages if isinstance(text, Dialogue) else ({"role": "user", "content": text},)
 
 
-def _with_turn(text: str, turn: Turn) -> Dialogue:
-    return Dialogue(text + turn[1], (*as_turns(text), turn))
+def _followed(text: str, role: Literal["user", "assistant"], more: str) -> Dialogue:
+    messages = (*as_messages(text), {"role": role, "content": more})
+    return Dialogue(text + more, messages, isinstance(text, Dialogue) and text.is_conversation)
 
 
 def _is_ids(prompt: Any) -> bool:
     if isinstance(prompt, (str, bytes)) or not hasattr(prompt, "__len__") or not hasattr(prompt, "__getitem__"):
         return False
     return len(prompt) > 0 and all(hasattr(token, "__index__") and getattr(token, "ndim", 0) == 0 for token in prompt)
+
+
+def _is_conversation(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    """Whether it is messages, as chat templates and chat endpoints take them."""
+    return (
+        isinstance(prompt, (list, tuple))
+        and len(prompt) > 0
+        and all(isinstance(message, Mapping) and "role" in message for message in prompt)
+    )
+
+
+def _encoded(model: LogitsModel, messages: Sequence[Mapping[str, Any]], compiled: Any) -> list[int]:
+    encode: Callable[..., list[int]] | None = getattr(model, "encode_chat", None)
+    if encode is None:
+        raise InvalidArgument(f"{type(model).__name__} has no chat template; give the prompt as text")
+    format = getattr(compiled, "format", None)
+    tools = format.to_json()["tools"] if isinstance(format, ChatAnswerFormat) else []
+    return encode([dict(message) for message in messages], **({"tools": tools} if tools else {}))
 
 
 def _tokens_of(model: LogitsModel, output: Generated) -> tuple[int, ...]:

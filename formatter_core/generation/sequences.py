@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -31,7 +32,7 @@ from formatter_core.generation.models import (
     LogitsModel,
     TextRequest,
 )
-from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
+from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning, ending
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
@@ -233,8 +234,9 @@ class LogitsWriter(Generic[Value_co]):
 
         Args:
             prompts: one prompt or a list of them. A prompt is text, token ids (a list, a tensor, what a tokenizer
-                returns), an earlier output, or `output + "text"`. An output that was cut by its length in the same
-                format is gone on with: the result holds all of it.
+                returns), a conversation (a list of messages, for the model's chat template), an earlier output, or
+                `output + "text"`. An output that was cut by its length in the same format is gone on with: the result
+                holds all of it. A chat answer behind a prompt that has opened the reasoning goes on with it.
             samples: outputs for each prompt.
             seed: makes what is drawn repeatable: each sample has draws of its own, whatever else is in the call or
                 the batch. By default that of the `Sampling`, if it has one.
@@ -313,6 +315,7 @@ class LogitsWriter(Generic[Value_co]):
         rows = []
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
             begins = beginning(self.model, prompt, own.compiled)
+            compiled = self._after(own.compiled, begins.tokens)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
             seen[begins.tokens] = earlier + samples
@@ -321,7 +324,7 @@ class LogitsWriter(Generic[Value_co]):
             for sample in range(samples):
                 key = sequence_key(own_seed, begins.tokens, earlier + sample)
                 text = TextStream(self._settings.stops)
-                formatter = None if own.compiled is None else own.compiled.formatter()
+                formatter = None if compiled is None else compiled.formatter()
                 if begins.resumed is not None and begins.resumed.formatter is not None:
                     formatter = begins.resumed.formatter.fork()
                     text.begin(begins.resumed.bytes)
@@ -340,6 +343,13 @@ class LogitsWriter(Generic[Value_co]):
                     )
                 )
         return rows
+
+    def _after(self, compiled: CompiledFormat | None, tokens: Sequence[int]) -> CompiledFormat | None:
+        """The format behind a prompt: a chat template may have opened the reasoning of an answer."""
+        if compiled is None or not isinstance(compiled.format, ChatAnswerFormat):
+            return compiled
+        format = compiled.format.after(ending(self.model.vocabulary, tokens))
+        return compiled if format is compiled.format else self.model.compiler.compile(format)
 
 
 class ApiWriter(Generic[Value_co]):

@@ -9,8 +9,10 @@ from functools import cache
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation import ChosenToken, Generated, TokenScore
 from formatter_core.runtime.result import Ended, Event, Result
+from formatter_openai.chat_answers import AnswerParts
 from formatter_openai.wire import Choice, Score, ScoredToken
 
 __all__ = ["Reading", "text_compiler"]
@@ -35,10 +37,15 @@ class Reading:
         is_json: whether the format is JSON, which is read as any reader of JSON does: with blanks around the value.
         processed: whether the server's log-probabilities are those after the mask.
         prompt: the text before it.
+        is_split: whether the server takes chat answers apart, as chat endpoints do.
     """
 
-    def __init__(self, compiled: CompiledFormat | None, is_json: bool, processed: bool, prompt: str) -> None:
+    def __init__(
+        self, compiled: CompiledFormat | None, is_json: bool, processed: bool, prompt: str, is_split: bool
+    ) -> None:
         self.formatter = None if compiled is None else compiled.formatter()
+        format = None if compiled is None else compiled.format
+        self._parts = AnswerParts(format) if is_split and isinstance(format, ChatAnswerFormat) else None
         self.error: BaseException | None = None
         self.is_over = False
         self._is_json = is_json
@@ -62,7 +69,9 @@ class Reading:
         self._tokens.extend(choice.token_ids)
         self._chosen.extend(map(self._entry, choice.scores))
         self._refusal += choice.refusal
-        if self.formatter is None or self.error is not None or not choice.text:
+        if self._parts is not None:
+            self._parts.add(choice)
+        if self.formatter is None or self.error is not None or not choice.text or self._parts is not None:
             return []
         self._accept(self.formatter, self._without_blanks(choice.text))
         try:
@@ -81,6 +90,7 @@ class Reading:
         self.is_over = True
         if self._refusal:
             self.error = IncompleteResult(ended="error", missing=f"the model refused: {self._refusal}")
+        self._accept_parts()
         can_stop = self._can_stop()
         if self.formatter is not None and self.error is None and not can_stop:
             self._accept(self.formatter, self._blanks)  # within the value, whose rest is missing
@@ -91,7 +101,7 @@ class Reading:
             stopped = "length"
         elif reason == "stop" and isinstance(stop_reason, str):
             stopped = "stop_string"
-        elif reason != "stop":
+        elif reason not in ("stop", "tool_calls"):
             self.error = IncompleteResult(ended="error", missing=f"the server ended the answer by {reason!r}")
         elif self.formatter is not None and not can_stop:
             self.error = IncompleteResult(ended="end", missing=str(self.formatter.result("end").missing))
@@ -113,6 +123,13 @@ class Reading:
         """The output of a request that failed."""
         self.error = self.error or error
         return self.finish(None)
+
+    def _accept_parts(self) -> None:
+        if self._parts is not None and self.formatter is not None and self.error is None:
+            try:
+                self._accept(self.formatter, self._parts.text())
+            except FormatterError as error:
+                self.error = error
 
     def _can_stop(self) -> bool:
         try:

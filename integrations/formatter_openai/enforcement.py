@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import UnsupportedFormat
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
+from formatter_openai.chat_answers import tool_arguments
 
 __all__ = ["Endpoint", "Server", "complains_of_format", "enforcing"]
 
@@ -31,6 +33,8 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     Raises:
         UnsupportedFormat: the server has nothing that does.
     """
+    if isinstance(format, ChatAnswerFormat) and server != "formatter_vllm":
+        return _chat_answer(format, server, endpoint)
     data = format.to_json()
     if data["type"] == "python_type" and server != "formatter_vllm":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
@@ -40,6 +44,14 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
             f"it has nothing for a {data['type']} at its {endpoint} endpoint; {_BETTER}", server=server
         )
     return arguments
+
+
+def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -> dict[str, Any]:
+    """What a chat endpoint can keep of a chat answer; at the other one nothing is kept, and the text is checked."""
+    if endpoint == "completions":
+        return {}
+    arguments = {} if format.content is None else enforcing(format.content, server, endpoint)
+    return {**arguments, **tool_arguments(format)}
 
 
 def complains_of_format(error: Any, prompt: str) -> bool:

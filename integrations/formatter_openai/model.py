@@ -14,7 +14,7 @@ from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
-from formatter_core.generation.prompts import as_turns
+from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
 from formatter_core.support.arguments import elements_of, one_of, shown, whole_number
 from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, reading
@@ -188,10 +188,11 @@ class OpenAIModel:
         if not isinstance(prompt, str):
             raise InvalidArgument(f"a model behind an API takes text, not {type(prompt).__name__}; give a str")
         if self.endpoint == "completions":
+            if isinstance(prompt, Dialogue) and prompt.is_conversation:
+                raise InvalidArgument("the completions endpoint takes no messages; give text, or use endpoint='chat'")
             return {"model": self.name, "prompt": prompt}
-        turns = [] if self._system is None else [("system", self._system)]
-        messages = [{"role": role, "content": text} for role, text in [*turns, *as_turns(prompt)]]
-        return {"model": self.name, "messages": messages}
+        system = [] if self._system is None else [{"role": "system", "content": self._system}]
+        return {"model": self.name, "messages": [*system, *as_messages(prompt)]}
 
     def _create(self, job: _Job, **more: Any) -> Any:
         endpoint = self._client.chat.completions if self.endpoint == "chat" else self._client.completions
@@ -248,7 +249,8 @@ class OpenAIModel:
 
     def _reading(self, job: _Job) -> Reading:
         is_json = job.format is not None and job.format.to_json()["type"] in _JSON
-        return Reading(job.compiled, is_json, self._processed, job.text)
+        is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
+        return Reading(job.compiled, is_json, self._processed, job.text, is_split)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from formatter_core.errors import MalformedAnswer
 
-__all__ = ["Choice", "Score", "ScoredToken", "as_data", "read_answer", "read_chunk"]
+__all__ = ["CallPart", "Choice", "Score", "ScoredToken", "as_data", "read_answer", "read_chunk"]
 
 
 class Score(NamedTuple):
@@ -28,6 +28,14 @@ class ScoredToken:
     top: tuple[Score, ...]
 
 
+class CallPart(NamedTuple):
+    """A tool call, or what a chunk adds to it: which call of the answer, its name, its arguments as JSON text."""
+
+    call: int
+    name: str
+    arguments: str
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A choice of an answer, or what a chunk of a stream adds to it.
@@ -35,6 +43,8 @@ class Choice:
     Attributes:
         index: which sample it is.
         refusal: what the model says instead of an answer; empty where it refuses nothing.
+        reasoning: what the server took for reasoning.
+        calls: the tool calls.
         token_ids: vLLM's; empty where the server tells none.
         scores: the log-probabilities, where they were asked for.
         finish_reason: why it ended; None while it goes on.
@@ -44,6 +54,8 @@ class Choice:
     index: int
     text: str
     refusal: str
+    reasoning: str
+    calls: tuple[CallPart, ...]
     token_ids: tuple[int, ...]
     scores: tuple[ScoredToken, ...]
     finish_reason: str | None
@@ -104,11 +116,21 @@ def _choices(data: Any, message_key: str) -> Iterator[Choice]:
             position if index is None else index,
             _value(message or {}, "text" if message is choice else "content", str) or "",
             _value(message or {}, "refusal", str) or "",
+            _value(message or {}, "reasoning_content", str) or _value(message or {}, "reasoning", str) or "",
+            tuple(_calls(message or {})),
             tuple(_as(one, int, "token_ids") for one in _list(choice, "token_ids")),
             tuple(_scores(_object(choice, "logprobs") or {})),
             _value(choice, "finish_reason", str),
             stop_reason if isinstance(stop_reason, (str, int)) else None,
         )
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[CallPart]:
+    for position, call in enumerate(_list(message, "tool_calls")):
+        index = _value(_as(call, Mapping, "tool_calls"), "index", int)
+        function = _object(call, "function") or {}
+        name, arguments = (_value(function, key, str) or "" for key in ("name", "arguments"))
+        yield CallPart(position if index is None else index, name, arguments)
 
 
 def _scores(logprobs: Mapping[str, Any]) -> Iterator[ScoredToken]:

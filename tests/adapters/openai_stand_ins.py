@@ -19,6 +19,20 @@ class Answer:
     reason: str | None = "stop"
     stop_reason: Any = None
     refusal: str | None = None
+    reasoning: str | None = None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    def message(self) -> dict[str, Any]:
+        """The message of a chat endpoint."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text, "refusal": self.refusal}
+        if self.reasoning is not None:
+            message["reasoning_content"] = self.reasoning
+        if self.calls:
+            message["tool_calls"] = [
+                {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": arguments}}
+                for index, (name, arguments) in enumerate(self.calls)
+            ]
+        return message
 
 
 class Refused(Exception):
@@ -116,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
             if ids:
                 choice["token_ids"] = [ord(c) for c in answer.text]
             if chat:
-                choice["message"] = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
+                choice["message"] = answer.message()
             else:
                 choice["text"] = answer.text
             choices.append(choice)
@@ -161,8 +175,19 @@ class Handler(BaseHTTPRequestHandler):
         choice: dict[str, Any] = {"index": index, "finish_reason": None, "logprobs": logprobs(piece, body, chat, ids)}
         if place == max(len(answer.text), len(answer.refusal or "")):
             choice.update(finish_reason=answer.reason, stop_reason=answer.stop_reason)
-        refusal = {} if answer.refusal is None else {"refusal": answer.refusal[place : place + 1]}
-        choice.update({"delta": {"content": piece, **refusal}} if chat else {"text": piece})
+        more: dict[str, Any] = {} if answer.refusal is None else {"refusal": answer.refusal[place : place + 1]}
+        is_last = place == max(len(answer.text), len(answer.refusal or ""))
+        if answer.reasoning is not None and place == 0:
+            more["reasoning_content"] = answer.reasoning
+        if answer.calls and (place == 0 or is_last):  # names come first, and arguments last
+            more["tool_calls"] = [
+                {
+                    "index": number,
+                    "function": {"name": name if place == 0 else None, "arguments": arguments if is_last else ""},
+                }
+                for number, (name, arguments) in enumerate(answer.calls)
+            ]
+        choice.update({"delta": {"content": piece, **more}} if chat else {"text": piece})
         kind = "chat.completion.chunk" if chat else "text_completion"
         value = {"id": "1", "object": kind, "created": 0, "model": body["model"], "choices": [choice]}
         self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
