@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
 
-_INTERFACE_VERSION = 6
+_INTERFACE_VERSION = 7
 _EMPTY_LANGUAGE = -1
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
 _PANIC = -1000  # less the number of the panic
@@ -48,6 +48,13 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_reading_status": (_INT, (_POINTER,)),
     "fcn_reading_find_marks": (_INT, (_POINTER,)),
     "fcn_reading_marks": (_INT, (_POINTER, _POINTER)),
+    "fcn_following_new": (_INT, (_POINTER, _POINTER)),
+    "fcn_following_free": (None, (_POINTER,)),
+    "fcn_following_push": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
+    "fcn_following_push_token": (_INT, (_POINTER, ctypes.c_uint32)),
+    "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
+    "fcn_following_find_news": (_INT, (_POINTER, _POINTER)),
+    "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),

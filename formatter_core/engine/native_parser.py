@@ -17,10 +17,11 @@ from formatter_core.engine.parser_program import ParserProgram
 from formatter_core.errors import EngineUnavailable, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
+from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
 from formatter_core.support.forking import TABLES
 
-__all__ = ["NativeParser", "Reading", "parser_of"]
+__all__ = ["Following", "NativeParser", "Reading", "parser_of"]
 
 
 class NativeParser:
@@ -38,15 +39,24 @@ class NativeParser:
         """Begin to read a text."""
         return Reading(self)
 
+    def following(self) -> Following:
+        """Begin to follow a text that is still being written."""
+        return Following(self)
+
+    def renew(self, full: Handle) -> None:
+        """Forget automata that are full: they are those of all texts so far."""
+        if self.handle is full:
+            self.handle = self._made()
+
     def read(self, parts: Sequence[bytes | int]) -> Reading | None:
         """Read a text; None if nothing goes on with it."""
+        reading = self.reading()
         try:
-            reading = self.reading()
             return reading if reading.push(parts) else None
         except LimitExceeded as error:
             if error.limit != "states":
                 raise
-            self.handle = self._made()  # its automata are those of all texts so far
+            self.renew(reading.made_by)
             reading = self.reading()
             return reading if reading.push(parts) else None
 
@@ -79,9 +89,9 @@ class Reading:
         self._library = library
         self._limits = parser.limits
         self._parts: list[bytes] = []
-        made_ready = parser.handle
+        self.made_by = made_by = parser.handle
         self._handle = Handle(
-            lambda made: library.fcn_reading_new(made_ready.pointer, made), library.fcn_reading_free, parser.limits
+            lambda made: library.fcn_reading_new(made_by.pointer, made), library.fcn_reading_free, parser.limits
         )
         self._pointer = self._handle.pointer
 
@@ -118,6 +128,54 @@ class Reading:
 
     def _status(self) -> int:
         return check(self._library.fcn_reading_status(self._pointer), self._limits)
+
+
+class Following:
+    """A text that is still being written, and what all its parses agree on; see `formatter_core.parsing.Agreement`."""
+
+    def __init__(self, parser: NativeParser) -> None:
+        self._parser = parser
+        self._library = library = parser.library
+        self._limits = parser.limits
+        self._made_by = made_by = parser.handle
+        self._handle = Handle(
+            lambda made: library.fcn_following_new(made_by.pointer, made), library.fcn_following_free, parser.limits
+        )
+        self._pointer = ctypes.c_void_p(self._handle.pointer)
+        self._numbers = array("I", bytes(8))
+
+    def push(self, data: bytes) -> None:
+        """Append bytes."""
+        self._check(self._library.fcn_following_push(self._pointer, data, len(data)))
+
+    def push_token(self, token_id: int) -> None:
+        """Append a token that the grammar names by its id."""
+        self._check(self._library.fcn_following_push_token(self._pointer, token_id))
+
+    def pop(self, steps: int) -> None:
+        """Undo the last `steps` bytes and tokens."""
+        check(self._library.fcn_following_pop(self._pointer, steps), self._limits)
+
+    def news(self) -> News:
+        """What is agreed that was not when this was asked last."""
+        numbers = self._numbers
+        count = self._check(self._library.fcn_following_find_news(self._pointer, numbers.buffer_info()[0]))
+        kept, agreed_to = numbers
+        if not count:
+            return News(kept, [], agreed_to)
+        marks = array("I", bytes(8 * count))
+        check(self._library.fcn_following_marks(self._pointer, marks.buffer_info()[0]), self._limits)
+        symbols, names = iter(marks), self._parser.names
+        pairs = zip(symbols, symbols, strict=True)
+        return News(kept, [Mark(bool(symbol & 1), names[symbol >> 1], offset) for symbol, offset in pairs], agreed_to)
+
+    def _check(self, answer: int) -> int:
+        try:
+            return check(answer, self._limits)
+        except LimitExceeded as error:
+            if error.limit == "states":
+                self._parser.renew(self._made_by)
+            raise
 
 
 def _is_text(part: bytes | int) -> bool:

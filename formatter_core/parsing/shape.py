@@ -25,6 +25,7 @@ class Shape:
         self._rules = rules
         self._symbols: dict[int, Symbol | None] = {}
         self._nullable: dict[int, bool] = {}
+        self._productive: dict[int, bool] = {}
         self._with_captures = _rules_with_captures(rules)
         self._captures: dict[int, bool] = {}
         self.cyclic = self._cyclic_rules()
@@ -49,6 +50,13 @@ class Shape:
             known = self._nullable[id(node)] = self._is_nullable(node)
         return known
 
+    def productive(self, node: Node) -> bool:
+        """Whether the node derives anything."""
+        known = self._productive.get(id(node))
+        if known is None:
+            known = self._productive[id(node)] = self._is_productive(node)
+        return known
+
     def captures(self, node: Node) -> bool:
         """Whether a parse of the node may hold captures."""
         known = self._captures.get(id(node))
@@ -58,6 +66,18 @@ class Shape:
                 for below in walk(node)
             )
         return known
+
+    def _is_productive(self, node: Node) -> bool:
+        if isinstance(node, Sequence):
+            return all(self.productive(item) for item in node.items)
+        if isinstance(node, Choice):
+            return any(self.productive(item) for item in node.items)
+        if isinstance(node, Repeat):
+            return node.minimum == 0 or self.productive(node.item)
+        if isinstance(node, Capture):
+            return self.productive(node.item)
+        symbol = self.symbol(node)
+        return symbol is not None and (symbol.automaton is None or not symbol.automaton.is_empty())
 
     def _is_nullable(self, node: Node) -> bool:
         if isinstance(node, Sequence):

@@ -3,102 +3,205 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered, text_of
+from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing.agreement import Agreement, Mark
+from formatter_core.parsing.agreement import Agreement
+from formatter_core.parsing.marks import Mark, News, marks_of, matches_of
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
 
-__all__ = ["EventStream"]
+__all__ = ["EventStream", "Follower", "follower_of"]
 
 _decoder = getincrementaldecoder("utf-8")
 
 
+class Follower(Protocol):
+    """A parser that follows an unfinished text. Where a step fails, nothing is changed."""
+
+    def push(self, data: bytes) -> None:
+        """Append bytes, each one step."""
+        ...
+
+    def push_token(self, token_id: int) -> None:
+        """Append a token that the grammar names by its id."""
+        ...
+
+    def pop(self, steps: int) -> None:
+        """Undo the last steps."""
+        ...
+
+    def news(self) -> News:
+        """What all parses agree on that was not reported before."""
+        ...
+
+
+def follower_of(grammar: Grammar, limits: Limits, *, native: bool) -> Follower:
+    """The native parser's, where it is wanted and there; else the plain one's."""
+    parser = parser_of(grammar, limits) if native else None
+    return Agreement(grammar, limits) if parser is None else parser.following()
+
+
 class EventStream:
-    """The events of one sequence: delivered when certain, retracted when the text is."""
+    """The events of one sequence: delivered when certain, retracted when the text is.
 
-    def __init__(self, lowered: Lowered, limits: Limits) -> None:
+    Args:
+        lowered: the format.
+        follower: makes the parser that follows the text.
+    """
+
+    def __init__(self, lowered: Lowered, follower: Callable[[], Follower]) -> None:
         self._lowered = lowered
-        self._agreement = Agreement(lowered.grammar, limits)
+        self._make_follower = follower
+        self._follower: Follower | None = None
         self._parts: list[bytes | int] = []
-        self._delivered: list[Mark] = []  # the marks that were delivered, internal ones included
-        self._upto = 0  # captured text was delivered up to this byte
+        self._text = bytearray()
+        self._followed = 0  # the parts that the follower knows
+        self._agreed: list[Mark] = []  # what the follower reported, internal captures included
+        self._agreed_to = 0
+        # What was delivered: these marks, of which the first ones are known to be as in `_agreed`; captured text up to
+        # a byte; the captures that are open there; and the text as it was then, if it has been taken back since.
+        self._delivered: list[Mark] = []
+        self._same = 0
+        self._delivered_to = 0
+        self._open: list[_Open] = []
+        self._text_before: bytes | None = None
+        self._is_settled = False
 
-    def matches(self, parts: Sequence[bytes | int]) -> list[Match]:
+    @property
+    def length(self) -> int:
+        """How many parts there are."""
+        return len(self._parts)
+
+    def truncate(self, length: int) -> None:
+        """Take back all parts but the first ones."""
+        if length >= len(self._parts):
+            return
+        if length < self._followed and self._follower is not None:
+            self._follower.pop(sum(map(_steps, self._parts[length : self._followed])))
+            self._followed = length
+        left = len(self._text) - sum(len(part) for part in self._parts[length:] if isinstance(part, bytes))
+        if left < self._delivered_to and self._text_before is None:
+            self._text_before = bytes(self._text[: self._delivered_to])
+        del self._text[left:], self._parts[length:]
+        self._is_settled = False
+
+    def append(self, parts: Sequence[bytes | int]) -> None:
+        """Append what was accepted: bytes, and ids of tokens that have none."""
+        if parts:
+            self._parts.extend(parts)
+            self._text += b"".join(part for part in parts if isinstance(part, bytes))
+            self._is_settled = False
+
+    def matches(self) -> list[Match]:
         """The captures that are certain to be complete, in order of their start; offsets as in the whole text."""
-        self._follow(parts)
-        marks, _ = self._agreement.agreed()
-        return _tree(marks, _text(parts))
+        self._follow()
+        return matches_of(self._agreed, bytes(self._text))
 
-    def advance(self, parts: Sequence[bytes | int], whole: Match | None) -> list[Event]:
+    def advance(self, whole: Callable[[], Match | None] | None) -> list[Event]:
         """What is new since the last call.
 
         Args:
-            parts: all that was accepted: bytes, and ids of tokens that have none.
-            whole: the parse of it, once the sequence is complete; it settles what was open.
+            whole: the parse of the text, once the sequence is complete; it settles what was open.
         """
-        self._follow(parts)
-        text = _text(parts)
-        marks, upto = self._agreement.agreed() if whole is None else (list(_marks(whole)), len(text))
-        events: list[Event] = []
-        keep = next((i for i, (a, b) in enumerate(zip(self._delivered, marks, strict=False)) if a != b), len(marks))
-        if keep < len(self._delivered) or upto < self._upto:
-            to = min([upto, self._upto, *(mark.offset for mark in self._delivered[keep:])])
-            events.append(Retracted(to))
-            self._delivered = [mark for mark in self._delivered[:keep] if mark.offset < to]
-            self._upto = to
-        events.extend(self._tell(marks, upto, text))
-        self._delivered, self._upto = marks, upto
+        if whole is not None:
+            return [] if self._is_settled else self._settle(whole())
+        self._follow()
+        return self._deliver(self._agreed, self._agreed_to)
+
+    def _settle(self, whole: Match | None) -> list[Event]:
+        marks = [] if whole is None else list(marks_of(whole))
+        self._same = _shared(self._delivered, marks)
+        events = self._deliver(marks, len(self._text))
+        self._same = _shared(self._agreed, marks)
+        self._is_settled = True
         return events
 
-    def _follow(self, parts: Sequence[bytes | int]) -> None:
-        same = next(
-            (i for i, (a, b) in enumerate(zip(self._parts, parts, strict=False)) if a != b),
-            min(len(self._parts), len(parts)),
-        )
-        self._agreement.pop(sum(_steps(part) for part in self._parts[same:]))
-        del self._parts[same:]
-        for part in parts[same:]:
-            length = self._agreement.length
-            try:
-                if isinstance(part, int):
-                    self._agreement.push_token(part)
-                else:
-                    for byte in part:
-                        self._agreement.push(byte)
-            except LimitExceeded:
-                self._agreement.pop(self._agreement.length - length)  # both stay in step
+    def _follow(self) -> None:
+        """Let the follower read what it does not know."""
+        try:
+            news = self._news()
+        except LimitExceeded as error:
+            if error.limit != "states" or not self._followed:
                 raise
-            self._parts.append(part)
+            self._follower = None  # its automata were those of all texts so far
+            self._followed = self._same = 0
+            self._agreed = []
+            news = self._news()
+        kept, marks, self._agreed_to = news
+        self._same = min(self._same, kept)
+        self._agreed[kept:] = marks
 
-    def _tell(self, marks: list[Mark], upto: int, text: bytes) -> Iterator[Event]:
-        """The events of `marks` and of the text up to `upto`, except those delivered."""
-        open_: list[_Open] = []
-        for index, mark in enumerate([*marks, Mark(True, "", upto)]):
-            for capture in open_:
-                yield from capture.add(text, min(mark.offset, upto), self._upto)
-            if index == len(marks):
-                return
-            is_delivered = index < len(self._delivered)
-            if mark.opens:
-                open_.append(_Open(mark.name, mark.offset))
-                if not is_delivered and not mark.name.startswith("."):
-                    yield HoleOpened(mark.name, mark.offset)
-                continue
-            capture = open_.pop()
-            match = Match(
-                capture.name, capture.start, mark.offset, text[capture.start : mark.offset], tuple(capture.inner)
-            )
-            if open_:
-                open_[-1].inner.append(match)
-            if not is_delivered and not mark.name.startswith("."):
-                yield from capture.finish()
-                convert = self._lowered.converters.get(match.name, text_of)
-                yield ValueCompleted(match.name, converted(convert, match), match.start, match.end)
+    def _news(self) -> News:
+        follower = self._follower = self._follower or self._make_follower()
+        for part in self._parts[self._followed :]:
+            if isinstance(part, int):
+                follower.push_token(part)
+            else:
+                follower.push(part)
+            self._followed += 1
+        return follower.news()
+
+    def _deliver(self, marks: list[Mark], to: int) -> list[Event]:
+        """The events of these marks, and of captured text up to a byte, but for those that were delivered."""
+        events: list[Event] = []
+        if self._same < len(self._delivered) or to < self._delivered_to or self._text_before is not None:
+            events.extend(self._retract(marks, to))
+        for mark in marks[len(self._delivered) :]:
+            events.extend(self._add_text(mark.offset))
+            events.extend(self._add_mark(mark))
+        events.extend(self._add_text(to))
+        self._delivered += marks[len(self._delivered) :]
+        self._same = len(marks)
+        self._delivered_to = to
+        return events
+
+    def _retract(self, marks: list[Mark], to: int) -> Iterator[Event]:
+        """Take back what is no longer so, and go back to there."""
+        same = self._same + _shared(self._delivered[self._same :], marks[self._same :])
+        offsets = [mark.offset for mark in self._delivered[same:]]
+        intact = self._delivered_to
+        if self._text_before is not None:
+            intact = _shared(self._text_before, bytes(self._text[:intact]))
+        to = min([to, intact, *offsets])
+        if same == len(self._delivered) and to == self._delivered_to:
+            self._text_before = None
+            return
+        yield Retracted(to)
+        kept = [mark for mark in self._delivered[:same] if mark.offset < to]
+        self._delivered, self._delivered_to, self._open, self._text_before = kept, to, [], None
+        for mark in kept:
+            for _ in (*self._add_text(mark.offset), *self._add_mark(mark, is_new=False)):
+                pass
+        for _ in self._add_text(to):
+            pass
+
+    def _add_text(self, to: int) -> Iterator[Event]:
+        for capture in self._open:
+            yield from capture.add(self._text, to)
+
+    def _add_mark(self, mark: Mark, *, is_new: bool = True) -> Iterator[Event]:
+        is_told = is_new and not mark.name.startswith(".")
+        if mark.opens:
+            self._open.append(_Open(mark.name, mark.offset))
+            if is_told:
+                yield HoleOpened(mark.name, mark.offset)
+            return
+        capture = self._open.pop()
+        data = bytes(self._text[capture.start : mark.offset])
+        match = Match(capture.name, capture.start, mark.offset, data, tuple(capture.inner))
+        if self._open:
+            self._open[-1].inner.append(match)
+        if is_told:
+            yield from capture.finish()
+            convert = self._lowered.converters.get(match.name, text_of)
+            yield ValueCompleted(match.name, converted(convert, match), match.start, match.end)
 
 
 @dataclass
@@ -113,14 +216,13 @@ class _Open:
         self._at = self.start
         self._decoder = _decoder("replace")
 
-    def add(self, text: bytes, end: int, delivered: int) -> Iterator[Event]:
-        """Text up to `end`; text before `delivered` is only decoded, so that a split character comes out whole."""
-        silent = min(max(self._at, delivered), end)
-        self._decoder.decode(text[self._at : silent])
-        added = self._decoder.decode(text[silent:end])
-        self._at = max(self._at, end)
-        if added and not self.name.startswith("."):
-            yield TextAdded(self.name, added)
+    def add(self, text: bytearray, end: int) -> Iterator[Event]:
+        """Text up to `end`; a split character comes out whole."""
+        if self._at < end:
+            added = self._decoder.decode(text[self._at : end])
+            self._at = end
+            if added and not self.name.startswith("."):
+                yield TextAdded(self.name, added)
 
     def finish(self) -> Iterator[Event]:
         rest = self._decoder.decode(b"", True)
@@ -128,36 +230,11 @@ class _Open:
             yield TextAdded(self.name, rest)
 
 
-def _text(parts: Sequence[bytes | int]) -> bytes:
-    return b"".join(part for part in parts if isinstance(part, bytes))
+def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many items two sequences begin with that are the same."""
+    differ = (index for index, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(differ, min(len(one), len(other)))
 
 
 def _steps(part: bytes | int) -> int:
     return 1 if isinstance(part, int) else len(part)
-
-
-def _marks(whole: Match) -> Iterator[Mark]:
-    """The captures of a parse as marks, in the order in which they open and close."""
-    stack: list[Match | Mark] = list(reversed(whole.children))
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Mark):
-            yield top
-        else:
-            yield Mark(True, top.name, top.start)
-            stack.append(Mark(False, top.name, top.end))
-            stack.extend(reversed(top.children))
-
-
-def _tree(marks: Sequence[Mark], text: bytes) -> list[Match]:
-    """The captures that `marks` close, outermost first, each with those inside it."""
-    stack: list[tuple[str, int, list[Match]]] = [("", 0, [])]
-    for mark in marks:
-        if mark.opens:
-            stack.append((mark.name, mark.offset, []))
-        else:
-            name, start, inner = stack.pop()
-            stack[-1][2].append(Match(name, start, mark.offset, text[start : mark.offset], tuple(inner)))
-    for _, _, inner in reversed(stack[1:]):  # captures that are still open: what is complete inside them counts
-        stack[0][2].extend(inner)
-    return sorted(stack[0][2], key=lambda match: match.start)

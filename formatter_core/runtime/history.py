@@ -66,6 +66,10 @@ class History(Generic[Item]):
             items.extend(part)
         return items
 
+    def since(self, start: int) -> MutableSequence[Item]:
+        """The items from one on, as a new list; quick near the end."""
+        return self.tail[start - self.shared :] if start >= self.shared else self.to_list()[start:]
+
     def copy(self) -> History[Item]:
         """An independent history of the same items."""
         tail = self.tail

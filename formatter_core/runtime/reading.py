@@ -17,17 +17,22 @@ from formatter_core.runtime.explanation import describe, describe_cut
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended
 
-__all__ = ["TextReading", "whole_match"]
+__all__ = ["TextReading", "is_native", "whole_match"]
 
 #: How an incomplete text ended.
 _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
+
+
+def is_native(compiled: PreparedFormat) -> bool:
+    """Whether the native parser reads its texts."""
+    return compiled.engine == NativeEngine.name
 
 
 def whole_match(compiled: PreparedFormat, parts: Sequence[bytes | int]) -> Match | None:
     """The parse of a text that the engine has found to be in the format."""
     if compiled.has_captures:
         grammar, limits = compiled.lowered.grammar, compiled.limits
-        parser = parser_of(grammar, limits) if compiled.engine == NativeEngine.name else None
+        parser = parser_of(grammar, limits) if is_native(compiled) else None
         return parse(grammar, parts, limits) if parser is None else parser.parse(parts)
     data = b"".join(part for part in parts if isinstance(part, bytes))
     return Match("", 0, len(data), data)  # there is nothing else to find out
@@ -43,7 +48,7 @@ class TextReading:
         parts: the text's bytes, and the ids of tokens that the grammar names.
         may_end: whether the text is in the format.
         parsed: the parse of a complete text, or what makes it.
-        stream: follows the captures of an unfinished text; None where there are none to follow.
+        stream: what has followed the captures of an unfinished text; None where there are none.
     """
 
     lowered: Lowered
@@ -59,7 +64,7 @@ class TextReading:
 
     def certain(self) -> Sequence[Match]:
         """See `Reading`."""
-        return () if self.stream is None else self.stream().matches(self.parts)
+        return () if self.stream is None else self.stream().matches()
 
     def missing(self, ended: Ended | None) -> str:
         """See `Reading`; it only adds to what is known, so it never fails."""

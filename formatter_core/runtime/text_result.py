@@ -12,7 +12,7 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer, parse
 from formatter_core.parsing.match import Match
-from formatter_core.runtime.events import EventStream
+from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.support.arguments import as_bytes, one_of
@@ -36,8 +36,14 @@ def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: E
         reading = TextReading(lowered, limits, [data], False)
         return Result(data, (), None if ended == "end" else ended, False, reading)
     is_complete = ended == "end" or not may_go_on()
-    reading = TextReading(lowered, limits, [data], True, match, partial(EventStream, lowered, limits))
+    reading = TextReading(lowered, limits, [data], True, match, partial(_stream, lowered, data, limits))
     return Result(data, (), ended, is_complete, reading)
+
+
+def _stream(lowered: Lowered, data: bytes, limits: Limits) -> EventStream:
+    stream = EventStream(lowered, partial(follower_of, lowered.grammar, limits, native=True))
+    stream.append([data])
+    return stream
 
 
 def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, Callable[[], bool]]:

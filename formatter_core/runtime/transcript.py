@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
-from formatter_core.runtime.events import EventStream
+from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
 from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.reading import TextReading, whole_match
+from formatter_core.runtime.reading import TextReading, is_native, whole_match
 from formatter_core.runtime.result import Ended, Event, Result
 
 __all__ = ["Part", "Transcript"]
@@ -35,13 +36,14 @@ class Transcript:
         ends: how many of the last steps are end ids.
     """
 
-    __slots__ = ("_byte_strings", "_compiled", "_events", "_steps", "ends", "steps")
+    __slots__ = ("_byte_strings", "_compiled", "_events", "_intact", "_steps", "ends", "steps")
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
         self._keep(History(_no_steps), None)
         self.ends = 0
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
+        self._intact = sys.maxsize  # of the steps that it knows, the first ones that were not taken back
 
     def _keep(self, steps: History[int], byte_strings: History[builtins.bytes] | None) -> None:
         self._steps = steps
@@ -55,12 +57,13 @@ class Transcript:
         other._keep(self._steps.copy(), None if self._byte_strings is None else self._byte_strings.copy())
         other.ends = self.ends
         other._events = None
+        other._intact = sys.maxsize
         return other
 
     def clear(self) -> None:
         """Start over; the next events retract those delivered."""
         self._steps.clear()
-        self.ends = 0
+        self.ends = self._intact = 0
         self._byte_strings = None
 
     @property
@@ -74,6 +77,7 @@ class Transcript:
         if self._byte_strings:
             self._byte_strings.drop(sum(step < 0 for step in islice(reversed(self._steps), steps)))
         self._steps.drop(steps)
+        self._intact = min(self._intact, self.length - self.ends)
 
     def append_bytes(self, data: builtins.bytes) -> None:
         """Append a byte string as one step."""
@@ -101,7 +105,7 @@ class Transcript:
         """What is new since the last call; `complete` says that the text is, by the format's own rules."""
         if not self._compiled.has_captures:
             return []
-        return self._stream().advance(self._parts(), whole_match(self._compiled, self._parts()) if complete else None)
+        return self._stream().advance((lambda: whole_match(self._compiled, self._parts())) if complete else None)
 
     def result(self, ended: Ended | None, *, complete: bool, may_end: bool, now: bool = False) -> Result:
         """The outcome so far.
@@ -115,7 +119,7 @@ class Transcript:
         compiled, parts = self._compiled, self._parts()
         stream = None
         if compiled.has_captures:
-            stream = self._stream if now else partial(EventStream, compiled.lowered, compiled.limits)
+            stream = self._stream if now else partial(self._new_stream, parts)
         parsed = partial(whole_match, compiled, parts)
         reading = TextReading(compiled.lowered, compiled.limits, parts, may_end, parsed, stream)
         return Result(self.bytes, self.tokens, ended, complete, reading)
@@ -146,12 +150,15 @@ class Transcript:
         except LimitExceeded:
             return allows(), f"{so_far} the mask says so (explanation exceeded Limits.work)"
 
-    def _parts(self) -> list[Part]:
-        """What was accepted, for the parser: bytes, and the ids of tokens that the grammar names by id."""
+    def _parts(self, start: int = 0) -> list[Part]:
+        """What was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
         vocabulary = self._compiled.vocabulary
+        steps = self._steps.since(start)[: self.length - self.ends - start]
         parts: list[Part] = []
-        byte_strings = iter(self._byte_strings or ())
-        for step in islice(self._steps, self.length - self.ends):
+        byte_strings: Iterator[builtins.bytes] = iter(())
+        if self._byte_strings:
+            byte_strings = reversed(list(islice(reversed(self._byte_strings), sum(step < 0 for step in steps))))
+        for step in steps:
             if step >= 0:
                 text = vocabulary.text_token(step)
                 parts.append(step if text is None else text)
@@ -160,6 +167,20 @@ class Transcript:
         return parts
 
     def _stream(self) -> EventStream:
-        if self._events is None:
-            self._events = EventStream(self._compiled.lowered, self._compiled.limits)
-        return self._events
+        """The events' stream, which knows all steps."""
+        stream = self._events
+        if stream is None:
+            stream = self._events = self._new_stream([])
+        stream.truncate(self._intact)
+        self._intact = sys.maxsize
+        stream.append(self._parts(stream.length))
+        return stream
+
+    def _new_stream(self, parts: Sequence[Part]) -> EventStream:
+        compiled = self._compiled
+        native = is_native(compiled)
+        stream = EventStream(
+            compiled.lowered, partial(follower_of, compiled.lowered.grammar, compiled.limits, native=native)
+        )
+        stream.append(parts)
+        return stream

@@ -6,11 +6,12 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from formatter_core.engine.native_parser import NativeParser
+from formatter_core.engine.native_parser import Following, NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.parsing import Recognizer, parse
+from formatter_core.parsing.agreement import Agreement
 from formatter_core.parsing.match import Match
 from formatter_core.testing.random_grammars import random_case
 from formatter_core.testing.traits import random_text, traits_of
@@ -20,6 +21,8 @@ __all__ = ["ParseReport", "compare_parses"]
 _TEXTS = 4
 #: How many of the texts are cut somewhere, so that they are mostly not in the language.
 _CUT = 0.1
+#: How often steps are undone while a text is followed, and at most how many of one text.
+_UNDONE_SHARE, _UNDONE = 0.15, 12
 
 
 @dataclass
@@ -32,6 +35,8 @@ class ParseReport:
     ambiguous: int = 0
     cyclic: int = 0
     refused: int = 0
+    news: int = 0
+    with_marks: int = 0
     differences: list[str] = field(default_factory=list)
 
 
@@ -50,7 +55,9 @@ def compare_parses(seeds: Iterable[int]) -> ParseReport:
         for _ in range(_TEXTS):
             steps = random_text(recognizer, rng)
             if steps is not None:
-                _compare(grammar, native, _parts(steps, rng), f"seed {seed}", report)
+                parts = _parts(steps, rng)
+                _compare(grammar, native, parts, f"seed {seed}", report)
+                _compare_news(grammar, native, parts, rng, f"seed {seed}", report)
     return report
 
 
@@ -70,6 +77,39 @@ def _compare(
         report.differences.append(f"{place}, {parts!r}: native {ours}, Python {theirs}")
     elif isinstance(ours, Match):
         report.with_captures += bool(ours.children)
+
+
+def _compare_news(
+    grammar: Grammar,
+    native: NativeParser,
+    parts: Sequence[bytes | int],
+    rng: random.Random,
+    place: str,
+    report: ParseReport,
+) -> None:
+    """What is agreed after each step, some of which are undone and done again."""
+    ours, theirs = Following(native), Agreement(grammar)
+    done, undone = 0, 0
+    try:
+        while done < len(parts):
+            if done and undone < _UNDONE and rng.random() < _UNDONE_SHARE:
+                steps = rng.randint(1, min(done, 3))
+                done, undone = done - steps, undone + steps
+                ours.pop(steps)
+                theirs.pop(steps)
+            else:
+                part = parts[done]
+                done += 1
+                for follower in (ours, theirs):
+                    follower.push_token(part) if isinstance(part, int) else follower.push(part)
+            one, other = ours.news(), theirs.news()
+            report.news += 1
+            report.with_marks += bool(other.marks)
+            if one != other:
+                report.differences.append(f"{place}, {parts[:done]!r}: native {one}, Python {other}")
+                break
+    except LimitExceeded:
+        report.refused += 1
 
 
 def _answer(parsed: Callable[[], Match | None]) -> Match | str | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats
+from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import DeadEnd, TokenRejected
 from formatter_core.parsing import Recognizer
 from formatter_core.parsing.agreement import Agreement
@@ -31,7 +32,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
         return begin_counted
 
-    for kind in (Recognizer, Agreement):
+    for kind in (Recognizer, Agreement, NativeParser):
         monkeypatch.setattr(kind, "__init__", counted(kind))
     return made
 

@@ -16,9 +16,9 @@ use crate::captures::{captures, Mark};
 use crate::hash::FastMap;
 use crate::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::limits::{Meter, Outcome};
+use crate::number_sets::NumberSets;
 use crate::positions::{Position, END, START};
 use crate::preference::{Preference, Source};
-use crate::rule_sets::RuleSets;
 use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
 /// The items of a column are searched one by one up to so many.
@@ -57,7 +57,7 @@ pub struct Derivations {
     begun: Vec<u32>,
     /// The calls of rules that may derive themselves, with the items that end them in the last column, where they began.
     empties: Vec<(u32, u32)>,
-    sets: RuleSets,
+    sets: NumberSets,
     preference: Preference,
     /// The item that ends the whole text, in the last column.
     complete: u32,
@@ -79,7 +79,7 @@ impl Derivations {
             agenda: BinaryHeap::new(),
             begun: Vec::new(),
             empties: Vec::new(),
-            sets: RuleSets::new(),
+            sets: NumberSets::new(),
             preference: Preference::new(),
             complete: NONE,
         };
@@ -226,7 +226,7 @@ impl Derivations {
                     self.reach(Edge::new(*place, number, index as u32, item.whole), source, meter)?;
                 }
             }
-            Position::Open { next, .. } | Position::Close { next } => {
+            Position::Open { next, .. } | Position::Close { next, .. } => {
                 self.reach(Edge::new(*next, number, NONE, item.whole), source, meter)?;
             }
             Position::Rounds {

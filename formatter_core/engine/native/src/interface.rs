@@ -10,19 +10,18 @@ use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
 use crate::limits::{Fault, Limit, Limits, Outcome};
-use crate::parser::{Parser, Reading};
 use crate::sequence::Sequence;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 6;
+const INTERFACE_VERSION: i32 = 7;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
-const DONE: i32 = 0;
+pub const DONE: i32 = 0;
 /// `MaskStatus`, the bits that are returned with a mask: it allows a token; the text may end here.
-const HAS_TOKENS: i32 = 1;
-const CAN_STOP: i32 = 2;
+pub const HAS_TOKENS: i32 = 1;
+pub const CAN_STOP: i32 = 2;
 /// A step's token was accepted.
 const ACCEPTED: i32 = 4;
 /// Stands for no token at all: no vocabulary has that many.
@@ -34,7 +33,7 @@ const LIMIT: i32 = -10;
 /// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
 const PANIC: i32 = -1000;
 
-fn code(fault: Fault) -> i32 {
+pub fn code(fault: Fault) -> i32 {
     match fault {
         Fault::EmptyLanguage => EMPTY_LANGUAGE,
         Fault::Malformed => MALFORMED,
@@ -52,12 +51,12 @@ fn code(fault: Fault) -> i32 {
 }
 
 /// A call of the library from its beginning to its end; a panic ends it.
-fn guarded(call: impl FnOnce() -> Outcome<i32>) -> i32 {
+pub fn guarded(call: impl FnOnce() -> Outcome<i32>) -> i32 {
     let _call = Call::begin();
     catch(call).unwrap_or_else(code)
 }
 
-fn catch<T>(call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+pub fn catch<T>(call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(caught(&*payload)))
 }
 
@@ -93,7 +92,7 @@ unsafe fn answer_of(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) ->
     }
 }
 
-fn truth(value: bool) -> i32 {
+pub fn truth(value: bool) -> i32 {
     if value {
         YES
     } else {
@@ -103,7 +102,7 @@ fn truth(value: bool) -> i32 {
 
 /// # Safety
 /// `limits` points to 4 numbers.
-unsafe fn limits_at(limits: *const u64) -> Limits {
+pub unsafe fn limits_at(limits: *const u64) -> Limits {
     // SAFETY: as the caller promises.
     let [nodes, states, cache_bytes, work] = unsafe { *limits.cast::<[u64; 4]>() };
     Limits {
@@ -114,26 +113,9 @@ unsafe fn limits_at(limits: *const u64) -> Limits {
     }
 }
 
-/// A call that uses one reading. After a panic it is of no more use.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses.
-unsafe fn with_reading(reading: *mut Reading, call: impl FnOnce(&mut Reading) -> Outcome<i32>) -> i32 {
-    let _call = Call::begin();
-    // SAFETY: the handle is live and nobody else's, as the caller promises.
-    let reading = unsafe { &mut *reading };
-    match catch(|| call(reading)) {
-        Ok(answer) => answer,
-        Err(fault) => {
-            reading.end(fault);
-            code(fault)
-        }
-    }
-}
-
 /// # Safety
 /// `data` points to `length` values, or `length` is 0.
-unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
+pub unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
     if length == 0 || data.is_null() {
         return &[];
     }
@@ -318,133 +300,6 @@ pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u6
     })
 }
 
-/// Make a grammar, as it is written, ready for parsing; `limits` holds nodes, states, cache bytes and work.
-///
-/// # Safety
-/// The pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_parser_new(
-    numbers: *const u32,
-    count: usize,
-    text: *const u8,
-    length: usize,
-    limits: *const u64,
-    made: *mut *const Parser,
-) -> i32 {
-    watch_forks();
-    guarded(|| {
-        // SAFETY: there are 4 limits, and the pointers fit the lengths, as the caller promises.
-        let (limits, numbers, text) = unsafe { (limits_at(limits), view(numbers, count), view(text, length)) };
-        let parser = Parser::new(numbers, text, limits)?;
-        // SAFETY: `made` may be written to, as the caller promises.
-        unsafe { *made = Arc::into_raw(Arc::new(parser)) };
-        Ok(DONE)
-    })
-}
-
-/// # Safety
-/// `parser` is a live handle of `fcn_parser_new`, or null; it is none afterwards. Its readings go on.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
-    // SAFETY: as the caller promises.
-    unsafe { free_shared(parser) };
-}
-
-/// Begin to read a text.
-///
-/// # Safety
-/// `parser` is a live handle; `made` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_new(parser: *const Parser, made: *mut *mut Reading) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
-        let parser = unsafe {
-            Arc::increment_strong_count(parser);
-            Arc::from_raw(parser)
-        };
-        let reading = Reading::new(parser)?;
-        // SAFETY: `made` may be written to, as the caller promises.
-        unsafe { *made = Box::into_raw(Box::new(reading)) };
-        Ok(DONE)
-    })
-}
-
-/// # Safety
-/// `reading` is a live handle, or null; it is none afterwards.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_free(reading: *mut Reading) {
-    // SAFETY: as the caller promises.
-    unsafe { free(reading) };
-}
-
-/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses; `data` points to `length` bytes.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_push(reading: *mut Reading, data: *const u8, length: usize) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe { with_reading(reading, |reading| reading.push_bytes(view(data, length)).map(truth)) }
-}
-
-/// Append a token that the grammar names by its id: 1, or 0 as for bytes.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_push_token(reading: *mut Reading, token: u32) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe { with_reading(reading, |reading| reading.push_token(token).map(truth)) }
-}
-
-/// 1 if anything may follow the text, plus 2 if it is complete.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe {
-        with_reading(reading, |reading| {
-            Ok((HAS_TOKENS * truth(reading.may_go_on())) | (CAN_STOP * truth(reading.is_complete())))
-        })
-    }
-}
-
-/// Find the captures of the text, which is complete; the answer is how many marks they are.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_find_marks(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe {
-        with_reading(reading, |reading| {
-            let count = reading.find_marks()?;
-            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
-        })
-    }
-}
-
-/// Write the marks that were found, two numbers for each: the number of a capture's name where it opens, plus one, or 0
-/// where the last one closes; and the offset in bytes.
-///
-/// # Safety
-/// `reading` is a live handle that no other call uses; `out` has room for as many marks as were found.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_reading_marks(reading: *mut Reading, out: *mut u32) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe {
-        with_reading(reading, |reading| {
-            for (index, mark) in reading.marks().iter().enumerate() {
-                *out.add(2 * index) = mark.name.map_or(0, |name| name.saturating_add(1));
-                *out.add(2 * index + 1) = mark.offset;
-            }
-            Ok(DONE)
-        })
-    }
-}
-
 /// Begin a sequence.
 ///
 /// # Safety
@@ -605,7 +460,7 @@ pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *mut Sequence, byte
 
 /// # Safety
 /// `handle` was made by `Arc::into_raw` and is not used again, or is null.
-unsafe fn free_shared<T>(handle: *const T) {
+pub unsafe fn free_shared<T>(handle: *const T) {
     guarded(|| {
         if !handle.is_null() {
             // SAFETY: as the caller promises.
@@ -617,7 +472,7 @@ unsafe fn free_shared<T>(handle: *const T) {
 
 /// # Safety
 /// `handle` was made by `Box::into_raw`, or is null.
-unsafe fn free<T>(handle: *mut T) {
+pub unsafe fn free<T>(handle: *mut T) {
     guarded(|| {
         if !handle.is_null() {
             // SAFETY: as the caller promises.

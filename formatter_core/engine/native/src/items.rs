@@ -1,6 +1,7 @@
 //! The items of a parse: places in calls of rules. Those of one call form a tree, in which each hangs on the one before.
 
-use crate::limits::{Fault, Limit, Meter, Outcome};
+use crate::forest::Forest;
+use crate::limits::{Fault, Limit, Outcome};
 
 pub const NONE: u32 = u32::MAX;
 /// In the place of an item that ends a call: the call of this number, over no text at all.
@@ -23,9 +24,6 @@ pub struct Item {
     pub parent: u32,
     /// The item that ended a call; the index of an alternative.
     pub detail: u32,
-    /// How many items come before, and one of them further ahead.
-    pub depth: u32,
-    pub jump: u32,
     /// The set of rules that have derived all of the call so far, as far as they may derive themselves.
     pub whole: u32,
     /// Whether a better one has taken its place.
@@ -58,6 +56,8 @@ pub struct Edge {
 pub struct Tree {
     pub steps: Vec<u16>,
     pub items: Vec<Item>,
+    /// The items of each call as a tree.
+    pub forest: Forest,
     pub calls: Vec<Call>,
     /// The first item of the last column.
     pub first: usize,
@@ -72,39 +72,18 @@ impl Tree {
     /// Add the item that an edge leads to.
     pub fn add(&mut self, call: u32, edge: Edge) -> Outcome<u32> {
         let number = number_of(self.items.len())?;
-        let item = self.item(call, edge);
-        self.items.push(item);
-        Ok(number)
-    }
-
-    fn item(&self, call: u32, edge: Edge) -> Item {
-        // Jumps are as in a skew-binary list (Myers 1983): the ways to any ancestor are short.
-        let (depth, jump) = match self.items.get(edge.parent as usize) {
-            None => (0, NONE),
-            Some(parent) => {
-                let far = self.items.get(parent.jump as usize);
-                let depth_of = |item: Option<&Item>| item.map_or(0, |item| item.depth);
-                let farther = far.map_or(NONE, |far| far.jump);
-                let even = far.is_some()
-                    && parent.depth - depth_of(far) == depth_of(far) - depth_of(self.items.get(farther as usize));
-                (
-                    parent.depth + 1,
-                    if even && farther != NONE { farther } else { edge.parent },
-                )
-            }
-        };
-        Item {
+        self.forest.add(edge.parent);
+        self.items.push(Item {
             position: edge.position,
             count: edge.count,
             call,
             column: edge.column,
             parent: edge.parent,
             detail: edge.detail,
-            depth,
-            jump,
             whole: edge.whole,
             is_replaced: false,
-        }
+        });
+        Ok(number)
     }
 
     /// The item that ends a call.
@@ -112,44 +91,6 @@ impl Tree {
         match detail & OVER_NOTHING {
             0 => detail,
             _ => self.calls[(detail ^ OVER_NOTHING) as usize].empty,
-        }
-    }
-
-    /// Where the ways to two items of one call part: the last item that they share, and the next one on each way, unless
-    /// that item is the end of the way.
-    pub fn parting(&self, one: u32, other: u32, meter: &mut Meter) -> Outcome<(u32, Option<u32>, Option<u32>)> {
-        let (one_depth, other_depth) = (self.items[one as usize].depth, self.items[other as usize].depth);
-        let depth = one_depth.min(other_depth);
-        let (mut first, mut second) = (self.ancestor(one, depth, meter)?, self.ancestor(other, depth, meter)?);
-        if first == second {
-            let mut next = |item: u32, own: u32| match own > depth {
-                true => self.ancestor(item, depth + 1, meter).map(Some),
-                false => Ok(None),
-            };
-            return Ok((first, next(one, one_depth)?, next(other, other_depth)?));
-        }
-        loop {
-            meter.work(1)?;
-            let (left, right) = (self.items[first as usize], self.items[second as usize]);
-            if left.parent == right.parent {
-                return Ok((left.parent, Some(first), Some(second)));
-            }
-            (first, second) = match left.jump == right.jump {
-                true => (left.parent, right.parent),
-                false => (left.jump, right.jump),
-            };
-        }
-    }
-
-    pub fn ancestor(&self, mut item: u32, depth: u32, meter: &mut Meter) -> Outcome<u32> {
-        loop {
-            let here = self.items[item as usize];
-            if here.depth <= depth {
-                return Ok(item);
-            }
-            meter.work(1)?;
-            let jump_depth = self.items[here.jump as usize].depth;
-            item = if jump_depth >= depth { here.jump } else { here.parent };
         }
     }
 }

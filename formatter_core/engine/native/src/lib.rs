@@ -5,11 +5,14 @@
 //! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`decode`,
 //! `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
 //! (`allowed`, `grammar`, `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`,
-//! `positions`, `terminal_order`, `items`, `preference`, `rule_sets`, `captures`, `derivation`, `parser`.
+//! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`,
+//! `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all of it: `parser`,
+//! `following`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod agreement;
 mod allowed;
 mod automaton;
 mod byteset;
@@ -22,11 +25,14 @@ mod damage;
 mod decode;
 mod derivation;
 mod derive;
+mod following;
+mod forest;
 mod freeze;
 mod gate;
 mod grammar;
 mod hash;
 mod interface;
+mod interface_parser;
 #[cfg(test)]
 mod interface_tests;
 mod items;
@@ -34,17 +40,18 @@ mod lexicon;
 mod limits;
 mod mask;
 mod network;
+mod number_sets;
 mod parser;
 #[cfg(test)]
 mod parser_tests;
 mod positions;
 mod preference;
-mod rule_sets;
 mod sequence;
 mod stack;
 mod substring;
 mod term;
 mod terminal_order;
+mod trails;
 mod trie;
 mod utf8;
 mod walk;

@@ -43,7 +43,12 @@ impl Parser {
         })
     }
 
-    fn source(&self) -> Source<'_> {
+    /// The steps that a text may take.
+    pub fn work(&self) -> u64 {
+        self.limits.work
+    }
+
+    pub fn source(&self) -> Source<'_> {
         Source {
             written: &self.written,
             plan: &self.plan,
@@ -52,14 +57,14 @@ impl Parser {
         }
     }
 
-    fn meter(&self, work: u64) -> Meter<'_> {
+    pub fn meter(&self, work: u64) -> Meter<'_> {
         let terminals = self.preferred.len().max(1) as u64;
         Meter::new(work, &self.usage, self.limits.states.saturating_mul(terminals))
     }
 }
 
 /// Steps that each byte adds to those that a text may take: so many it takes where there is nothing to choose.
-const ALLOWANCE: u64 = 100;
+pub const ALLOWANCE: u64 = 100;
 
 /// One text, read from its beginning on.
 pub struct Reading {
@@ -73,7 +78,7 @@ pub struct Reading {
 
 impl Reading {
     pub fn new(parser: Arc<Parser>) -> Outcome<Self> {
-        let mut meter = parser.meter(parser.limits.work);
+        let mut meter = parser.meter(parser.work());
         let derivations = Derivations::new(parser.source(), &mut meter)?;
         let work = meter.left();
         drop(meter);

@@ -4,7 +4,7 @@
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use crate::interface::*;
+use crate::interface_parser::*;
 use crate::interface_tests::{is_sound, setting, Random};
 use crate::limits::panic_after;
 use crate::parser::Parser;

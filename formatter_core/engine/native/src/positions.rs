@@ -36,6 +36,7 @@ pub enum Position {
         next: u32,
     },
     Close {
+        name: u32,
         next: u32,
     },
     /// Rounds of a rule, of which the item that stands here has a count; then the rule that stands for them is complete.
@@ -106,7 +107,7 @@ impl Plan {
                     after[end_of(*rule)].push(end_of(owner));
                 }
                 Position::Split(places) => after[number].extend(places.iter().map(|next| place(*next))),
-                Position::Open { next, .. } | Position::Close { next } => after[number].push(place(*next)),
+                Position::Open { next, .. } | Position::Close { next, .. } => after[number].push(place(*next)),
                 Position::Rounds { rule, .. } => {
                     after[number].push(end_of(owner));
                     after[end_of(*rule)].push(number);

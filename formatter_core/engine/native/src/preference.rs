@@ -46,7 +46,7 @@ impl Preference {
         if one == other {
             return Ok(Some(Ordering::Equal));
         }
-        let (parent, first, second) = tree.parting(one, other, meter)?;
+        let (parent, first, second) = tree.forest.parting(one, other, meter)?;
         if let (Some(first), Some(second)) = (first, second) {
             let (first, second) = (tree.items[first as usize].edge(), tree.items[second as usize].edge());
             return self.of_steps(tree, parent, first, second, source, meter).map(Some);
@@ -74,7 +74,7 @@ impl Preference {
         if one.parent == other.parent {
             return self.of_steps(tree, one.parent, one, other, source, meter);
         }
-        let (parent, first, second) = tree.parting(one.parent, other.parent, meter)?;
+        let (parent, first, second) = tree.forest.parting(one.parent, other.parent, meter)?;
         let first = first.map_or(one, |item| tree.items[item as usize].edge());
         let second = second.map_or(other, |item| tree.items[item as usize].edge());
         self.of_steps(tree, parent, first, second, source, meter)
@@ -130,7 +130,7 @@ impl Preference {
                     if first.max(second) < tree.first as u32 {
                         asked.push((first, second));
                     }
-                    let (above, first, second) = tree.parting(first, second, meter)?;
+                    let (above, first, second) = tree.forest.parting(first, second, meter)?;
                     let (Some(first), Some(second)) = (first, second) else {
                         break Ordering::Equal;
                     };

@@ -230,7 +230,7 @@ impl Builder<'_, '_> {
             }),
             Node::Capture { name, item } => {
                 tasks.extend([Task::Open(*name), Task::Node(*item)]);
-                return self.place(owner, Position::Close { next });
+                return self.place(owner, Position::Close { name: *name, next });
             }
             Node::Repeat {
                 item,

@@ -1,0 +1,274 @@
+//! The parser's part of the C interface; the rules are those of `interface`.
+
+use std::sync::Arc;
+
+use crate::following::Following;
+use crate::gate::{watch_forks, Call};
+use crate::interface::{catch, code, free, free_shared, guarded, limits_at, truth, view, CAN_STOP, DONE, HAS_TOKENS};
+use crate::limits::{Fault, Limit, Outcome};
+use crate::parser::{Parser, Reading};
+
+/// A value that one call at a time uses, and that a panic makes unfit for use.
+trait Ends {
+    fn end(&mut self, fault: Fault);
+}
+
+impl Ends for Reading {
+    fn end(&mut self, fault: Fault) {
+        Reading::end(self, fault);
+    }
+}
+
+impl Ends for Following {
+    fn end(&mut self, fault: Fault) {
+        Following::end(self, fault);
+    }
+}
+
+/// A call that uses one value.
+///
+/// # Safety
+/// `handle` is live, and no other call uses it.
+unsafe fn with<T: Ends>(handle: *mut T, call: impl FnOnce(&mut T) -> Outcome<i32>) -> i32 {
+    let _call = Call::begin();
+    // SAFETY: the handle is live and nobody else's, as the caller promises.
+    let value = unsafe { &mut *handle };
+    match catch(|| call(value)) {
+        Ok(answer) => answer,
+        Err(fault) => {
+            value.end(fault);
+            code(fault)
+        }
+    }
+}
+
+/// Make a value that uses a parser.
+///
+/// # Safety
+/// `parser` is a live handle; `made` may be written to.
+unsafe fn make<T>(parser: *const Parser, made: *mut *mut T, new: impl FnOnce(Arc<Parser>) -> Outcome<T>) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
+        let parser = unsafe {
+            Arc::increment_strong_count(parser);
+            Arc::from_raw(parser)
+        };
+        let value = new(parser)?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new(value)) };
+        Ok(DONE)
+    })
+}
+
+/// Make a grammar, as it is written, ready for parsing; `limits` holds nodes, states, cache bytes and work.
+///
+/// # Safety
+/// The pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_new(
+    numbers: *const u32,
+    count: usize,
+    text: *const u8,
+    length: usize,
+    limits: *const u64,
+    made: *mut *const Parser,
+) -> i32 {
+    watch_forks();
+    guarded(|| {
+        // SAFETY: there are 4 limits, and the pointers fit the lengths, as the caller promises.
+        let (limits, numbers, text) = unsafe { (limits_at(limits), view(numbers, count), view(text, length)) };
+        let parser = Parser::new(numbers, text, limits)?;
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { *made = Arc::into_raw(Arc::new(parser)) };
+        Ok(DONE)
+    })
+}
+
+/// # Safety
+/// `parser` is a live handle of `fcn_parser_new`, or null; it is none afterwards. Its readings go on.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
+    // SAFETY: as the caller promises.
+    unsafe { free_shared(parser) };
+}
+
+/// Begin to read a text.
+///
+/// # Safety
+/// `parser` is a live handle; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_new(parser: *const Parser, made: *mut *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { make(parser, made, Reading::new) }
+}
+
+/// # Safety
+/// `reading` is a live handle, or null; it is none afterwards.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_free(reading: *mut Reading) {
+    // SAFETY: as the caller promises.
+    unsafe { free(reading) };
+}
+
+/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses; `data` points to `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_push(reading: *mut Reading, data: *const u8, length: usize) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with(reading, |reading| reading.push_bytes(view(data, length)).map(truth)) }
+}
+
+/// Append a token that the grammar names by its id: 1, or 0 as for bytes.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_push_token(reading: *mut Reading, token: u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with(reading, |reading| reading.push_token(token).map(truth)) }
+}
+
+/// 1 if anything may follow the text, plus 2 if it is complete.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(reading, |reading| {
+            Ok((HAS_TOKENS * truth(reading.may_go_on())) | (CAN_STOP * truth(reading.is_complete())))
+        })
+    }
+}
+
+/// Find the captures of the text, which is complete; the answer is how many marks they are.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_find_marks(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(reading, |reading| {
+            let count = reading.find_marks()?;
+            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
+        })
+    }
+}
+
+/// Write the marks that were found, two numbers for each: the number of a capture's name where it opens, plus one, or 0
+/// where the last one closes; and the offset in bytes.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses; `out` has room for as many marks as were found.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_marks(reading: *mut Reading, out: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(reading, |reading| {
+            for (index, mark) in reading.marks().iter().enumerate() {
+                *out.add(2 * index) = mark.name.map_or(0, |name| name.saturating_add(1));
+                *out.add(2 * index + 1) = mark.offset;
+            }
+            Ok(DONE)
+        })
+    }
+}
+
+/// Begin to follow a text.
+///
+/// # Safety
+/// `parser` is a live handle; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_new(parser: *const Parser, made: *mut *mut Following) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { make(parser, made, Following::new) }
+}
+
+/// # Safety
+/// `following` is a live handle, or null; it is none afterwards.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_free(following: *mut Following) {
+    // SAFETY: as the caller promises.
+    unsafe { free(following) };
+}
+
+/// Append bytes, with which the text goes on.
+///
+/// # Safety
+/// `following` is a live handle that no other call uses; `data` points to `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_push(following: *mut Following, data: *const u8, length: usize) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(following, |following| {
+            following.push_bytes(view(data, length)).map(|()| DONE)
+        })
+    }
+}
+
+/// Append a token that the grammar names by its id, with which the text goes on.
+///
+/// # Safety
+/// `following` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_push_token(following: *mut Following, token: u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with(following, |following| following.push_token(token).map(|()| DONE)) }
+}
+
+/// Undo the last steps, bytes or tokens, of which there are that many.
+///
+/// # Safety
+/// `following` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_pop(following: *mut Following, steps: usize) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(following, |following| {
+            following.pop(steps);
+            Ok(DONE)
+        })
+    }
+}
+
+/// Find what all parses agree on, as far as it is new; the answer is the number of new marks. `out` takes two numbers: of
+/// the marks that were reported before, those that are still agreed; and the offset in bytes up to which there are no others.
+///
+/// # Safety
+/// `following` is a live handle that no other call uses; `out` has room for two numbers.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(following, |following| {
+            let count = following.find_news()?;
+            let news = following.news();
+            out.cast::<[u32; 2]>()
+                .write_unaligned([news.kept as u32, news.agreed_to]);
+            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
+        })
+    }
+}
+
+/// Write the new marks that were found, two numbers for each: twice the number of a capture's name, and one more where it
+/// opens; and the offset in bytes.
+///
+/// # Safety
+/// `following` is a live handle that no other call uses; `out` has room for as many marks as were found.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_following_marks(following: *mut Following, out: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(following, |following| {
+            for (index, (symbol, offset)) in following.news().marks.iter().enumerate() {
+                *out.add(2 * index) = *symbol;
+                *out.add(2 * index + 1) = *offset;
+            }
+            Ok(DONE)
+        })
+    }
+}
