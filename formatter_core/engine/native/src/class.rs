@@ -14,6 +14,7 @@ use crate::term::Term;
 use crate::trie::Trie;
 
 /// A set of token ids.
+#[derive(Clone)]
 pub enum TokenSet {
     /// One bit for each id, 32 to the word.
     Dense(Arc<[u32]>),

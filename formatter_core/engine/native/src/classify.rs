@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::class::Class;
+use crate::class::{Class, Cut, End};
 use crate::hash::FastSet;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::term::Term;
+use crate::term::{Kind, Term};
 use crate::walk::{Like, Walk};
 
 /// The class of a state is worked out from those of at most this many others.
-const MOST_COMPARED: u32 = 4;
+const MOST_COMPARED: u32 = 6;
+
+/// Counts that take fewer bytes are not worth a detour where completions have to be searched for.
+const MANY_ROUNDS: u32 = 32;
+
+/// Where so large a part of the vocabulary's trie would have to be walked again behind a term, classes are not composed.
+const LARGE_PART: usize = 4;
 
 /// What `state` means for the tokens of the vocabulary.
 pub fn class(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
@@ -22,17 +28,23 @@ pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) ->
     if let Some(class) = class.followed(state)? {
         return Ok(class);
     }
-    let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
     let mut walk = Walk::new(lexicon, state, None, meter)?;
+    follow(&mut walk, class, lexicon, state, meter)?;
+    let both = Arc::new(walk.finish(meter)?);
+    class.keep_followed(state, &both)?;
+    Ok(both)
+}
+
+/// Walk from `state` along the rests of the tokens that cross the end of the terminal of `class`.
+fn follow(walk: &mut Walk, class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<()> {
+    let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
     let found = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
     let mut rests: Vec<_> = found.iter().flat_map(|rests| rests.all.iter().copied()).collect();
     rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
     for rest in rests {
         walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
     }
-    let both = Arc::new(walk.finish(meter)?);
-    class.keep_followed(state, &both)?;
-    Ok(both)
+    Ok(())
 }
 
 /// The class of `state`, by comparison with those of at most `compared` other states, one by the other.
@@ -53,6 +65,19 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     let Some(compared) = compared.checked_sub(1) else {
         return walked(lexicon, state, None, meter);
     };
+    if let Some((head, tail)) = parts(lexicon, state, meter)? {
+        let class = class_by(lexicon, head, compared, meter)?;
+        if is_followed_easily(lexicon, &class, tail, meter)? {
+            let mut walk = Walk::new(lexicon, tail, None, meter)?;
+            walk.begin_inside(&class.inside);
+            walk_tail(&mut walk, lexicon, &class, (head, tail), meter)?;
+            return walk.finish(meter).map(Arc::new);
+        }
+    }
+    if let Some(free) = without_minimum(lexicon, state, meter)? {
+        let class = class_by(lexicon, free, compared, meter)?;
+        return with_minimum(lexicon, &class, state, meter).map(Arc::new);
+    }
     // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
     if let Some(main) = lexicon.row(state, meter)?.main_target().filter(|main| *main != state) {
         if lexicon.row(main, meter)?.main_target() == Some(main) {
@@ -65,12 +90,13 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         }
     }
     let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
-    if uncounted == state {
+    // Where emptiness is plain from the form, no count can decide about it.
+    let uncertain = lexicon.uncertain(uncounted)?;
+    if uncounted == state || uncertain && bytes < MANY_ROUNDS {
         return walked(lexicon, state, None, meter);
     }
     let class = class_by(lexicon, uncounted, compared, meter)?;
-    // Where emptiness is plain from the form, no count can decide about it.
-    let slack = match lexicon.uncertain(uncounted)? {
+    let slack = match uncertain {
         true => slack(lexicon, &class, uncounted, meter)?,
         false => 0,
     };
@@ -86,8 +112,102 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     walked(lexicon, state, Some(like), meter)
 }
 
+/// A repetition that many bytes do not leave, such as the inside of a text, and what has to follow it.
+///
+/// What stays inside the first part is the same whatever follows, so that its class is worked out once.
+fn parts(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
+    let (head, tail) = {
+        let terms = &lexicon.derivatives()?.terms;
+        match *terms.kind(state) {
+            Kind::Concatenation(head, tail)
+                if matches!(terms.kind(head), Kind::Repeat { .. }) && !terms.nullable(tail) =>
+            {
+                (head, tail)
+            }
+            _ => return Ok(None),
+        }
+    };
+    Ok(lexicon.row(head, meter)?.main_target().map(|_| (head, tail)))
+}
+
+/// Whether the rests of the tokens that cross the end of the terminal of `class` are few that may go on with `tail`.
+fn is_followed_easily(lexicon: &Lexicon, class: &Class, tail: Term, meter: &mut Meter) -> Outcome<bool> {
+    let trie = &lexicon.vocabulary.trie;
+    let firsts = lexicon.first_bytes([tail].into_iter(), meter)?;
+    let rests = class.rests(trie, &firsts, meter)?;
+    let weight: usize = rests.iter().map(|rests| rests.weight).sum();
+    Ok(weight < trie.nodes().len() / LARGE_PART)
+}
+
+/// Walk from `tail` along the tokens that cross the end of `head`, whose class is given.
+fn walk_tail(
+    walk: &mut Walk,
+    lexicon: &Lexicon,
+    class: &Class,
+    (head, tail): (Term, Term),
+    meter: &mut Meter,
+) -> Outcome<()> {
+    if lexicon.derivatives()?.terms.nullable(head) {
+        walk.walk_trie(meter)?;
+    }
+    follow(walk, class, lexicon, tail, meter)
+}
+
+/// A repetition without its lower bound, which makes no difference to the tokens that stay inside.
+fn without_minimum(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
+    let free = {
+        let terms = &mut lexicon.derivatives()?.terms;
+        match *terms.kind(state) {
+            Kind::Repeat {
+                item,
+                minimum: 1..,
+                maximum,
+            } => terms.repeat(item, 0, maximum),
+            _ => return Ok(None),
+        }
+    };
+    Ok(lexicon.row(free, meter)?.main_target().map(|_| free))
+}
+
+/// The class of `state`, which differs in its ends alone from the class given: it has fewer.
+fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Outcome<Class> {
+    let vocabulary = &lexicon.vocabulary;
+    let (mut cuts, mut ends): (Vec<Cut>, Vec<End>) = (Vec::new(), Vec::new());
+    let mut steps = 0;
+    for (cut, candidates) in class.cuts_between(0, u32::MAX) {
+        let Some(ids) = vocabulary.trie.ids_below(cut.node as usize).next() else {
+            continue;
+        };
+        let first_end = ends.len() as u32;
+        let mut candidates = candidates.iter().peekable();
+        let mut row = lexicon.row(state, meter)?;
+        for (depth, byte) in (1..).zip(&vocabulary.token(ids[0])[..cut.depth as usize - 1]) {
+            let step = row.step(*byte);
+            steps += 1;
+            let end = candidates.next_if(|end| end.depth == depth);
+            ends.extend(end.filter(|_| step.accepts));
+            if candidates.peek().is_none() {
+                break;
+            }
+            row = lexicon.row(step.state, meter)?;
+        }
+        let last_end = ends.len() as u32;
+        if last_end > first_end {
+            cuts.push(Cut {
+                first_end,
+                last_end,
+                ..*cut
+            });
+        }
+    }
+    meter.work(steps / 16 + 1)?;
+    Ok(Class::from_parts(class.inside.clone(), cuts, ends, &lexicon.owner))
+}
+
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
-    Walk::new(lexicon, state, like, meter)?.all(meter).map(Arc::new)
+    let mut walk = Walk::new(lexicon, state, like, meter)?;
+    walk.walk_trie(meter)?;
+    walk.finish(meter).map(Arc::new)
 }
 
 /// The class of a state like another one, and the slack on the way: that of the other class's `main` state is known, or
@@ -95,7 +215,7 @@ fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter)
 fn with_slack(lexicon: &Lexicon, state: Term, like: Like, main: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let common = slack(lexicon, like.class(), main, meter)?;
     let mut walk = Walk::new(lexicon, state, Some(like), meter)?;
-    let own = longest_way(lexicon, &mut walk, state, meter)?;
+    let own = longest_way(lexicon, &mut walk, state, meter, Walk::walk_trie)?;
     let class = walk.finish(meter)?;
     class.keep_slack(common.max(own));
     Ok(Arc::new(class))
@@ -106,15 +226,34 @@ fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Ou
     if let Some(slack) = class.known_slack() {
         return Ok(slack);
     }
+    if let Some((head, tail)) = parts(lexicon, state, meter)? {
+        let before = self::class(lexicon, head, meter)?;
+        if is_followed_easily(lexicon, &before, tail, meter)? {
+            // Wherever the first part may be left open, all of the second one is missing too.
+            let open = slack(lexicon, &before, head, meter)?;
+            let whole = lexicon.longest_way([tail].into_iter(), meter)?;
+            let mut walk = Walk::new(lexicon, tail, None, meter)?;
+            let beyond = longest_way(lexicon, &mut walk, tail, meter, |walk, meter| {
+                walk_tail(walk, lexicon, &before, (head, tail), meter)
+            })?;
+            return Ok(class.keep_slack(beyond.max(open.saturating_add(whole))));
+        }
+    }
     let mut walk = Walk::new(lexicon, state, None, meter)?;
-    let slack = longest_way(lexicon, &mut walk, state, meter)?;
+    let slack = longest_way(lexicon, &mut walk, state, meter, Walk::walk_trie)?;
     Ok(class.keep_slack(slack))
 }
 
-/// Walk the whole trie from `state`; the longest way to a match from any state that was met.
-fn longest_way(lexicon: &Lexicon, walk: &mut Walk, state: Term, meter: &mut Meter) -> Outcome<u32> {
+/// The longest way to a match from any state that is met on a walk from `state`.
+fn longest_way<'a>(
+    lexicon: &'a Lexicon,
+    walk: &mut Walk<'a>,
+    state: Term,
+    meter: &mut Meter,
+    along: impl FnOnce(&mut Walk<'a>, &mut Meter) -> Outcome<()>,
+) -> Outcome<u32> {
     walk.states = Some(FastSet::from_iter([state]));
-    walk.subtrees(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+    along(walk, meter)?;
     let states = std::mem::take(&mut walk.states);
     lexicon.longest_way(states.into_iter().flatten(), meter)
 }

@@ -20,7 +20,7 @@ const MANY_BYTES_IN_ALL: usize = 256 << 20;
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
 /// How many bytes must lead to one state for it to be the main one.
-const MANY_BYTES: u32 = 24;
+const MANY_BYTES: usize = 24;
 
 /// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
 #[derive(Clone, Copy)]
@@ -39,8 +39,9 @@ pub struct Row {
     stays: Kinds,
     live: ByteSet,
     cuts: ByteSet,
-    /// The live state that most bytes lead to, if they are many.
-    main: Option<Term>,
+    /// The live state that most bytes lead to, with all those bytes.
+    widest: Option<(Term, ByteSet)>,
+    widest_kinds: Kinds,
 }
 
 /// Up to how many entries are searched one by one.
@@ -61,7 +62,8 @@ impl Row {
             stays: Kinds::default(),
             live: ByteSet::default(),
             cuts: ByteSet::default(),
-            main: None,
+            widest: None,
+            widest_kinds: Kinds::default(),
         };
         for entry in row.entries.iter() {
             row.cuts.insert((entry >> 32) as u8);
@@ -75,7 +77,8 @@ impl Row {
         }
         row.stays = Kinds::within(&own);
         row.live = live;
-        row.main = row.find_main();
+        row.widest = row.find_widest();
+        row.widest_kinds = row.widest.map_or(Kinds::default(), |(_, bytes)| Kinds::within(&bytes));
         row
     }
 
@@ -100,7 +103,15 @@ impl Row {
 
     /// The live state that most bytes lead to, if they are many.
     pub fn main_target(&self) -> Option<Term> {
-        self.main
+        self.widest
+            .filter(|(_, bytes)| bytes.len() >= MANY_BYTES)
+            .map(|(state, _)| state)
+    }
+
+    /// The live state that most bytes lead to, and bytes that do.
+    #[inline]
+    pub fn widest(&self) -> (Term, Kinds) {
+        (self.widest.map_or(NOTHING, |(state, _)| state), self.widest_kinds)
     }
 
     /// The bytes that do not lead to nothing.
@@ -113,20 +124,19 @@ impl Row {
         &self.cuts
     }
 
-    fn find_main(&self) -> Option<Term> {
-        if self.live.len() < MANY_BYTES as usize {
-            return None;
-        }
-        let mut widths: Vec<(Term, u32)> = Vec::new();
+    fn find_widest(&self) -> Option<(Term, ByteSet)> {
+        let mut targets: Vec<(Term, ByteSet)> = Vec::new();
         for (low, high, step) in self.live() {
-            let width = u32::from(high - low) + 1;
-            match widths.iter_mut().find(|(state, _)| *state == step.state) {
-                Some((_, sum)) => *sum += width,
-                None => widths.push((step.state, width)),
+            match targets.iter_mut().find(|(state, _)| *state == step.state) {
+                Some((_, bytes)) => bytes.insert_range(low, high),
+                None => {
+                    let mut bytes = ByteSet::default();
+                    bytes.insert_range(low, high);
+                    targets.push((step.state, bytes));
+                }
             }
         }
-        let (state, width) = widths.into_iter().max_by_key(|(_, width)| *width)?;
-        (width >= MANY_BYTES).then_some(state)
+        targets.into_iter().max_by_key(|(_, bytes)| bytes.len())
     }
 
     /// Runs of bytes that lead to a live state, with that state.

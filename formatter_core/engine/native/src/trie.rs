@@ -25,6 +25,8 @@ pub struct Trie {
     ids: Box<[u32]>,
     /// Where the ids of each key begin, and the end of the last.
     id_starts: Box<[u32]>,
+    /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
+    roots: Box<[u32]>,
 }
 
 impl Trie {
@@ -65,7 +67,15 @@ impl Trie {
         }
         close(&mut nodes, &mut open, 0);
         id_starts.push(ids.len() as u32);
+        let mut roots = Vec::with_capacity(257);
+        let mut root = 0;
+        while let Some(node) = nodes.get(root) {
+            roots.resize(usize::from(node.byte) + 1, root as u32);
+            root = node.end as usize;
+        }
+        roots.resize(257, root as u32);
         Trie {
+            roots: roots.into(),
             nodes: nodes.into(),
             ids: ids.into(),
             id_starts: id_starts.into(),
@@ -74,6 +84,11 @@ impl Trie {
 
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The nodes of the keys whose first byte is one of a range.
+    pub fn beginning_with(&self, low: u8, high: u8) -> std::ops::Range<usize> {
+        self.roots[usize::from(low)] as usize..self.roots[usize::from(high) + 1] as usize
     }
 
     /// The ids of the key that ends at `node`; none if none does.

@@ -88,14 +88,26 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Walk the whole trie.
-    pub fn all(mut self, meter: &mut Meter) -> Outcome<Class> {
-        self.subtrees(0, self.lexicon.vocabulary.trie.nodes().len(), meter)?;
-        self.finish(meter)
+    /// Begin with these tokens.
+    pub fn begin_inside(&mut self, tokens: &TokenSet) {
+        self.inside = Inside::bits_of(tokens, self.lexicon.vocabulary.words());
+    }
+
+    /// Walk along all tokens.
+    pub fn walk_trie(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let trie = &self.lexicon.vocabulary.trie;
+        if self.like.is_some() {
+            return self.subtrees(0, trie.nodes().len(), meter);
+        }
+        for (low, high, _) in self.first_row.live() {
+            let range = trie.beginning_with(low, high);
+            self.subtrees(range.start, range.end, meter)?;
+        }
+        Ok(())
     }
 
     /// The subtrees of the nodes from `index` up to `end`, which stand side by side.
-    pub fn subtrees(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
+    fn subtrees(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
         let trie = &self.lexicon.vocabulary.trie;
         let words = self.lexicon.vocabulary.words();
         let nodes = trie.nodes();
@@ -135,7 +147,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let row = self.lexicon.row(step.state, meter)?;
-            if node.below.is_within(row.stays()) {
+            if node.below.is_within(row.stays()) || self.all_go_on(&node, row, meter)? {
                 self.inside.add(trie.all_ids_below(index - 1), words);
                 index = node.end as usize;
             } else {
@@ -153,6 +165,29 @@ impl<'a> Walk<'a> {
             self.leave();
         }
         Ok(())
+    }
+
+    /// Whether whatever stands below a node goes on from `row`, because all of its bytes lead from each state to the same
+    /// next one: think of texts of a limited length.
+    fn all_go_on(&mut self, node: &Node, row: &Row, meter: &mut Meter) -> Outcome<bool> {
+        let (mut next, kinds) = row.widest();
+        if !node.below.is_within(kinds) || node.longest == u16::MAX {
+            return Ok(false);
+        }
+        let mut met = vec![next];
+        for _ in 2..usize::from(node.longest) - self.path.len() {
+            let kinds;
+            (next, kinds) = self.lexicon.row(next, meter)?.widest();
+            self.visited += 1;
+            if !node.below.is_within(kinds) {
+                return Ok(false);
+            }
+            met.push(next);
+        }
+        if let Some(states) = &mut self.states {
+            states.extend(met);
+        }
+        Ok(true)
     }
 
     /// The tokens below `node`, `node_depth` bytes deep, from byte `depth` on.
@@ -189,8 +224,9 @@ impl<'a> Walk<'a> {
     }
 
     /// The class of what was walked.
-    pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
+    pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
+        self.cuts.sort_by_key(|cut| cut.node);
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
         Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.owner))
     }
