@@ -32,7 +32,10 @@ ROOMS = (
     "trace",
     "testing",
     "command",
+    "__main__",
 )
+#: Rooms that use the package as its users do.
+USERS = ("command", "__main__")
 
 
 def module_name(path: Path) -> str:
@@ -101,7 +104,7 @@ def test_no_arrow_runs_back_up(module: str) -> None:
     too_high = [
         target
         for target in GRAPH[module]
-        if room_of(target) is None or ROOMS.index(str(room_of(target))) > ROOMS.index(room)
+        if (room not in USERS if room_of(target) is None else ROOMS.index(str(room_of(target))) > ROOMS.index(room))
     ]
     assert not too_high
 

@@ -1,0 +1,93 @@
+"""`match`: whether texts are in a format, and if not, where they leave it and what was expected there.
+
+A file is read block by block and only as far as it matches, so a file of any size or kind costs little.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from formatter_core.command.reading import STDIN, CommandError, read_format
+from formatter_core.errors import TokenRejected
+from formatter_core.formats.protocol import Format
+from formatter_core.runtime.compiler import Compiler
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.without_vocabulary import parse
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["match"]
+
+_BLOCK = 1 << 16
+#: Bytes; after a longer text it is not said what was expected, because that takes a parse in Python.
+_LONGEST_EXPLAINED = 100_000
+
+
+def match(options: Namespace) -> int:
+    """Print a line for each file; 0 if all match, else 1."""
+    format = read_format(options)
+    compiled = Compiler(Vocabulary.of_bytes()).compile(format)
+    failures = 0
+    for name in options.files:
+        with _opened(name) as file:
+            fault = _fault(format, compiled.formatter(), _blocks(file, name, options))
+        failures += fault is not None
+        sys.stdout.write(f"{name}: matches\n" if fault is None else f"{name}{fault}\n")
+    return int(failures > 0)
+
+
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+    try:
+        return nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb")
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}") from error
+
+
+def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
+    """The content, without a newline at its end, which editors add."""
+    left: int = options.max_bytes
+    newline = b""
+    while True:
+        try:
+            block = file.read(_BLOCK)
+        except OSError as error:
+            raise CommandError(f"{name}: {error.strerror or error}") from error
+        if not block:
+            break
+        left -= len(block)
+        if left < 0:
+            raise CommandError(f"{name}: matches so far, but is longer than {options.max_bytes} bytes; see --max-bytes")
+        held = block.endswith(b"\n") and not options.exact
+        yield newline + block[: len(block) - held]
+        newline = b"\n" if held else b""
+
+
+def _fault(format: Format, formatter: Formatter, blocks: Iterator[bytes]) -> str | None:
+    """Where and why the text is not in the format, to be written behind the file's name; None if it is."""
+    for block in blocks:
+        if _accepts(formatter, block):
+            continue
+        single = (block[at : at + 1] for at in range(len(block)))
+        rejected = next(byte for byte in single if not _accepts(formatter, byte))
+        before = formatter.bytes
+        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        return f":{line}:{column}: {_missing(format, before + rejected) or f'does not match at byte {len(before)}'}"
+    if formatter.can_stop:
+        return None
+    return f": {_missing(format, formatter.bytes) or 'the text ends too early'}"
+
+
+def _accepts(formatter: Formatter, data: bytes) -> bool:
+    try:
+        formatter.accept_bytes(data)
+    except TokenRejected:
+        return False
+    return True
+
+
+def _missing(format: Format, text: bytes) -> str | None:
+    return parse(format, text).missing if len(text) <= _LONGEST_EXPLAINED else None

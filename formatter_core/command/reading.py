@@ -1,0 +1,108 @@
+"""What the command line reads: formats, and files of any size and kind in bounded memory."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from formatter_core import formats
+from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.formats import as_format
+from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.protocol import Format
+from formatter_core.formats.python_type import PythonTypeFormat
+
+__all__ = ["STDIN", "CommandError", "read_format", "read_text"]
+
+STDIN = "-"
+#: A larger file is hardly a schema, a grammar or a prompt.
+_MOST_BYTES = 16 * 2**20
+
+_GRAMMARS: dict[str, Callable[..., Format]] = {
+    ".kbnf": formats.kbnf,
+    ".gbnf": formats.gbnf,
+    ".ebnf": formats.ebnf,
+    ".lark": lambda text, start=None: formats.lark(text),
+}
+
+
+class CommandError(Exception):
+    """What a command cannot do, as a sentence for its user."""
+
+
+def read_text(name: str) -> str:
+    """The content of a file, or of standard input for "-".
+
+    Raises:
+        CommandError: it cannot be read, is too long, or not UTF-8.
+    """
+    try:
+        if name == STDIN:
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}") from error
+    if len(data) > _MOST_BYTES:
+        raise CommandError(f"{name}: longer than {_MOST_BYTES} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{name}: not UTF-8 text (byte {error.start})") from error
+
+
+def read_format(options: Namespace) -> Format:
+    """The format that FORMAT names.
+
+    Raises:
+        CommandError: there is no such file, module or type.
+        FormatterError: it is not a valid format.
+    """
+    format = _named(options.format, options)
+    given = {name: value for name in ("whitespace", "key_order") if (value := getattr(options, name)) is not None}
+    if not given:
+        return format
+    if isinstance(format, JsonSchemaFormat):
+        return formats.json_schema(format.schema, **given)
+    if isinstance(format, PythonTypeFormat):
+        return formats.python_type(format.type, **given)
+    raise CommandError("--whitespace and --key-order are for JSON Schemas and Python types alone")
+
+
+def _named(name: str, options: Namespace) -> Format:
+    if options.regex:
+        return formats.regex(name)
+    path, suffix = Path(name), Path(name).suffix.lower()
+    if suffix in _GRAMMARS:
+        start = {} if options.start is None else {"start": options.start}
+        return _GRAMMARS[suffix](read_text(name), **start)
+    module, colon, attribute = name.partition(":")
+    if colon and attribute.isidentifier() and not path.exists():
+        return as_format(_imported(module, attribute))
+    if name == STDIN or path.exists() or suffix == ".json":
+        try:
+            return formats.json_schema(read_text(name))
+        except (InvalidFormat, LimitExceeded) as error:
+            raise CommandError(f"{name}: not a JSON Schema: {error}") from error
+    raise CommandError(
+        f"{name}: no such file; FORMAT is a JSON Schema file, a grammar (.kbnf, .gbnf, .ebnf, .lark), module:Type, or "
+        "a pattern with --regex"
+    )
+
+
+def _imported(module: str, attribute: str) -> Any:
+    """What the user's own module has under a name; the working directory is searched first, as by `python -m`."""
+    sys.path.insert(0, "")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, ValueError) as error:
+        raise CommandError(f"{module}:{attribute}: {error}") from error
+    except AttributeError as error:
+        raise CommandError(f"{module}:{attribute}: the module has no {attribute}") from error
+    finally:
+        sys.path.remove("")
