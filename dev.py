@@ -78,6 +78,8 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
         ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1", "matplotlib>=3.8"],
     ],
+    # No torch. `outlines` is what the benchmark compares with.
+    "mlx": [[*CORE, *TESTING, "mlx[cpu]==0.32.4", "mlx-lm==0.32.2", "outlines>=1.2", "matplotlib>=3.8"]],
 }
 
 #: The environment of each benchmark.
@@ -87,6 +89,7 @@ BENCHMARKS = {
     "llama_cpp": "llama_cpp",
     "exllamav2_overhead": "exllamav2",
     "vllm_overhead": "vllm",
+    "mlx": "mlx",
 }
 
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
@@ -137,6 +140,7 @@ REAL = [
         ],
     ),
     ("exllamav3", ["test_exllamav3.py"]),
+    ("mlx", ["test_mlx.py"]),
 ]
 
 

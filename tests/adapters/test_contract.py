@@ -147,3 +147,30 @@ class TestExLlamaV2Lists(_TestExLlamaV2):
 
 class TestExLlamaV2Masks(_TestExLlamaV2):
     generation = "0.3.2"
+
+
+class _TestMlx(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        from tests.adapters.mlx_stand_ins import mlx_lm
+
+        with mlx_lm():
+            self.harness = self.harness_of()
+            yield
+
+    def harness_of(self) -> Harness:
+        raise NotImplementedError
+
+
+class TestMlxSequence(_TestMlx):
+    def harness_of(self) -> Harness:
+        from tests.adapters.mlx_harness import SequenceHarness
+
+        return SequenceHarness()
+
+
+class TestMlxBatch(_TestMlx):
+    def harness_of(self) -> Harness:
+        from tests.adapters.mlx_harness import BatchHarness
+
+        return BatchHarness()

@@ -1,0 +1,253 @@
+"""The hook: a logits processor that leaves each output only the tokens that its format allows next."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Ordered
+from typing import Any, Generic, TypeVar, overload
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import CompiledFormat, Result, Vocabulary
+from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.runtime.cursor import FailureLog
+from formatter_core.support.generics import Value_co
+from formatter_mlx import _compat
+from formatter_mlx.results import result_of, results_of
+from formatter_mlx.sequences import HOOK, Sequence, only_ends, reused, wrong_model
+from formatter_mlx.vocabulary import compiler_for
+
+__all__ = ["FormatterLogitsProcessor", "create_logits_processor"]
+
+_T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
+_failures = FailureLog(logger)
+
+
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+) -> FormatterLogitsProcessor[_T]: ...
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Ordered[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+) -> FormatterLogitsProcessor[Any]: ...
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Ordered[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+) -> FormatterLogitsProcessor[Any]:
+    """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
+
+    Args:
+        tokenizer: the second thing that `mlx_lm.load` returns.
+        format: whatever `Compiler.compile` takes, for all prompts.
+        formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
+        model: the first thing that `mlx_lm.load` returns. The processor then refuses every other model.
+        end_ids: the ids that end an output, in place of those at which mlx-lm stops.
+
+    Raises:
+        InvalidArgument: neither `format` nor `formats`, or both.
+        InvalidVocabulary: the tokenizer cannot be read.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    if (format is None) == (formats is None) or (formats is not None and not len(formats)):
+        raise InvalidArgument(
+            "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
+            argument="format",
+        )
+    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    if formats is None:
+        return FormatterLogitsProcessor(compiler.compile(format), model=model)
+    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], model=model)
+
+
+class FormatterLogitsProcessor(Generic[Value_co]):
+    """Leaves each output only the tokens that its format allows next.
+
+    One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else
+    calls it gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too,
+    that row may only end, and `result` raises the cause.
+
+    Nothing is left unconstrained: when an output cannot go on, it is offered only its end, and `result` raises why.
+
+    Args:
+        formats: one for all prompts; or one for each, by their numbers in the batch, None for an unconstrained prompt.
+        model: the only one that it may be used with; None for any.
+    """
+
+    def __init__(
+        self,
+        formats: CompiledFormat[Value_co] | Ordered[CompiledFormat[Value_co] | None],
+        *,
+        model: Any = None,
+    ) -> None:
+        self._formats = formats
+        self._model = model
+        self._lock = threading.Lock()
+        self._needed, self._end_ids = 0, set[int]()
+        for compiled in self._compiled:
+            self._end_ids.update(compiled.vocabulary.end_ids)
+            self._needed = max(self._needed, _needed_width(compiled.vocabulary))
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"<{HOOK} of {', '.join(map(repr, self._compiled))}>"
+
+    @property
+    def _compiled(self) -> list[CompiledFormat[Value_co]]:
+        formats = [self._formats] if isinstance(self._formats, CompiledFormat) else self._formats
+        return [compiled for compiled in formats if compiled is not None]
+
+    def reset(self) -> None:
+        """Be ready for another call; the outputs and errors of the last one are forgotten."""
+        with self._lock:
+            self._call: tuple[weakref.ref[Any] | None, int] | None = None
+            self._rows: dict[int, Sequence | None] = {}  # by the number of the prompt in a batch
+            self._misuse: FormatterError | None = None
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        """New logits, -inf wherever the format allows no token; lazily.
+
+        Args:
+            tokens: ids (length,), what the loop shows of the prompt, and what was generated.
+            logits: a floating dtype, (1, width); wider than the vocabulary is fine.
+
+        Raises:
+            HookReused: another call, or another thread, unless other rows are computed in the same step.
+            WrongModel: another model than the one that it was made for, likewise.
+            InvalidArgument: a call whose first token no processor sees; see `_compat.caller`.
+        """
+        caller = _compat.caller()
+        batch = None if caller is None else caller.batch
+        # The order is the point: the latest token first, then the forward pass, then the wait for the token. So the
+        # model runs while the mask is made.
+        shown = tokens if batch is None else batch.latest
+        mx.async_eval(shown)
+        mx.async_eval(logits)
+        try:
+            sequence = self._sequence(caller, np.array(shown).astype(np.int64))
+            if sequence is None:
+                return logits
+            if logits.shape[-1] < self._needed:
+                raise wrong_model(f"a tokenizer of {self._needed} ids", f"{logits.shape[-1]} logits")
+        except FormatterError as error:
+            if batch is None:
+                raise
+            return self._refused(error, logits)
+        masked = sequence.masked(logits)
+        _failures.report(sequence.cursor, "output")
+        return masked
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """What has ended outputs early, by the numbers of their prompts in the batch."""
+        found = {row: sequence.cursor.error for row, sequence in self._sequences().items() if sequence is not None}
+        return {row: error for row, error in found.items() if error is not None}
+
+    def result(self, output: Any = None) -> Result[Value_co]:
+        """What the output turned out to be.
+
+        Args:
+            output: what the loop gave: the text of `generate`, the last response of `stream_generate`, or the last one
+                of a row of a `BatchGenerator`. Without it, what the processor was shown. In speculative decoding that
+                may be more or less than what came out.
+
+        Raises:
+            HookNotCalled: the processor was never called.
+            InvalidArgument: something else, or there are several outputs.
+            Exception: what ended the output.
+        """
+        return result_of(self._sequences(), output, self._misuse)
+
+    def results(self, outputs: Any) -> list[Result[Value_co] | None]:
+        """What the outputs of a batch turned out to be; one that was ended by an error has `ended` `"error"`.
+
+        Args:
+            outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
+
+        Returns:
+            one for each output, in order; None where it had no format.
+
+        Raises:
+            InvalidArgument: something else, or another number of outputs than the processor has served.
+        """
+        return results_of(self._sequences(), outputs)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise InvalidArgument("mlx-lm takes a list of processors; write logits_processors=[processor]")
+
+    def _sequences(self) -> dict[int, Sequence | None]:
+        return dict(sorted(self._rows.items()))
+
+    def _sequence(self, caller: _compat.Caller | None, shown: NDArray[np.int64]) -> Sequence | None:
+        """The state of an output after what is shown of it; None where it has no format."""
+        batch = None if caller is None else caller.batch
+        row = 0 if batch is None else batch.uid
+        with self._lock:
+            self._admit(caller)
+            if row not in self._rows:
+                prompt = shown if batch is None else np.array([*batch.before, shown[batch.index]])
+                self._rows[row] = self._begun(row, prompt, caller is not None and caller.has_drafts)
+            sequence = self._rows[row]
+        if sequence is not None and batch is None:
+            sequence.follow(shown)
+        elif sequence is not None and batch is not None:
+            sequence.follow_row(batch.before, int(shown[batch.index]))
+        return sequence
+
+    def _admit(self, caller: _compat.Caller | None) -> None:
+        call, thread = None if caller is None else caller.call, threading.get_ident()
+        if self._call is None:
+            if self._model is not None and caller is not None and caller.model is not self._model:
+                raise wrong_model("one model", "another one")
+            self._call = (None if call is None else weakref.ref(call), thread)
+        owner, first = self._call
+        if thread != first or call is not (None if owner is None else owner()) or (call is None) != (owner is None):
+            raise reused()
+
+    def _begun(self, row: int, prompt: NDArray[np.int64], has_drafts: bool) -> Sequence | None:
+        formats = self._formats
+        if isinstance(formats, CompiledFormat):
+            compiled: CompiledFormat[Any] | None = formats
+        elif row < len(formats):
+            compiled = formats[row]
+        else:
+            raise InvalidArgument(
+                f"{len(formats)} formats were given, but there is a prompt {row}; give one for each", argument="formats"
+            )
+        if compiled is None:
+            return None
+        return Sequence(compiled, prompt, has_drafts)
+
+    def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
+        """What a row of a batch gets whose request is refused: an exception would end the other rows too."""
+        if self._misuse is None:
+            logger.error("a row of a batch is ended: %s", error)
+        self._misuse = error
+        return only_ends(logits, self._end_ids)
+
+
+def _needed_width(vocabulary: Vocabulary) -> int:
+    """How many logits hold every token that a mask may allow; a model may have more ids, and its draft model fewer."""
+    special = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
+    ids = range(len(vocabulary) - 1, -1, -1)
+    return 1 + next((token for token in ids if token in special or vocabulary.text_token(token) is not None), -1)

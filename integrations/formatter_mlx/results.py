@@ -1,0 +1,133 @@
+"""Results from what a loop of mlx-lm gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from formatter_core import Formatter, Result
+from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument, TokenRejected
+from formatter_core.generation.stopping import cut_back
+from formatter_core.runtime.result import Ended
+from formatter_mlx.sequences import Sequence
+
+__all__ = ["result_of", "results_of"]
+
+_HINT = "pass the processor in a list, generate(..., logits_processors=[processor])"
+_ENDED: Mapping[str | None, Ended] = {"length": "length", "stop": "stop_string"}
+
+
+def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: FormatterError | None) -> Result:
+    """The result of one output.
+
+    Args:
+        sequences: what the processor has served, by row.
+        output: what `FormatterLogitsProcessor.result` takes.
+        misuse: what was refused, if anything: the cause of an output that the processor has not served.
+    """
+    if not sequences:
+        raise misuse or HookNotCalled(_HINT)
+    row = getattr(output, "uid", None)
+    if row is None and len(sequences) > 1:
+        raise InvalidArgument(
+            f"the processor has served {len(sequences)} outputs; read them with results", argument="output"
+        )
+    sequence = sequences.get(next(iter(sequences)) if row is None else row)
+    if sequence is None:
+        raise misuse or InvalidArgument("this output has no format, so its text is all there is", argument="output")
+    if sequence.cursor.error is not None:
+        raise sequence.cursor.error
+    tokens, reason = _tokens_of(sequence, output, misuse)
+    formatter = sequence.compiled.formatter()
+    _accept(formatter, tokens)
+    if formatter.is_finished:
+        return formatter.result("end")
+    if isinstance(output, str):
+        if sequence.has_drafts:
+            _follow_text(formatter, output)
+        # The end id, too, may have been shown to nobody.
+        return formatter.result("end" if sequence.has_drafts and formatter.can_stop else "length")
+    return formatter.result(_ENDED.get(reason))
+
+
+def results_of(sequences: Mapping[int, Sequence | None], outputs: Any) -> list[Result | None]:
+    """The result of each output of a batch; see `FormatterLogitsProcessor.results`."""
+    texts = getattr(outputs, "texts", None)
+    if texts is None and not isinstance(outputs, (list, tuple)):
+        raise InvalidArgument(
+            "these are no outputs of a batch; give what batch_generate returned, or a list of last responses",
+            argument="outputs",
+        )
+    if texts is not None:
+        rows = list(sequences)
+        is_whole = len(rows) == len(texts)
+    else:
+        rows = [getattr(response, "uid", -1) for response in outputs]
+        is_whole = set(rows) <= set(sequences)
+    if not is_whole:
+        raise InvalidArgument(
+            f"these are {len(rows) if texts is None else len(texts)} outputs, but the processor has served "
+            f"{len(sequences)}; give those of the batch that it served",
+            argument="outputs",
+        )
+    results: list[Result | None] = []
+    for number, row in enumerate(rows):
+        sequence = sequences[row]
+        if sequence is None:
+            results.append(None)
+        elif texts is None and sequence.cursor.error is None:
+            results.append(result_of({row: sequence}, outputs[number], None))
+        else:
+            ended: Ended = "end" if sequence.cursor.formatter.is_finished else "length"
+            results.append(sequence.cursor.result(ended))
+    return results
+
+
+def _tokens_of(sequence: Sequence, output: Any, misuse: FormatterError | None) -> tuple[list[int], str | None]:
+    """The ids of an output up to its end, and the loop's word for how it ended."""
+    seen = sequence.tokens
+    if output is None or isinstance(output, str):
+        return seen, None
+    count, token = getattr(output, "generation_tokens", len(seen)), getattr(output, "token", None)
+    whole = getattr(output, "all_tokens", None)
+    if not isinstance(token, int) or not hasattr(output, "finish_reason"):
+        raise InvalidArgument(
+            "this is neither the text of generate nor a response of stream_generate or of a BatchGenerator",
+            argument="output",
+        )
+    # In speculative decoding the last token was shown to nobody, and refused drafts may be there in its place.
+    is_seen = count <= len(seen) and seen[count - 1 : count] == [token]
+    is_last = count <= len(seen) + 1 and sequence.has_drafts
+    if not (is_seen or is_last) or (whole is not None and list(whole[len(whole) - count :]) != seen):
+        raise misuse or InvalidArgument(
+            "this is not an output of the call that the processor served last", argument="output"
+        )
+    return [*seen[: count - 1], token], output.finish_reason
+
+
+def _accept(formatter: Formatter, tokens: list[int]) -> None:
+    """Accept ids up to the first that ends the output."""
+    end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
+    tokens = tokens[: end + 1]
+    accepted = formatter.accept_tokens(tokens)
+    if accepted < len(tokens):
+        raise TokenRejected(tokens[accepted], position=accepted, reason=formatter.explain(tokens[accepted]))
+
+
+def _follow_text(formatter: Formatter, text: str) -> None:
+    """Go to where a text ends, of which the tokens that were shown may say too much, or not the last one.
+
+    Raises:
+        InvalidArgument: the text and the tokens do not agree.
+    """
+    data, seen = text.encode("utf-8", "surrogatepass"), formatter.bytes
+    if seen.startswith(b" ") and not data.startswith(b" "):
+        data = b" " + data  # some of mlx-lm's detokenizers drop it
+    if seen.startswith(data):
+        cut_back(formatter, data)
+    elif data.startswith(seen):
+        formatter.accept_bytes(data[len(seen) :])
+    else:
+        raise InvalidArgument(
+            "the text is not what the tokens spell; give the last response of stream_generate", argument="output"
+        )

@@ -1,0 +1,97 @@
+"""One output, followed as its loop shows it: lists that grow, and shrink again where drafts were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core import CompiledFormat, Cursor, bitmask
+from formatter_core.errors import HookReused, WrongModel
+from formatter_mlx.masks import Mask
+
+__all__ = ["HOOK", "Sequence", "only_ends", "reused", "wrong_model"]
+
+HOOK = "FormatterLogitsProcessor"
+
+
+def reused() -> HookReused:
+    """The error for a second call."""
+    return HookReused(HOOK, "create one processor for each call, or call its reset() when the first call is over")
+
+
+def wrong_model(made_for: str, found: str) -> WrongModel:
+    """The error for a loop that runs another model."""
+    remedy = "create it with the tokenizer and the model that generate"
+    return WrongModel(HOOK, made_for=made_for, found=found, remedy=remedy)
+
+
+class Sequence:
+    """The state of one output, and its mask.
+
+    Args:
+        compiled: its format.
+        prompt: int64 (length,), what the first step showed. The prompt may be a part of the model's context: loops
+            leave out what a prompt cache holds, and speculative decoding all but the last token.
+
+    Attributes:
+        compiled: its format.
+        cursor: the state after the tokens that were shown last.
+        has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
+    """
+
+    def __init__(self, compiled: CompiledFormat, prompt: NDArray[np.int64], has_drafts: bool) -> None:
+        self.compiled = compiled
+        self.cursor = Cursor(compiled.formatter())
+        self.has_drafts = has_drafts
+        self._prompt = prompt
+        self._shown = prompt
+        self._mask = Mask(len(compiled.vocabulary))
+
+    @property
+    def tokens(self) -> list[int]:
+        """The ids after the prompt that were shown last."""
+        ids: list[int] = self._shown[len(self._prompt) :].tolist()
+        return ids
+
+    def follow(self, shown: NDArray[np.int64]) -> None:
+        """Bring the cursor in step with all ids that the loop shows, int64 (length,), the prompt included.
+
+        Raises:
+            HookReused: another prompt.
+        """
+        before = self._shown
+        common = min(len(before), len(shown))
+        if not np.array_equal(before[:common], shown[:common]):
+            common = int((before[:common] != shown[:common]).argmax())
+        if common < len(self._prompt):
+            raise reused()
+        if common < len(before):
+            self.cursor.rollback(len(before) - common)
+            self.has_drafts = True
+        for token in shown[common:].tolist():
+            self.cursor.append(token)
+        self._shown = shown
+
+    def follow_row(self, before: list[int], token: int) -> None:
+        """`follow` for a row of a batch: the ids before the latest one, which are looked at only where needed."""
+        if len(before) == len(self._shown):
+            self.cursor.append(token)
+            self._shown = np.append(self._shown, token)
+        else:
+            self.follow(np.array([*before, token], dtype=np.int64))
+
+    def masked(self, logits: mx.array) -> mx.array:
+        """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left."""
+        self.cursor.fill_bitmask(self._mask.row)
+        return self._mask.apply(logits)
+
+
+def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:
+    """The logits of an output that may only end; with the tokens of another model there may be no end among them."""
+    width = logits.shape[-1]
+    row = Mask(width)
+    bitmask.set_ids(row.row, [end for end in end_ids if end < width] or [0])
+    return row.apply(logits)

@@ -1,0 +1,40 @@
+"""A tokenizer of mlx-lm as a `Vocabulary`, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from formatter_core import Compiler, Vocabulary
+from formatter_core.errors import InvalidVocabulary
+from formatter_core.runtime.compilers import CompilersByOwner
+from formatter_core.support.arguments import shown, token_ids_of
+from formatter_mlx import _compat
+
+__all__ = ["compiler_for", "create_vocabulary"]
+
+_compilers = CompilersByOwner()
+
+
+def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
+    """The vocabulary of a tokenizer; made once for each tokenizer object.
+
+    Args:
+        tokenizer: the second thing that `mlx_lm.load` returns, or a tokenizer of transformers.
+        model: the first; gives the width of the logits.
+        end_ids: the ids that end an output, in place of those at which mlx-lm stops (`tokenizer.eos_token_ids`).
+
+    Raises:
+        InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
+    """
+    return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
+
+
+def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
+    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    inner = _compat.huggingface_tokenizer(tokenizer)
+    if not hasattr(inner, "convert_ids_to_tokens"):
+        raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
+    ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
+    width = _compat.logits_width(model)
+    return _compilers.get(inner, (ends, width), lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
