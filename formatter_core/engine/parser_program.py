@@ -48,6 +48,7 @@ class ParserProgram:
     """
 
     def __init__(self, grammar: Grammar) -> None:
+        grammar = grammar.written_out
         self._rules = {name: number for number, name in enumerate(grammar.rules)}
         self._names: dict[str, int] = {}
         # A node that is used in many places is written once. The grammar keeps them alive.

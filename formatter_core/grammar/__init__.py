@@ -1,6 +1,7 @@
 """Grammars as immutable values, and their regular part: terms, derivatives, automata, UTF-8, JSON text, decimals."""
 
 from formatter_core.grammar.grammar import Grammar
+from formatter_core.grammar.members import write_out
 from formatter_core.grammar.nodes import (
     ANY_CHAR,
     ANY_TEXT,
@@ -13,6 +14,8 @@ from formatter_core.grammar.nodes import (
     Complement,
     Intersection,
     JsonText,
+    Member,
+    Members,
     Node,
     Reference,
     Repeat,
@@ -22,6 +25,7 @@ from formatter_core.grammar.nodes import (
     Substring,
     Terminal,
     Token,
+    Way,
     children,
     interned,
     is_interned,
@@ -46,6 +50,8 @@ __all__ = [
     "Grammar",
     "Intersection",
     "JsonText",
+    "Member",
+    "Members",
     "Node",
     "Program",
     "Reference",
@@ -56,6 +62,7 @@ __all__ = [
     "Substring",
     "Terminal",
     "Token",
+    "Way",
     "as_text",
     "children",
     "interned",
@@ -66,4 +73,5 @@ __all__ = [
     "walk",
     "without_specials",
     "without_tokens",
+    "write_out",
 ]

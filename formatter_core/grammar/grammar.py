@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from formatter_core.grammar.members import write_out
 from formatter_core.grammar.nodes import Node, Reference, Terminal, map_children
 from formatter_core.grammar.program import Program, write
 from formatter_core.limits import Limits
@@ -35,6 +36,16 @@ class Grammar:
         if program is None:
             program = self._programs[limits] = write(self.rules, self.start, limits)
         return program
+
+    @cached_property
+    def written_out(self) -> Grammar:
+        """The same language, captures and preferences without `Members`.
+
+        Raises:
+            LimitExceeded: they have too many states.
+        """
+        rules = write_out(self.rules)
+        return self if rules is self.rules else Grammar(rules, self.start)
 
     @cached_property
     def _programs(self) -> dict[Limits, Program]:

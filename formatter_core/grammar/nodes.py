@@ -15,6 +15,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `JsonText`       a text in every spelling that JSON strings have for it, without the quotes (regular only)
 `Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture`, `Token` or `Special`
 `Reference`      what the named rule derives
+`Members`        one or more members, each at most once, with a separator between them (see `Members`)
 `Capture`        the item, whose place in the parse is reported under a name
 `Token`          exactly this token id; no byte string spells it
 `Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
@@ -25,13 +26,15 @@ outside a `Terminal` count as terminals of their own. `Intersection`, `Complemen
 inside one.
 
 Where several parses exist, the one whose choices, read from the left in a leftmost derivation, come first wins: an
-earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one. `Intersection`,
+earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one, an earlier way of an
+earlier one of `Members`, one more of them. `Intersection`,
 `Complement`, `Shortest`, `Substring` and `JsonText` have no inner choices; of several ends the longest comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
@@ -49,6 +52,8 @@ __all__ = [
     "Complement",
     "Intersection",
     "JsonText",
+    "Member",
+    "Members",
     "Node",
     "Reference",
     "Repeat",
@@ -58,6 +63,7 @@ __all__ = [
     "Substring",
     "Terminal",
     "Token",
+    "Way",
     "children",
     "interned",
     "is_interned",
@@ -167,6 +173,47 @@ class Reference:
 
 
 @value()
+class Way:
+    """One way to write a member, which is never empty; `meets` has a bit for each condition that it meets."""
+
+    item: Node
+    meets: int = 0
+
+
+@value()
+class Member:
+    """One of `Members`, written in one of `ways`.
+
+    Attributes:
+        required: whether it must come.
+        repeated: whether it may come more than once, as one that is neither required nor meets anything by its absence.
+        absent: a bit for each condition that is met if it does not come.
+    """
+
+    ways: tuple[Way, ...]
+    required: bool = False
+    repeated: bool = False
+    absent: int = 0
+
+
+@value()
+class Members:
+    """One or more members, each at most once, with `separator` between them; at least `minimum`, at most `maximum`.
+
+    They come in any order, or, if `ordered`, as they are written, one that is repeated in its place. There are as many
+    conditions as `conditions` says, which are all met in the end; those whose bits are in `once` by just one member.
+    """
+
+    members: tuple[Member, ...]
+    separator: Node
+    ordered: bool = False
+    minimum: int = 1
+    maximum: int | None = None
+    conditions: int = 0
+    once: int = 0
+
+
+@value()
 class Capture:
     """The item; its place in the parse is reported under `name`. Names that begin with "." stay internal."""
 
@@ -202,6 +249,7 @@ Node: TypeAlias = (
     | JsonText
     | Terminal
     | Reference
+    | Members
     | Capture
     | Token
     | Special
@@ -238,6 +286,8 @@ def children(node: Node) -> tuple[Node, ...]:
         return node.items
     if isinstance(node, (Repeat, Complement, Shortest, Terminal, Capture)):
         return (node.item,)
+    if isinstance(node, Members):
+        return (node.separator, *(way.item for member in node.members for way in member.ways))
     return ()
 
 
@@ -251,6 +301,12 @@ def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
         return type(node)(function(node.item))
     if isinstance(node, Capture):
         return Capture(node.name, function(node.item))
+    if isinstance(node, Members):
+        members = (
+            replace(member, ways=tuple(Way(function(way.item), way.meets) for way in member.ways))
+            for member in node.members
+        )
+        return replace(node, members=tuple(members), separator=function(node.separator))
     return node
 
 

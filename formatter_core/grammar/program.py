@@ -8,6 +8,10 @@ out: they do not change what is matched.
 that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
 is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
+
+`MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
+maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4 not just one way that meets nothing), then with flag 4 the bits of `absent`,
+the number of ways, and the bits that each way meets.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from formatter_core.grammar.nodes import (
     Complement,
     Intersection,
     JsonText,
+    Members,
     Node,
     Reference,
     Repeat,
@@ -52,6 +57,7 @@ _REFERENCE = b"\x0d"
 _TOKEN = b"\x0e"
 _JSON_TEXT = b"\x0f"
 _KEPT = b"\x10"
+_MEMBERS = b"\x11"
 
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
@@ -165,6 +171,10 @@ class _Writer:
         elif isinstance(node, Capture):
             self.captures = True
             stack.append((node.item, room - 1))
+        elif isinstance(node, Members):
+            operands = [node.separator, *(way.item for member in node.members for way in member.ways)]
+            stack.append((_members(node, self._rule, self._limits), 0))
+            stack.extend((each, room - 1) for each in reversed(operands))
         elif isinstance(node, Token):
             if node.token_id < 0:
                 raise InvalidGrammar(f"the token id {node.token_id} in the rule {self._rule!r} is negative")
@@ -291,7 +301,7 @@ class _TerminalWriter:
             size_below, height_below = self._node(node.item, room - 1)
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
-        elif isinstance(node, (Terminal, Reference, Capture, Token, Special)):
+        elif isinstance(node, (Terminal, Reference, Members, Capture, Token, Special)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
         else:
@@ -306,6 +316,40 @@ def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:
     if max(minimum, maximum or 0) > limits.repeat:
         raise LimitExceeded("repeat", limits.repeat, f"a repeat in the rule {rule!r}")
     return _REPEAT + _number(minimum) + _number(0 if maximum is None else maximum + 1)
+
+
+def _members(node: Members, rule: str, limits: Limits) -> bytes:
+    """The operation, which stands after the separator and all ways."""
+    maximum = node.maximum
+    if max(node.minimum, maximum or 0) > limits.repeat:
+        raise LimitExceeded("repeat", limits.repeat, f"a list of members in the rule {rule!r}")
+    if not isinstance(node.separator, (Terminal, Bytes, Chars, Substring)):
+        raise InvalidGrammar(f"the separator of members in the rule {rule!r} is not regular; wrap it in a Terminal")
+    if maximum is not None and maximum < node.minimum:
+        raise InvalidGrammar(f"the members in the rule {rule!r} need minimum <= maximum")
+    out = bytearray(_MEMBERS)
+    out += _number(node.ordered) + _number(node.minimum) + _number(0 if maximum is None else maximum + 1)
+    out += _number(node.conditions) + _bits(node.once)
+    out += _number(len(node.members))
+    for member in node.members:
+        if member.repeated and (member.required or member.absent):
+            raise InvalidGrammar(
+                f"a repeated member in the rule {rule!r} is required, or meets something by its absence"
+            )
+        ways = member.ways
+        flags = member.required + 2 * member.repeated
+        if len(ways) == 1 and not (ways[0].meets or member.absent):
+            out += _SMALL[flags]
+        else:
+            out += _SMALL[flags + 4] + _bits(member.absent) + _number(len(ways))
+            out += b"".join(_bits(way.meets) for way in ways)
+    return bytes(out)
+
+
+def _bits(bits: int) -> bytes:
+    """How many bits are set, and which."""
+    numbers = [_number(place) for place in range(bits.bit_length()) if bits >> place & 1]
+    return _number(len(numbers)) + b"".join(numbers)
 
 
 def _too_deep(rule: str, limits: Limits) -> LimitExceeded:

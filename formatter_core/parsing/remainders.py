@@ -249,6 +249,6 @@ def tables_of(grammar: Grammar, limits: Limits) -> Tables:
     key = (id(grammar), limits)
     tables = _KNOWN.get(key)
     if tables is None:
-        tables = _KNOWN[key] = Tables(grammar, limits)
+        tables = _KNOWN[key] = Tables(grammar.written_out, limits)
         weakref.finalize(grammar, _KNOWN.pop, key, None).atexit = False
     return tables

@@ -160,5 +160,5 @@ def shape_of(grammar: Grammar, tables: Tables) -> Shape:
     """The shape of `grammar`, made once for as long as its tables live."""
     shape = _KNOWN.get(tables)
     if shape is None:
-        shape = _KNOWN[tables] = Shape(grammar.rules, tables)
+        shape = _KNOWN[tables] = Shape(grammar.written_out.rules, tables)
     return shape

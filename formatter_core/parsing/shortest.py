@@ -19,6 +19,7 @@ from formatter_core.grammar import (
     Sequence,
     Terminal,
     Token,
+    write_out,
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import shortest_spelling
@@ -48,7 +49,7 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
                 known[leaf] = None if automaton.is_empty() else automaton.shortest(automaton.start)
         return known[leaf]
 
-    costs = minimum_costs(grammar.rules, cost)
+    costs = minimum_costs(write_out(grammar.rules, in_any_order=False), cost)
     if grammar.start not in costs:
         raise InvalidGrammar(EMPTY_LANGUAGE)
     return costs[grammar.start]

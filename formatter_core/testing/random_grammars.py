@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
@@ -23,6 +23,8 @@ from formatter_core.grammar import (
     Complement,
     Grammar,
     Intersection,
+    Member,
+    Members,
     Node,
     Reference,
     Repeat,
@@ -31,6 +33,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
+    Way,
     literal,
     map_children,
     optional,
@@ -67,6 +70,7 @@ class Features:
         shortest: `Shortest`.
         complements: `Intersection` and `Complement`.
         tokens: `Token`.
+        members: `Members`, with conditions between them.
         captures: `Capture`, which changes nothing that an engine sees.
     """
 
@@ -77,6 +81,7 @@ class Features:
     shortest: bool = True
     complements: bool = True
     tokens: bool = True
+    members: bool = True
     captures: bool = True
 
 
@@ -90,6 +95,7 @@ _SHARES = {
     "shortest": 0.12,
     "complements": 0.06,
     "tokens": 0.06,
+    "members": 0.15,
     "captures": 0.5,
 }
 # How many of the nodes are captured, in a grammar that has captures.
@@ -127,7 +133,9 @@ def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
 
     def changed(node: Node) -> Node:
         if not isinstance(node, (Terminal, Shortest, Intersection, Complement)):
-            node = map_children(node, changed)
+            below = map_children(node, changed)
+            # A separator is regular.
+            node = replace(below, separator=node.separator) if isinstance(node, Members) else below
         return Capture(rng.choice("xyz"), node) if rng.random() < _CAPTURED else node
 
     return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
@@ -209,6 +217,8 @@ class _Generator:
             (2, self._reference),
             (2, self._leaf),
         ]
+        if self._features.members:
+            kinds.append((4, lambda: self._members(depth)))
         return self._rng.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])[0]()
 
     def _sequence(self, depth: int) -> Sequence:
@@ -220,6 +230,30 @@ class _Generator:
             minimum = self._rng.randint(0, 3)
             maximum = self._rng.choice([None, minimum or 1, minimum + 1, minimum + 4, 40])
         return Repeat(item, minimum, maximum, self._rng.random() < 0.8)
+
+    def _members(self, depth: int) -> Members:
+        rng = self._rng
+        conditions = rng.choice([0, 0, 1, 2, 3])
+        once = self._bits(conditions, 0.2)
+        members = []
+        for _ in range(rng.randint(1, 4)):
+            repeated = rng.random() < 0.2
+            ways = [self._way(depth, conditions) for _ in range(rng.choice([1, 1, 1, 2]))]
+            absent = 0 if repeated else self._bits(conditions, 0.4) & ~once
+            members.append(Member(tuple(ways), not repeated and rng.random() < 0.3, repeated, absent))
+        minimum, maximum = rng.choice([(1, None), (1, None), (2, None), (1, 3), (3, 4)])
+        separator = Terminal(literal(rng.choice([",", ",", "", "ab"])))
+        return Members(tuple(members), separator, rng.random() < 0.4, minimum, maximum, conditions, once)
+
+    def _way(self, depth: int, conditions: int) -> Way:
+        """A way to write a member; its beginning, which is not empty, is mostly short."""
+        item: Node = literal(self._rng.choice(self._plain(_WORDS)))
+        if self._rng.random() < 0.4:
+            item = Sequence((item, self._node(depth - 1)))
+        return Way(item, self._bits(conditions, 0.4))
+
+    def _bits(self, count: int, share: float) -> int:
+        return sum(1 << place for place in range(count) if self._rng.random() < share)
 
     def _optional(self) -> Node:
         return optional(self._leaf())

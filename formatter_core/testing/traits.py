@@ -24,6 +24,7 @@ _TEXT_STEPS = 24
 
 def traits_of(grammar: Grammar, seed: int = 0, limits: Limits = DEFAULT_LIMITS) -> frozenset[str]:
     """Which of `TRAITS` the grammar has. A text's parses are looked for in a few random texts only."""
+    grammar = grammar.written_out
     recognizer = Recognizer(grammar, limits)
     symbols = recognizer.tables.rules
     uses = {

@@ -66,7 +66,10 @@ class KbnfEngine:
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
         """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
         work = Work(limits)
-        grammar = without_json_texts(grammar)
+        try:
+            grammar = without_json_texts(grammar.written_out)
+        except LimitExceeded as error:
+            raise UnsupportedByEngine(str(error), engine=self.name, node="a list of members") from error
         refused: frozenset[str] = frozenset()
         memory = 0
         for _ in range(_ROUNDS):

@@ -58,7 +58,7 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
         LimitExceeded: the grammar is not within `limits`.
     """
     grammar.check(limits)
-    plain = without_json_texts(grammar)
+    plain = without_json_texts(grammar.written_out)
     reduced = without_dead_ends(
         Grammar({name: _plain(body) for name, body in plain.rules.items()}, plain.start), limits
     )

@@ -50,7 +50,7 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
         LimitExceeded: the grammar is not within `limits`.
     """
     grammar.check(limits)
-    grammar = without_json_texts(grammar)
+    grammar = without_json_texts(grammar.written_out)
     names = _rule_names(grammar)
     return "".join(_RuleWriter(name, names).rule(body) for name, body in grammar.rules.items())
 

@@ -7,7 +7,7 @@ use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
-use crate::stack::{Edge, Frozen, Group, Key, State, ROOT};
+use crate::stack::{Called, Frozen, Group, Key, State, ROOT};
 
 /// How many times the cache's bytes the states and frames of all sequences together may take.
 const LIVE_TO_CACHE: usize = 8;
@@ -52,7 +52,11 @@ impl Cache {
 
     /// The frame that the whole text returns to.
     pub fn root(&self) -> Arc<Group> {
-        Group::new(ROOT, vec![Box::default()], &self.live_bytes)
+        let called = Called {
+            edges: Box::default(),
+            memory: None,
+        };
+        Group::new(ROOT, vec![called], &self.live_bytes)
     }
 
     pub fn bytes(&self) -> usize {
@@ -60,7 +64,7 @@ impl Cache {
     }
 
     /// The group with this key.
-    pub fn group(&mut self, key: Key, members: Vec<Box<[Edge]>>) -> Outcome<Arc<Group>> {
+    pub fn group(&mut self, key: Key, members: Vec<Called>) -> Outcome<Arc<Group>> {
         if let Some(group) = self.groups.get(&key) {
             return Ok(group.clone());
         }

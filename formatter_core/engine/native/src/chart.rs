@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
+use crate::members::Memory;
 use crate::network::{Network, Position};
 use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -62,11 +63,15 @@ struct FreshEdge<'a> {
     previous: u32,
 }
 
-/// A call made in this chart.
+/// A frame made in this chart: a call, or a list of members of which one more has come.
 struct Fresh {
     rule: u32,
     last_edge: u32,
+    memory: Option<Arc<Memory>>,
 }
+
+/// In the place of a rule, where a frame was not made by a call.
+const NO_RULE: u32 = u32::MAX;
 
 /// Where a column's parts begin; they end where the next column's begin.
 #[derive(Clone, Copy, Default)]
@@ -90,8 +95,9 @@ pub struct Chart<'a> {
     agenda: Vec<(u32, FrameRef<'a>)>,
     seen: Seen,
     seen_active: Seen,
-    /// The frames of the current column by rule, where they are many.
+    /// The calls of the current column by rule, where its frames are many, and how many of those are in it.
     calls: FastMap<u32, u32>,
+    frames_in_map: usize,
 }
 
 impl<'a> Chart<'a> {
@@ -109,6 +115,7 @@ impl<'a> Chart<'a> {
             seen: Seen::default(),
             seen_active: Seen::default(),
             calls: FastMap::default(),
+            frames_in_map: 0,
         }
     }
 
@@ -215,6 +222,11 @@ impl<'a> Chart<'a> {
         self.frames[fresh as usize].rule
     }
 
+    /// What has come of a list of members, where a fresh frame is one.
+    pub fn memory_of(&self, fresh: u32) -> Option<&Arc<Memory>> {
+        self.frames[fresh as usize].memory.as_ref()
+    }
+
     /// The edges of a fresh frame.
     pub fn edges_of(&self, fresh: u32) -> impl Iterator<Item = (u32, FrameRef<'a>)> + '_ {
         let mut next = self.frames[fresh as usize].last_edge;
@@ -258,8 +270,9 @@ impl<'a> Chart<'a> {
         self.agenda.clear();
         self.seen.clear();
         self.seen_active.clear();
-        if !self.calls.is_empty() {
+        if self.frames_in_map > 0 {
             self.calls = FastMap::default();
+            self.frames_in_map = 0;
         }
     }
 
@@ -308,6 +321,8 @@ impl<'a> Chart<'a> {
                     self.agenda.extend(places.iter().map(|place| (*place, frame)));
                 }
                 Position::Call { rule, next } => self.call(rule, next, frame),
+                Position::Choose(members) => self.choose(members, frame, meter)?,
+                Position::Came { members, way } => self.remember(members, way, frame, meter)?,
             }
         }
         Ok(())
@@ -340,23 +355,88 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
+    /// Begin the members that may come next.
+    fn choose(&mut self, members: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        let list = &self.network.members[members as usize];
+        let memory = match frame {
+            FrameRef::Frozen(group, member) => group.memory(member),
+            FrameRef::Fresh(number) => self.frames[number as usize].memory.as_ref(),
+        };
+        let Some(memory) = memory else {
+            return Ok(());
+        };
+        let choices = list.choices(memory, meter)?;
+        meter.work(choices.len())?;
+        self.agenda
+            .extend(choices.iter().map(|way| (list.starts[*way as usize], frame)));
+        Ok(())
+    }
+
+    /// A member has come: the list may end, or go on with a frame that remembers it.
+    fn remember(&mut self, members: u32, way: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        let list = &self.network.members[members as usize];
+        let (memory, edges) = match frame {
+            FrameRef::Frozen(group, member) => (group.memory(member), 0),
+            FrameRef::Fresh(number) => {
+                let fresh = &self.frames[number as usize];
+                (fresh.memory.as_ref(), fresh.last_edge)
+            }
+        };
+        let Some(memory) = memory else {
+            return Ok(());
+        };
+        let memory = Arc::new(list.after(memory, way));
+        if list.may_end(&memory) {
+            self.leave(frame, meter)?;
+        }
+        if list.choices(&memory, meter)?.is_empty() {
+            return Ok(());
+        }
+        let number = self.frames.len() as u32;
+        self.frames.push(Fresh {
+            rule: NO_RULE,
+            last_edge: edges,
+            memory: Some(memory),
+        });
+        if let FrameRef::Frozen(group, member) = frame {
+            let edges = group.edges(member);
+            meter.work(edges.len())?;
+            for edge in edges {
+                let group = edge.group.as_ref().unwrap_or(group);
+                self.add_edge(number, edge.position, FrameRef::Frozen(group, edge.member));
+            }
+        }
+        self.agenda.push((list.separator, FrameRef::Fresh(number)));
+        Ok(())
+    }
+
+    fn add_edge(&mut self, fresh: u32, position: u32, frame: FrameRef<'a>) {
+        let fresh = &mut self.frames[fresh as usize];
+        self.edges.push(FreshEdge {
+            position,
+            frame,
+            previous: fresh.last_edge,
+        });
+        fresh.last_edge = self.edges.len() as u32;
+    }
+
     fn call(&mut self, rule: u32, next: u32, frame: FrameRef<'a>) {
         let entry = &self.network.rules[rule as usize];
         let number = match self.called(rule) {
             Some(number) => number,
             None => {
                 let number = self.frames.len();
-                self.frames.push(Fresh { rule, last_edge: 0 });
+                let first = |members: u32| Arc::new(self.network.members[members as usize].first());
+                self.frames.push(Fresh {
+                    rule,
+                    last_edge: 0,
+                    memory: entry.members.map(first),
+                });
                 self.agenda.push((entry.start, FrameRef::Fresh(number as u32)));
                 number
             }
         };
-        self.edges.push(FreshEdge {
-            position: next,
-            frame,
-            previous: self.frames[number].last_edge,
-        });
-        self.frames[number].last_edge = self.edges.len() as u32;
+        self.add_edge(number as u32, next, frame);
         if entry.nullable {
             self.agenda.push((next, frame));
         }
@@ -373,9 +453,10 @@ impl<'a> Chart<'a> {
                 .map(|index| first + index);
         }
         // The map lags behind the frames: those that are not in it yet are put in now.
-        for number in first + self.calls.len()..self.frames.len() {
+        for number in first + self.frames_in_map..self.frames.len() {
             self.calls.insert(self.frames[number].rule, number as u32);
         }
+        self.frames_in_map = self.frames.len() - first;
         self.calls.get(&rule).map(|number| *number as usize)
     }
 }

@@ -9,6 +9,7 @@
 //! counts as one thing made. The terms of both are kept by their programs.
 
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::members::{Member, Members, Step, Way};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 
 const MAGIC: &[u8] = b"FCG3";
@@ -30,6 +31,7 @@ mod operation {
     pub const TOKEN: u8 = 14;
     pub const JSON_TEXT: u8 = 15;
     pub const KEPT: u8 = 16;
+    pub const MEMBERS: u8 = 17;
 }
 
 /// Programs with more bytes are not kept: what is long is rarely the same.
@@ -52,11 +54,18 @@ pub enum Item {
     },
     Reference(u32),
     Token(u32),
+    /// A list of members, by its number; the separator, and the items of the ways.
+    Members {
+        number: u32,
+        separator: Term,
+        ways: Box<[u32]>,
+    },
 }
 
 /// The items of all rules, children before parents.
 pub struct Source {
     pub items: Vec<Item>,
+    pub members: Vec<Members>,
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
     pub start: u32,
@@ -80,6 +89,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         meter,
         rules,
         items: Vec::new(),
+        members: Vec::new(),
         stack: Vec::new(),
         regular: Vec::new(),
         place: Place::Rule,
@@ -95,6 +105,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
     }
     Ok(Source {
         items: decoder.items,
+        members: decoder.members,
         bodies,
         start,
     })
@@ -150,6 +161,7 @@ struct Decoder<'a, 'm> {
     meter: &'a mut Meter<'m>,
     rules: u32,
     items: Vec<Item>,
+    members: Vec<Members>,
     /// Items that wait for their parent.
     stack: Vec<u32>,
     /// The same inside a terminal.
@@ -281,8 +293,26 @@ impl Decoder<'_, '_> {
                 let token = reader.number()?;
                 self.push(Item::Token(token));
             }
+            operation::MEMBERS if self.place == Place::Rule => self.list_of_members(reader)?,
             _ => return Err(Fault::Malformed),
         }
+        Ok(())
+    }
+
+    fn list_of_members(&mut self, reader: &mut Reader) -> Outcome<()> {
+        let number = self.members.len() as u32;
+        let members = read_members(reader, number, self.meter)?;
+        let ways = pop_many(&mut self.stack, members.ways.len())?;
+        let separator = self.stack.pop().ok_or(Fault::Malformed)?;
+        let Item::Terminal { term, .. } = self.items[separator as usize] else {
+            return Err(Fault::Malformed);
+        };
+        self.members.push(members);
+        self.push(Item::Members {
+            number,
+            separator: term,
+            ways: ways.into(),
+        });
         Ok(())
     }
 
@@ -449,4 +479,80 @@ fn read_ranges(reader: &mut Reader) -> Outcome<Vec<(u32, u32)>> {
         ranges.push((low, high));
     }
     Ok(ranges)
+}
+
+/// Conditions are searched through by recursion, one level for each.
+const MOST_CONDITIONS: u32 = 4096;
+
+fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Members> {
+    let ordered = reader.number()? != 0;
+    let minimum = reader.number()?.max(1);
+    let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
+    let conditions = reader.number()?;
+    if conditions > MOST_CONDITIONS {
+        return Err(Fault::Limit(Limit::Nodes));
+    }
+    let once = read_bits(reader, conditions, meter)?;
+    let mut members: Vec<Member> = Vec::new();
+    let mut ways: Vec<Way> = Vec::new();
+    let mut meeting: Vec<Vec<Step>> = vec![Vec::new(); conditions as usize];
+    for member in 0..reader.number()? {
+        meter.work(1)?;
+        let flags = reader.number()?;
+        let (mut absent, mut count) = (Vec::new(), 1);
+        if flags & 4 != 0 {
+            absent = read_bits(reader, conditions, meter)?;
+            count = reader.number()?;
+        }
+        let first_way = ways.len() as u32;
+        for _ in 0..count {
+            meter.work(1)?;
+            let meets = match flags & 4 {
+                0 => Vec::new(),
+                _ => read_bits(reader, conditions, meter)?,
+            };
+            let way = ways.len() as u32;
+            meets.iter().for_each(|bit| meeting[*bit as usize].push(Step::Way(way)));
+            ways.push(Way { member, meets });
+        }
+        absent
+            .iter()
+            .for_each(|bit| meeting[*bit as usize].push(Step::Leave(member)));
+        members.push(Member {
+            required: flags & 1 != 0,
+            repeated: flags & 2 != 0,
+            absent,
+            first_way,
+            last_way: ways.len() as u32,
+        });
+    }
+    Ok(Members {
+        id,
+        ordered,
+        minimum,
+        maximum,
+        conditions,
+        once,
+        live: vec![false; ways.len()],
+        lacking: members.iter().filter(|member| member.required).count(),
+        starts: Vec::new(),
+        separator: 0,
+        members,
+        ways,
+        meeting,
+    })
+}
+
+/// The numbers of bits, of which there are as many as `most`.
+fn read_bits(reader: &mut Reader, most: u32, meter: &mut Meter) -> Outcome<Vec<u32>> {
+    let mut bits = Vec::new();
+    for _ in 0..reader.number()? {
+        meter.work(1)?;
+        bits.push(
+            Some(reader.number()?)
+                .filter(|bit| *bit < most)
+                .ok_or(Fault::Malformed)?,
+        );
+    }
+    Ok(bits)
 }

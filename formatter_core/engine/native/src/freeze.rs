@@ -5,7 +5,7 @@ use crate::chart::{Chart, FrameRef};
 use crate::hash::FastSet;
 use crate::limits::{Meter, Outcome};
 use crate::network::END;
-use crate::stack::{sort, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
+use crate::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
 #[derive(Clone)]
@@ -185,7 +185,8 @@ impl Freezer<'_, '_> {
     /// A frame whose edges are settled. One that returns to a single frame's callers is that frame.
     fn single(&self, number: u32, edges: Edges, cache: &mut Cache) -> Outcome<Frame> {
         let mut raw = self.chart.edges_of(number);
-        if let (Some((END, frame)), None) = (raw.next(), raw.next()) {
+        let memory = self.chart.memory_of(number).cloned();
+        if let (Some((END, frame)), None, None) = (raw.next(), raw.next(), &memory) {
             let target = match frame {
                 FrameRef::Fresh(number) => self.frozen[number as usize].clone(),
                 FrameRef::Frozen(..) => Some(self.frame(frame)),
@@ -195,8 +196,13 @@ impl Freezer<'_, '_> {
             }
         }
         let mut key = vec![1, 0];
+        if let Some(memory) = &memory {
+            // No circle has no members.
+            key[0] = 0;
+            key.extend(memory.words.iter());
+        }
         let edges = sorted(edges, &|_| 0, &mut key);
-        let group = cache.group(Key(key.into()), vec![edges])?;
+        let group = cache.group(Key(key.into()), vec![Called { edges, memory }])?;
         Ok(Frame { group, member: 0 })
     }
 
@@ -212,7 +218,10 @@ impl Freezer<'_, '_> {
         let mut members = Vec::with_capacity(open.len());
         for (number, edges) in open {
             key.push(u64::from(self.chart.rule_of(number)));
-            members.push(sorted(edges, &member_of, &mut key));
+            // What is in a circle was called where it stands, so that its rule tells what its memory is.
+            let memory = self.chart.memory_of(number).cloned();
+            let edges = sorted(edges, &member_of, &mut key);
+            members.push(Called { edges, memory });
         }
         let group = cache.group(Key(key.into()), members)?;
         for (member, number) in (0..).zip(numbers) {

@@ -28,6 +28,7 @@ const ACCEPTED: i32 = 4;
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
+const EMPTY_MEMBER: i32 = -3;
 /// Faults of a limit: this number less the limit's own.
 const LIMIT: i32 = -10;
 /// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
@@ -37,6 +38,7 @@ pub fn code(fault: Fault) -> i32 {
     match fault {
         Fault::EmptyLanguage => EMPTY_LANGUAGE,
         Fault::Malformed => MALFORMED,
+        Fault::EmptyMember => EMPTY_MEMBER,
         Fault::Panic(number) => PANIC - number as i32,
         Fault::Limit(limit) => {
             LIMIT

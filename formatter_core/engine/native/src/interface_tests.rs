@@ -88,11 +88,44 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
             }
         }
         _ if in_terminal => node(random, depth - 1, true, rules, out),
+        7 => members(random, depth, rules, out),
         _ => {
             let mut inside = Vec::new();
             node(random, depth - 1, true, rules, &mut inside);
             out.extend([10, inside.len() as u8 | 0x80, (inside.len() >> 7) as u8]);
             out.extend(inside);
+        }
+    }
+}
+
+/// A list of members that begin with a letter.
+fn members(random: &mut Random, depth: usize, rules: u8, out: &mut Vec<u8>) {
+    let (count, conditions) = (random.below(5) as u8, random.below(3) as u8);
+    out.extend([1, 1, b',']);
+    for _ in 0..count {
+        out.extend([1, 1, b'a' + random.below(3) as u8]);
+        node(random, depth - 1, false, rules, out);
+        out.extend([3, 2]);
+    }
+    let maximum = [0, 3][random.below(2)];
+    out.extend([
+        17,
+        random.below(2) as u8,
+        random.below(3) as u8,
+        maximum,
+        conditions,
+        0,
+        count,
+    ]);
+    for _ in 0..count {
+        // One way, which may meet a condition, as may that the member stays away.
+        out.push(4 + random.below(3) as u8);
+        for ways in [&[1][..], &[]] {
+            match random.below(2 + usize::from(conditions)).checked_sub(2) {
+                Some(bit) => out.extend([1, bit as u8]),
+                None => out.push(0),
+            }
+            out.extend(ways);
         }
     }
 }
@@ -195,7 +228,7 @@ impl Tokens {
 
 /// Whether an answer is one of those that the interface promises.
 pub fn is_sound(answer: i32) -> bool {
-    matches!(answer, 0..|-2..=-1| -13..=-10)
+    matches!(answer, 0..|-3..=-1| -13..=-10)
 }
 
 /// # Safety

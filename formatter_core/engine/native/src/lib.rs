@@ -2,8 +2,8 @@
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
-//! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`decode`,
-//! `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
+//! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`members`,
+//! `decode`, `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
 //! (`allowed`, `grammar`, `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`,
 //! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`,
 //! `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all of it: `parser`,
@@ -39,6 +39,7 @@ mod items;
 mod lexicon;
 mod limits;
 mod mask;
+mod members;
 mod network;
 mod number_sets;
 mod parser;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub enum Fault {
     /// No byte string is derived at all.
     EmptyLanguage,
+    /// A member of a list may be empty.
+    EmptyMember,
     /// The serialised grammar, or an argument, is malformed.
     Malformed,
     /// One of the limits is used up.

@@ -7,6 +7,7 @@ use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::members::Members;
 use crate::term::{Term, EMPTY, UNBOUNDED};
 
 /// A place in a rule's body.
@@ -30,6 +31,13 @@ pub enum Position {
     },
     /// Any of these places.
     Split(Box<[u32]>),
+    /// The ways of the next member, of the list with this number.
+    Choose(u32),
+    /// A member has come in a way.
+    Came {
+        members: u32,
+        way: u32,
+    },
 }
 
 /// The position at which every rule ends.
@@ -39,11 +47,14 @@ pub const END: u32 = 0;
 pub struct Rule {
     pub start: u32,
     pub nullable: bool,
+    /// The list of members that it is, if it is one: its frames remember what has come.
+    pub members: Option<u32>,
 }
 
 pub struct Network {
     positions: Vec<Position>,
     pub rules: Vec<Rule>,
+    pub members: Vec<Members>,
     pub start: u32,
 }
 
@@ -54,6 +65,7 @@ impl Network {
         let mut builder = Builder {
             items: source.items,
             bodies: source.bodies,
+            members: source.members,
             limits,
             meter,
             derivatives,
@@ -66,16 +78,27 @@ impl Network {
         while let Some(&body) = builder.bodies.get(starts.len()) {
             starts.push(builder.body(body)?);
         }
+        // Before the whole text there is no call, but a list of members needs one.
+        let first = match builder.items[builder.bodies[start] as usize] {
+            Item::Members { .. } => builder.call(source.start, END)?,
+            _ => starts[start],
+        };
         for (rule, entry) in &builder.entries {
             builder.positions[*entry as usize] = Position::Split([starts[*rule as usize]].into());
         }
-        let (mut positions, meter) = (builder.positions, builder.meter);
+        let list_of = |body: &u32| match builder.items[*body as usize] {
+            Item::Members { number, .. } => Some(number),
+            _ => None,
+        };
+        let lists: Vec<Option<u32>> = builder.bodies.iter().map(list_of).collect();
+        let (mut positions, mut members, meter) = (builder.positions, builder.members, builder.meter);
         meter.work(4 * positions.len())?;
-        let (productive, _) = solve(&positions, &starts, |position| match position {
-            Position::End => Some(0),
+        let (productive, _) = solve(&positions, &starts, &mut members, meter, |position| match position {
+            Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
+            Position::Choose(_) => None,
             Position::Terminal { .. } | Position::Token { .. } | Position::Split(_) => Some(1),
-        });
+        })?;
         if !productive[starts[start] as usize] {
             return Err(Fault::EmptyLanguage);
         }
@@ -88,16 +111,26 @@ impl Network {
                     .collect();
             }
         }
-        let (_, nullable_rules) = solve(&positions, &starts, |position| match position {
-            Position::End => Some(0),
+        let (nullable, nullable_rules) = solve(&positions, &starts, &mut [], meter, |position| match position {
+            Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Terminal { nullable: true, .. } | Position::Split(_) => Some(1),
-            Position::Terminal { .. } | Position::Token { .. } => None,
-        });
-        let rule = |(start, nullable)| Rule { start, nullable };
+            Position::Terminal { .. } | Position::Token { .. } | Position::Choose(_) => None,
+        })?;
+        let mut ways = members.iter().flat_map(|list| &list.starts);
+        if ways.any(|start| nullable[*start as usize]) {
+            return Err(Fault::EmptyMember);
+        }
+        let rules = starts.iter().zip(nullable_rules).zip(lists);
+        let rule = |((start, nullable), members): ((&u32, bool), Option<u32>)| Rule {
+            start: *start,
+            nullable,
+            members,
+        };
         Ok(Network {
-            start: starts[start],
-            rules: starts.into_iter().zip(nullable_rules).map(rule).collect(),
+            start: first,
+            rules: rules.map(rule).collect(),
+            members,
             positions,
         })
     }
@@ -118,6 +151,7 @@ impl Network {
         Ok(Network {
             positions,
             rules: self.rules.clone(),
+            members: self.members.clone(),
             start: self.start,
         })
     }
@@ -150,14 +184,21 @@ impl Network {
             .positions
             .iter()
             .map(|position| std::mem::size_of::<Position>() + list(position));
-        positions.sum::<usize>() + std::mem::size_of::<Rule>() * self.rules.len()
+        let members: usize = self.members.iter().map(Members::bytes).sum();
+        positions.sum::<usize>() + std::mem::size_of::<Rule>() * self.rules.len() + members
     }
 }
 
 /// The positions and rules of which something holds that spreads from what follows: `needs` says how many conditions a
 /// position has (None: it never holds) out of: one of its next places holds; the rule that it calls holds. A rule
-/// holds with its start.
-fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Option<u8>) -> (Vec<bool>, Vec<bool>) {
+/// holds with its start. Lists of `members` hold once the ways that hold can complete them.
+fn solve(
+    positions: &[Position],
+    starts: &[u32],
+    members: &mut [Members],
+    meter: &mut Meter,
+    needs: impl Fn(&Position) -> Option<u8>,
+) -> Outcome<(Vec<bool>, Vec<bool>)> {
     let mut before: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); starts.len()];
     let mut rules_at: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
@@ -165,6 +206,8 @@ fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Op
     let mut holds = vec![false; positions.len()];
     let mut rule_holds = vec![false; starts.len()];
     let mut queue: Vec<u32> = Vec::new();
+    // The ways that begin at positions: where they are chosen, the list and the way.
+    let mut ways_at: FastMap<u32, (u32, u32, u32)> = FastMap::default();
     for (index, position) in positions.iter().enumerate() {
         let index = index as u32;
         match position {
@@ -175,6 +218,11 @@ fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Op
                 callers[*rule as usize].push(index);
             }
             Position::Split(next) => next.iter().for_each(|place| before[*place as usize].push(index)),
+            Position::Came { .. } => {}
+            Position::Choose(list) => {
+                let starts = members.get(*list as usize).map_or(&[][..], |list| &list.starts);
+                ways_at.extend((0..).zip(starts).map(|(way, start)| (*start, (index, *list, way))));
+            }
         }
         let need = needs(position);
         missing.push(need.unwrap_or(u8::MAX));
@@ -194,6 +242,11 @@ fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Op
             rule_holds[rule as usize] = true;
             satisfied.extend_from_slice(&callers[rule as usize]);
         }
+        if let Some(&(place, list, way)) = ways_at.get(&index) {
+            if members[list as usize].revive(way, meter)? {
+                queue.push(place);
+            }
+        }
         for place in satisfied {
             let left = &mut missing[place as usize];
             if *left != u8::MAX {
@@ -204,13 +257,14 @@ fn solve(positions: &[Position], starts: &[u32], needs: impl Fn(&Position) -> Op
             }
         }
     }
-    (holds, rule_holds)
+    Ok((holds, rule_holds))
 }
 
 struct Builder<'a, 'm> {
     items: Vec<Item>,
     /// The items of the rules' bodies, and of helper rules that stand for the items of counted repeats.
     bodies: Vec<u32>,
+    members: Vec<Members>,
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
     derivatives: &'a mut Derivatives,
@@ -248,8 +302,39 @@ enum Task {
 
 impl Builder<'_, '_> {
     fn body(&mut self, body: u32) -> Outcome<u32> {
-        let mut tasks = vec![Task::Item(body)];
-        let mut place = END;
+        match self.items[body as usize] {
+            Item::Members {
+                number,
+                separator,
+                ref ways,
+            } => {
+                let ways = ways.clone();
+                self.list_of_members(number, separator, &ways)
+            }
+            _ => self.before(body, END),
+        }
+    }
+
+    /// Where a list of members begins, which is a rule of its own.
+    fn list_of_members(&mut self, number: u32, separator: Term, ways: &[u32]) -> Outcome<u32> {
+        let choose = self.new_place(Position::Choose(number))?;
+        for (way, item) in (0..).zip(ways) {
+            let came = self.new_place(Position::Came { members: number, way })?;
+            let start = self.before(*item, came)?;
+            self.members[number as usize].starts.push(start);
+        }
+        if self.derivatives.live(separator, self.meter)? {
+            self.members[number as usize].separator = self.terminal(separator, choose)?;
+        } else {
+            self.members[number as usize].maximum = 1;
+        }
+        Ok(choose)
+    }
+
+    /// Where an item begins that stands before `next`.
+    fn before(&mut self, item: u32, next: u32) -> Outcome<u32> {
+        let mut tasks = vec![Task::Item(item)];
+        let mut place = next;
         while let Some(task) = tasks.pop() {
             self.meter.work(1)?;
             place = self.perform(task, place, &mut tasks)?;
@@ -319,6 +404,10 @@ impl Builder<'_, '_> {
             Item::Terminal { term, .. } => return self.terminal(term, next),
             Item::Token(token) => return self.place(Position::Token { token, next }),
             Item::Reference(rule) => return self.call(rule, next),
+            Item::Members { .. } => {
+                let helper = self.helper(item);
+                tasks.push(Task::Item(helper));
+            }
             Item::Sequence(ref items) => tasks.extend(items.iter().map(|item| Task::Item(*item))),
             Item::Choice(_) => tasks.push(Task::Choice {
                 item,
@@ -385,6 +474,8 @@ impl Builder<'_, '_> {
     fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
         match self.items[self.bodies[rule as usize] as usize] {
             Item::Terminal { term, .. } => self.terminal(term, next),
+            // Lists of members need a frame for what has come.
+            Item::Members { .. } => self.place(Position::Call { rule, next }),
             _ if next == END => self.entry(rule),
             _ => self.place(Position::Call { rule, next }),
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::hash::FastHasher;
 use crate::lexicon::Lexicon;
+use crate::members::Memory;
 use crate::term::Term;
 
 /// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
@@ -19,11 +20,17 @@ pub struct Edge {
     pub group: Option<Arc<Group>>,
 }
 
+/// What a frame consists of: where to go on, and what has come of a list of members.
+pub struct Called {
+    pub edges: Box<[Edge]>,
+    pub memory: Option<Arc<Memory>>,
+}
+
 /// Frames that stand together.
 pub struct Group {
     /// Unique within a grammar, and never used again.
     pub id: u64,
-    members: Vec<Box<[Edge]>>,
+    members: Vec<Called>,
     bytes: usize,
     live_bytes: Arc<AtomicUsize>,
 }
@@ -33,9 +40,11 @@ pub const ROOT: u64 = 0;
 
 impl Group {
     /// `live_bytes` counts the bytes of all states and groups that exist.
-    pub fn new(id: u64, members: Vec<Box<[Edge]>>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
-        let edges: usize = members.iter().map(|edges| edges.len()).sum();
-        let bytes = 96 + 32 * members.len() + std::mem::size_of::<Edge>() * edges;
+    pub fn new(id: u64, members: Vec<Called>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
+        let edges: usize = members.iter().map(|frame| frame.edges.len()).sum();
+        let memories = members.iter().filter_map(|frame| frame.memory.as_ref());
+        let memories: usize = memories.map(|memory| memory.bytes()).sum();
+        let bytes = 96 + 32 * members.len() + std::mem::size_of::<Edge>() * edges + memories;
         live_bytes.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(Group {
             id,
@@ -46,7 +55,11 @@ impl Group {
     }
 
     pub fn edges(&self, member: u32) -> &[Edge] {
-        &self.members[member as usize]
+        &self.members[member as usize].edges
+    }
+
+    pub fn memory(&self, member: u32) -> Option<&Arc<Memory>> {
+        self.members[member as usize].memory.as_ref()
     }
 
     pub fn bytes(&self) -> usize {
@@ -61,7 +74,7 @@ impl Drop for Group {
         let mut members = std::mem::take(&mut self.members);
         let mut waiting: Vec<Arc<Group>> = Vec::new();
         loop {
-            let edges = members.into_iter().flat_map(Vec::from);
+            let edges = members.into_iter().flat_map(|frame| Vec::from(frame.edges));
             waiting.extend(edges.filter_map(|edge| edge.group));
             members = loop {
                 match waiting.pop().map(Arc::into_inner) {
@@ -243,14 +256,15 @@ mod tests {
     #[test]
     fn a_million_frames_are_let_go_without_recursion() {
         let live = Arc::new(AtomicUsize::new(0));
-        let mut top = Group::new(ROOT, vec![Box::default()], &live);
+        let called = |edges: Box<[Edge]>| vec![Called { edges, memory: None }];
+        let mut top = Group::new(ROOT, called(Box::default()), &live);
         for id in 1..1_000_000 {
             let edge = Edge {
                 position: 0,
                 member: 0,
                 group: Some(top),
             };
-            top = Group::new(id, vec![Box::new([edge])], &live);
+            top = Group::new(id, called(Box::new([edge])), &live);
         }
         drop(top);
         assert_eq!(live.load(Ordering::Relaxed), 0);

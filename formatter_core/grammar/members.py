@@ -1,0 +1,161 @@
+"""`Members` written out as rules, one for each state: what they mean, for engines and notations that know only rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar.nodes import (
+    NOTHING,
+    Choice,
+    Member,
+    Members,
+    Node,
+    Reference,
+    Sequence,
+    Terminal,
+    map_children,
+    optional,
+    walk,
+)
+
+__all__ = ["MOST_STATES", "write_out"]
+
+#: Up to this many states of all `Members` of a grammar are written out.
+MOST_STATES = 20_000
+
+
+def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
+    """The rules without `Members`: themselves if they have none.
+
+    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts.
+
+    Raises:
+        LimitExceeded: there are too many states.
+    """
+    if not any(isinstance(node, Members) for body in rules.values() for node in walk(body)):
+        return rules
+    writer = _Writer(rules, in_any_order)
+    for name, body in rules.items():
+        writer.rules[name] = writer.replaced(name, body)
+    return writer.rules
+
+
+class _State(NamedTuple):
+    """What has come: `place` counts the members passed in the written order, `used` has a bit for each one otherwise.
+
+    `written` stops where more is the same; `met` has a bit for each condition that is met.
+    """
+
+    place: int
+    used: int
+    written: int
+    met: int
+
+
+class _Writer:
+    def __init__(self, rules: Mapping[str, Node], in_any_order: bool) -> None:
+        self.rules = dict(rules)
+        self._in_any_order = in_any_order
+        self._states = 0
+
+    def replaced(self, rule: str, node: Node) -> Node:
+        """The node, of a rule, without `Members`."""
+        if isinstance(node, Terminal):
+            return node
+        node = map_children(node, lambda child: self.replaced(rule, child))
+        return self._first(rule, node) if isinstance(node, Members) else node
+
+    def _first(self, rule: str, members: Members) -> Node:
+        if not self._in_any_order:
+            members = replace(members, ordered=True)
+        first = _State(0, 0, 0, 0)
+        leading = self._explored(members, first)
+        ends = {state for state in leading if _may_end(members, state)}
+        useful = _leading_to(ends, leading)
+        going_on = [state for state in leading if any(after in useful for _, after in leading[state])]
+        if first not in going_on:
+            return NOTHING
+        names = {}
+        for state in going_on:
+            names[state] = f"{rule}: members, state {self._states}"
+            self._states += 1
+        for state, name in names.items():
+            options = []
+            for item, after in leading[state]:
+                rest = Sequence((members.separator, Reference(names[after]))) if after in names else None
+                if after in ends:
+                    options.append(item if rest is None else Sequence((item, optional(rest))))
+                elif rest is not None:
+                    options.append(Sequence((item, *rest.items)))
+            self.rules[name] = options[0] if len(options) == 1 else Choice(tuple(options))
+        return Reference(names[first])
+
+    def _explored(self, members: Members, first: _State) -> dict[_State, list[tuple[Node, _State]]]:
+        leading: dict[_State, list[tuple[Node, _State]]] = {}
+        pending = [first]
+        while pending:
+            state = pending.pop()
+            if state in leading:
+                continue
+            leading[state] = list(_steps(members, state))
+            pending += (after for _, after in leading[state])
+            if self._states + len(leading) > MOST_STATES:
+                remedy = "name fewer of them, or leave out what depends on several of them"
+                raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
+        return leading
+
+
+def _steps(members: Members, state: _State) -> Iterator[tuple[Node, _State]]:
+    """Each way of one more member, and what has come then."""
+    if members.maximum is not None and state.written >= members.maximum:
+        return
+    enough = max(members.minimum, 1) if members.maximum is None else members.maximum
+    written = min(state.written + 1, enough)
+    met = state.met
+    for index, member in enumerate(members.members):
+        if members.ordered and index < state.place:
+            continue
+        if not state.used >> index & 1:
+            place = index + (not member.repeated) if members.ordered else 0
+            used = state.used if members.ordered or member.repeated else state.used | 1 << index
+            for way in member.ways:
+                if not met & way.meets & members.once:
+                    yield way.item, _State(place, used, written, met | way.meets)
+        if members.ordered:
+            if member.required:
+                return
+            met |= member.absent
+
+
+def _may_end(members: Members, state: _State) -> bool:
+    left = list(_left(members, state))
+    met = state.met
+    for member in left:
+        met |= member.absent
+    enough = state.written >= max(members.minimum, 1)
+    return enough and not any(member.required for member in left) and met == 2**members.conditions - 1
+
+
+def _left(members: Members, state: _State) -> Iterable[Member]:
+    """The members that have not come, in the written order those passed by excepted."""
+    if members.ordered:
+        return members.members[state.place :]
+    return (member for index, member in enumerate(members.members) if not state.used >> index & 1)
+
+
+def _leading_to(ends: Iterable[_State], leading: Mapping[_State, list[tuple[Node, _State]]]) -> set[_State]:
+    """The states, and all from which one of them is reached."""
+    before: dict[_State, list[_State]] = {}
+    for state, steps in leading.items():
+        for _, after in steps:
+            before.setdefault(after, []).append(state)
+    found = set(ends)
+    pending = list(found)
+    while pending:
+        new = set(before.get(pending.pop(), ())) - found
+        found |= new
+        pending += new
+    return found

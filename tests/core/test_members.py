@@ -1,0 +1,174 @@
+"""`Members`: in any order or the written one, each at most once, with conditions between them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from formatter_core.engine.native import NativeEngine, NativeGrammar
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.grammar import NOTHING, Bytes, Grammar, Member, Members, Node, Reference, Repeat, Sequence, Way
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing import Recognizer, min_bytes
+from formatter_core.testing.compare import compare
+from formatter_core.testing.oracle import OracleEngine
+from formatter_core.testing.random_grammars import Features
+from formatter_core.vocabulary import Vocabulary
+
+if not NativeEngine.available():
+    pytest.skip("the native library is not built (cargo build --release in its crate)", allow_module_level=True)
+
+BYTES = Vocabulary([bytes([value]) for value in range(256)] + [b"</s>"], [256])
+
+
+def member(text: str, *, required: bool = False, repeated: bool = False, meets: int = 0, absent: int = 0) -> Member:
+    return Member((Way(Bytes(text.encode()), meets),), required, repeated, absent)
+
+
+def members(
+    *found: Member, ordered: bool = False, minimum: int = 1, maximum: int | None = None, **more: int
+) -> Members:
+    return Members(found, Bytes(b","), ordered, minimum, maximum, **more)
+
+
+def compiled(node: Node, limits: Limits = DEFAULT_LIMITS, **rules: Node) -> NativeGrammar:
+    return NativeEngine().compile(Grammar({"start": node, **rules}, "start"), BYTES, limits)
+
+
+def accepts(node: Node, text: str, **rules: Node) -> bool:
+    """What the native engine says; the plain parser must say the same of the rules that are written out."""
+    state = compiled(node, **rules).start()
+    found = state.accept_bytes(text.encode()) and state.can_stop()
+    recognizer = Recognizer(Grammar({"start": node, **rules}, "start"))
+    assert found == (all(map(recognizer.push, text.encode())) and recognizer.can_stop())
+    return found
+
+
+A, B, C = member("a"), member("b"), member("c")
+NEEDS_B = members(member("a"), member("b", meets=1), C, conditions=1)
+
+
+@pytest.mark.parametrize(
+    ("node", "good", "bad"),
+    [
+        (members(A, B, C), "a b c a,b b,a c,a,b b,c,a", "a,a a,b,a a, , ab d"),
+        (members(A, B, C, ordered=True), "a b c a,b a,c b,c a,b,c", "b,a c,b a,a c,a"),
+        (members(member("a", required=True), B), "a a,b b,a", "b b,b"),
+        (members(member("a", required=True), member("b", required=True), ordered=True), "a,b", "a b b,a"),
+        (members(A, member("x", repeated=True)), "a x x,x x,a,x,x a,x", "a,a x,a,x,a"),
+        (members(A, member("x", repeated=True), B, ordered=True), "a,x,x,b x,x b a,b", "x,a b,x x,b,x"),
+        (members(A, B, C, minimum=2), "a,b c,a c,b,a", "a b c"),
+        (members(A, B, C, maximum=2), "a b,c c,a", "a,b,c c,b,a"),
+        (members(A, B, member("x", repeated=True), minimum=3, maximum=3), "a,x,x x,x,x b,x,a", "a,b x,x a,b,x,x"),
+        # If there is an a, there is a b.
+        (members(member("a", absent=1), member("b", meets=1), C, conditions=1), "c b a,b b,a c,b,a", "a a,c c,a"),
+        (members(member("a", absent=1), member("b", meets=1), ordered=True, conditions=1), "b a,b", "a b,a"),
+        # One of a and b.
+        (members(member("a", meets=1), member("b", meets=1), C, conditions=1), "a b c,a a,b", "c"),
+        (members(member("a", meets=1), member("b", meets=1), C, conditions=1, once=1), "a b c,a b,c", "c a,b b,c,a"),
+        # Just one of a and b, and one of b and c: with no room for more than one.
+        (members(*(member("abc"[i], meets=[1, 3, 2][i]) for i in range(3)), conditions=2, maximum=1), "b", "a c b,a"),
+        (members(member("a", absent=1), member("a,b", meets=1), conditions=1), "a,b a,a,b a,b,a", "a a,a"),
+    ],
+)
+def test_what_members_match(node: Members, good: str, bad: str) -> None:
+    for text in good.split(" "):
+        assert accepts(node, text), text
+    for text in [*bad.split(" "), ""]:
+        assert not accepts(node, text), text
+
+
+def test_ways_of_a_member() -> None:
+    ways = (Way(Bytes(b"a1"), 1), Way(Bytes(b"a2")))
+    node = members(Member(ways), B, conditions=1)
+    assert accepts(node, "b,a1") and accepts(node, "a1")
+    assert not accepts(node, "a2") and not accepts(node, "a1,a2")
+
+
+def test_what_derives_nothing_never_comes() -> None:
+    node = members(Member((Way(Sequence((Bytes(b"a"), NOTHING))), Way(Reference("self")))), B, minimum=1)
+    endless = Sequence((Bytes(b"("), Reference("self")))
+    assert accepts(node, "b", self=endless)
+    assert not compiled(node, self=endless).start().accept_bytes(b"a")
+    for empty in (members(A, B, minimum=3), members(Member((Way(NOTHING),), required=True), B), members()):
+        with pytest.raises(InvalidGrammar, match="derives no text"):
+            compiled(empty)
+
+
+def test_members_nest_repeat_and_recur() -> None:
+    node = members(Member((Way(Sequence((Bytes(b"a("), Repeat(Reference("start"), 0, 1), Bytes(b")")))),)), B)
+    for text, good in {"b,a(a(b))": True, "a(a(),b)": True, "a(b,b)": False, "a(a(a(b,a(b))))": True}.items():
+        assert accepts(node, text) is good
+    twice = Sequence((Repeat(members(A, B), 2, 2), Bytes(b".")))
+    assert accepts(twice, "a,bb,a.") and accepts(twice, "ab.") and not accepts(twice, "a,b,a.")
+
+
+def test_a_member_is_never_empty() -> None:
+    with pytest.raises(InvalidGrammar, match="may be empty"):
+        compiled(members(Member((Way(Repeat(Bytes(b"a"))),))))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (Members((A,), Reference("start")), "is not regular"),
+        (members(A, minimum=3, maximum=2), "minimum <= maximum"),
+        (members(member("a", required=True, repeated=True)), "repeated member"),
+    ],
+)
+def test_what_is_not_well_formed(node: Members, message: str) -> None:
+    with pytest.raises(InvalidGrammar, match=message):
+        Grammar({"start": node}, "start").check(DEFAULT_LIMITS)
+
+
+def test_counts_have_a_limit() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        Grammar({"start": members(A, minimum=1000)}, "start").check(Limits(repeat=100))
+    assert caught.value.limit == "repeat"
+
+
+def test_the_same_as_written_out() -> None:
+    features = Features(tokens=False, members=True)
+    report = compare(OracleEngine(), NativeEngine(), range(500_000, 500_060), features=features)
+    assert not report.differences
+
+
+def test_forty_members_in_any_order() -> None:
+    """A sequence has the memory of what it used; undone, it is as before."""
+    names = [f"name{number}" for number in range(40)]
+    grammar = compiled(members(*map(member, names)))
+    rng = random.Random(7)
+    for _ in range(20):
+        rng.shuffle(names)
+        state = grammar.start()
+        for index, name in enumerate(names):
+            assert state.accept_bytes((b"," if index else b"") + name.encode())
+            fork = state.fork()
+            assert not fork.accept_bytes(f",{rng.choice(names[: index + 1])},".encode())
+        assert state.can_stop() and not state.accept_bytes(b",")
+        state.rollback(20)
+        assert not state.accept_bytes(f",{names[3]},".encode())
+        assert state.accept_bytes(f",{names[30]}".encode())
+
+
+def test_implications_do_not_multiply() -> None:
+    """24 times: if one comes, so does another. As states, in the written order, that were 2 to the power of 24."""
+    found = [member(f"a{index}", absent=1 << index) for index in range(24)]
+    found += [member(f"b{index}", meets=1 << index) for index in range(24)]
+    for ordered in (False, True):
+        grammar = compiled(Members(tuple(found), Bytes(b","), ordered, conditions=24))
+        state = grammar.start()
+        assert state.accept_bytes(b"a1,a7,b1") and not state.can_stop()
+        assert state.accept_bytes(b",b7") and state.can_stop()
+
+
+def test_the_shortest_text_is_found_whatever_the_order() -> None:
+    node = members(member("aaaa", required=True), *(member(f"b{index}") for index in range(30)), minimum=2)
+    assert min_bytes(Grammar({"start": node}, "start")) == len("aaaa,b1")
+
+
+def test_too_many_states_are_not_written_out() -> None:
+    grammar = Grammar({"start": members(*(member(f"a{index}") for index in range(30)))}, "start")
+    with pytest.raises(LimitExceeded, match="list of members"):
+        Recognizer(grammar)
