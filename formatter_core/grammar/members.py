@@ -1,4 +1,4 @@
-"""`Members` written out as rules, one for each state: what they mean, for engines and notations that know only rules."""
+"""`Members` written out as rules, one for each state: for engines and notations that know only rules."""
 
 from __future__ import annotations
 

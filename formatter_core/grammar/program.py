@@ -10,8 +10,9 @@ is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands f
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
 
 `MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
-maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4 not just one way that meets nothing), then with flag 4 the bits of `absent`,
-the number of ways, and the bits that each way meets.
+maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4
+not just one way that meets nothing), then with flag 4 the bits of `absent`, the number of ways, and the bits that each
+way meets.
 """
 
 from __future__ import annotations

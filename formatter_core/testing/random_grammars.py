@@ -134,8 +134,9 @@ def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
     def changed(node: Node) -> Node:
         if not isinstance(node, (Terminal, Shortest, Intersection, Complement)):
             below = map_children(node, changed)
-            # A separator is regular.
-            node = replace(below, separator=node.separator) if isinstance(node, Members) else below
+            if isinstance(below, Members) and isinstance(node, Members):  # a separator is regular
+                below = replace(below, separator=node.separator)
+            node = below
         return Capture(rng.choice("xyz"), node) if rng.random() < _CAPTURED else node
 
     return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
