@@ -42,10 +42,11 @@ TEMPLATES = {
     "glm-4.5": ("glm4moe_template", "<|assistant|>"),
     "llama3-json": ("llama3_template", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
     "harmony": ("gptoss_template", "<|start|>assistant"),
+    "gemma4": ("gemma4_template", "<|turn>model\n"),
 }
-#: By layout: the module of mlx-lm.
 #: What ends a turn, for those whose templates look for it.
-ENDS = {"llama3-json": "<|eot_id|>", "harmony": "<|call|>"}
+ENDS = {"llama3-json": "<|eot_id|>", "harmony": "<|call|>", "gemma4": "<turn|>"}
+#: By layout: the module of mlx-lm.
 MODULES = {
     "hermes": "json_tools",
     "qwen3": "json_tools",
@@ -55,6 +56,8 @@ MODULES = {
     "mistral-v11": "mistral",
     "minimax-m2": "minimax_m2",
     "glm-4.5": "glm47",
+    "gemma4": "gemma4",
+    "llama4-pythonic": "pythonic",
 }
 
 Judge = Callable[[str, list[Any]], list[tuple[str, Any]]]
@@ -125,7 +128,7 @@ def templates_of(trl: Path) -> dict[str, Any]:
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if (
             isinstance(target, ast.Name)
-            and target.id.endswith(("3_template", "5_template", "moe_template", "oss_template"))
+            and target.id.endswith(("3_template", "4_template", "5_template", "moe_template", "oss_template"))
         ) or (isinstance(target, ast.Name) and target.id.startswith(("_XML", "_LFM2"))):
             exec(compile(ast.Module([node], []), str(path), "exec"), names)
     return names
@@ -144,7 +147,10 @@ def mlx_judge(mlx: Path, layout: str) -> Judge | None:
 
     def judge(text: str, tools: list[Any]) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
-        pieces = text.split(module.tool_call_start)[1:]
+        if layout == "llama4-pythonic":  # its markers are those of another model
+            pieces = [text] if text.startswith("[") else []
+        else:
+            pieces = text.split(module.tool_call_start)[1:]
         for piece in pieces:
             body = piece.split(module.tool_call_end)[0] if module.tool_call_end else piece
             calls = module.parse_tool_call(body, tools)
@@ -221,6 +227,7 @@ CHAT_TEMPLATES = {
     "llama3-json": "llama3_1",
     "harmony": "gptoss",
     "deepseek-v3": "deepseekv3",
+    "gemma4": "gemma4",
 }
 WORDS = ["Paris", "a < b", "two\nlines", "3", "null", "{}", "it's", 'say "hi"', "日本", "x=1"]
 
@@ -284,7 +291,15 @@ def rendered(trl: Path, layout: Layout, count: int, seed: int) -> dict[str, Any]
         if is_open and answer.reasoning is None:
             continue
         text = whole[len(prompt) :]
-        for end in ("<|im_end|>", "<|eot_id|>", "<|call|>", "<|return|>", "<｜end▁of▁sentence｜>"):
+        for end in (
+            "<|im_end|>",
+            "<|eot_id|>",
+            "<|call|>",
+            "<|return|>",
+            "<｜end▁of▁sentence｜>",
+            "<turn|>",
+            "<|tool_resp",
+        ):
             text = text.split(end)[0]
         counts["turns"] += 1
         format = formats.chat_answer(layout, tools=[tool], reasoning_is_open=is_open)
@@ -305,16 +320,23 @@ def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], 
         "array": lambda: [rng.choice(WORDS) for _ in range(rng.randrange(3))],
         "object": lambda: {rng.choice("ab"): rng.choice(WORDS)},
     }
-    types = {f"key_{index}": rng.choice(list(kinds)) for index in range(rng.randint(1, 4))}
-    properties = {key: {"type": kind, "description": "A value."} for key, kind in types.items()}
-    parameters = {"type": "object", "properties": properties, "required": list(types)}
-    function = {"name": "some_tool", "description": "A tool.", "parameters": parameters}
     calls = layout.calls
     assert calls is not None, "every layout that ships has calls"
+    if calls.values == "delimited":  # which writes no keys that a schema does not name
+        del kinds["object"]
+    types = {f"key_{index}": rng.choice(list(kinds)) for index in range(rng.randint(1, 4))}
+    items = {"items": {"type": "string"}}
+    properties = {
+        key: {"type": kind, "description": "A value.", **(items if kind == "array" else {})}
+        for key, kind in types.items()
+    }
+    parameters = {"type": "object", "properties": properties, "required": list(types)}
+    function = {"name": "some_tool", "description": "A tool.", "parameters": parameters}
     count = rng.choice([0, 1, 1, 2]) if calls.parallel else rng.randint(0, 1)
     made = tuple(ToolCall("some_tool", {key: kinds[kind]() for key, kind in types.items()}) for _ in range(count))
     content = rng.choice(WORDS) if not made or (calls.after_text and rng.random() < 0.5) else None
-    thinks = layout.reasoning is not None and layout.name != "deepseek-v3" and rng.random() < 0.7
+    shown = made or layout.name != "gemma4"  # whose template shows reasoning before calls alone
+    thinks = layout.reasoning is not None and layout.name != "deepseek-v3" and shown and rng.random() < 0.7
     return {"type": "function", "function": function}, ChatAnswer(
         "So: " + rng.choice(WORDS) if thinks else None, content, made
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -17,11 +17,20 @@ from formatter_core.errors import (
     UnsupportedLayout,
     UnsupportedSchema,
 )
+from formatter_core.formats.call_values import (
+    DelimitedValues,
+    as_python,
+    check_key,
+    in_key_order,
+    json_of_delimited,
+    json_of_python,
+    separated,
+)
 from formatter_core.formats.coercion import as_format
-from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
 from formatter_core.formats.one_of import Alternatives
-from formatter_core.formats.parameters import Parameter, parameters_of
+from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool, as_tools
 from formatter_core.grammar import (
@@ -222,10 +231,21 @@ class _Writer:
     def _free_text(self, calls: Calls | None) -> Node:
         """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
         markers = self._layout.markers
-        openings = [] if calls is None else [calls.open + _opening(template) for template in calls.templates]
+        openings = [] if calls is None else self._openings(calls)
         plain = [literal(opening) for opening in openings if not any(marker in opening for marker in markers)]
         also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in plain]
         return Capture("content", Terminal(marker_free_text(markers, *also)))
+
+    def _openings(self, calls: Calls) -> list[str]:
+        """What calls begin with, up to the first slot behind their names."""
+        found = []
+        for template in calls.templates:
+            if isinstance(template[0], str):
+                found.append(calls.open + template[0])
+            else:
+                behind = template[1] if len(template) > 1 and isinstance(template[1], str) else ""
+                found += [calls.open + tool.name + behind for tool in self._format.tools]
+        return found
 
     def _before(self, text: str) -> Node:
         """What stands between text and calls; the text itself may end with it, and then loses it."""
@@ -273,25 +293,57 @@ class _Writer:
         return Capture("tool_arguments", self._placed(lowered, label))
 
     def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
-        parameters = parameters_of(tool.schema)
         keys: dict[str, str] = {}
-        nodes: list[Node] = []
-        for parameter in parameters:
-            written = self._parameter(calls, parameter, f"{label}/{parameter.key}", keys)
-            nodes.append(written if parameter.required else Choice((written, EMPTY)))
+        members: list[tuple[Node, bool]] = []
+        if calls.values == "plain":
+            for each in parameters_of(tool.schema):
+                members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
+        else:
+            members += self._literal_parameters(calls, tool.schema, label, keys)
         convert = tool.arguments.to_grammar(self._limits).value
 
         def call(match: Match) -> ToolCall:
             # Put together as JSON text: numbers stay exactly as they were written.
-            written = [
-                f"{_quoted(keys[child.name])}: {_as_json(child)}" for child in match.children if child.name in keys
-            ]
+            found = [child for child in match.children if child.name in keys]
+            written = [f"{_quoted(keys[child.name])}: {_as_json(child, calls)}" for child in found]
             text = "{" + ", ".join(written) + "}"
             data = text.encode("utf-8")
             return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
 
         self._calls[label] = call
-        return Sequence(tuple(nodes))
+        if not calls.parameter_separator:
+            return Sequence(tuple(node if required else Choice((node, EMPTY)) for node, required in members))
+        return separated(members, self._literal(calls.parameter_separator), self._define)
+
+    def _literal_parameters(
+        self, calls: Calls, schema: dict[str, Any], label: str, keys: dict[str, str]
+    ) -> Iterator[tuple[Node, bool]]:
+        """Arguments whose values are literals, so that text and anything else can be told apart."""
+
+        def scalar(part: Any) -> Node:
+            lowered = json_schema(with_definitions(schema, part)).to_grammar(self._limits)
+            return self._placed(lowered, f"{label}.{len(self._rules)}")
+
+        properties = properties_of(schema, "")
+        if calls.values == "delimited":
+            properties = in_key_order(properties)
+        for key, value, required in properties:
+            check_key(key, "")
+            name, pointer = f"{label}/{key}", f"/properties/{key}"
+            keys[name] = key
+            if calls.values == "python":
+                lowered = as_python(json_schema(with_definitions(schema, value)).to_grammar(self._limits))
+                written = self._placed(lowered, name)
+            else:
+                quote = self._literal(calls.quote)
+                values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
+                written = values.value(value, pointer)
+            yield self._filled(calls.text_parameter, key, Capture(name, written)), required
+
+    def _define(self, node: Node) -> Node:
+        name = f".part {len(self._rules)}"
+        self._rules[name] = node
+        return Reference(name)
 
     def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
         written: list[Node] = []
@@ -357,8 +409,10 @@ def _constants(format: JsonSchemaFormat) -> list[str]:
     return {"boolean": ["True", "False"], "null": ["None"]}.get(str(kind), [])
 
 
-def _as_json(value: Match) -> str:
+def _as_json(value: Match, calls: Calls) -> str:
     """An argument by itself as JSON: text in quotes, Python's constants by their names in JSON."""
+    if calls.values != "plain":
+        return json_of_python(value.text) if calls.values == "python" else json_of_delimited(value, calls.quote)
     if value.name.endswith(" json"):
         return value.text
     return _quoted(value.text) if value.name.endswith(" text") else _CONSTANTS[value.text]
@@ -366,12 +420,6 @@ def _as_json(value: Match) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _opening(template: tuple[Piece, ...]) -> str:
-    """What a call begins with, up to the first slot."""
-    first = template[0]
-    return first if isinstance(first, str) else ""
 
 
 def _child(match: Match, name: str) -> Match:

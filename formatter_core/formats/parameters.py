@@ -11,7 +11,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.grammar import Choice, Complement, Intersection, Node, literal
 from formatter_core.schema.plain_strings import plain_strings
 
-__all__ = ["Parameter", "parameters_of"]
+__all__ = ["Parameter", "alternatives_of", "parameters_of", "properties_of", "split", "with_definitions"]
 
 #: Those that are enforced, those that the others refer to, and annotations.
 _OBJECT_KEYWORDS = frozenset(
@@ -19,6 +19,11 @@ _OBJECT_KEYWORDS = frozenset(
      "$schema", "$id", "$comment", "examples", "default", "strict")
 )  # fmt: skip
 _MOST_REFERENCES = 50
+#: What text is not asked about.
+_NOT_OF_TEXT = frozenset(
+    ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minimum", "maximum",
+     "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "properties", "required", "additionalProperties")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,25 +50,40 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
         UnsupportedSchema: a keyword of the object, or a value that may be text or something else, that such a notation
             cannot tell apart.
     """
+    return tuple(_parameter(schema, key, value, required) for key, value, required in properties_of(schema, ""))
+
+
+def properties_of(schema: Mapping[str, Any], pointer: str) -> list[tuple[str, Any, bool]]:
+    """The named properties of an object's schema, each with its schema and whether it is required.
+
+    Raises:
+        UnsupportedSchema: the object has another keyword.
+    """
     for keyword in schema:
         if keyword not in _OBJECT_KEYWORDS:
             reason = "only `properties` and `required` are enforced where each argument is written by itself"
-            raise UnsupportedSchema(pointer=f"/{keyword}", keyword=keyword, reason=reason)
+            raise UnsupportedSchema(pointer=f"{pointer}/{keyword}", keyword=keyword, reason=reason)
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", [])
     for key in required:
         if key not in properties:
             reason = f"the required argument {key!r} is not in `properties`"
-            raise UnsupportedSchema(pointer="/required", keyword="required", reason=reason)
-    return tuple(_parameter(schema, key, value, key in required) for key, value in properties.items())
+            raise UnsupportedSchema(pointer=f"{pointer}/required", keyword="required", reason=reason)
+    return [(key, value, key in required) for key, value in properties.items()]
+
+
+def with_definitions(root: Mapping[str, Any], schema: Any) -> Any:
+    """A part of a schema with what its references lead to."""
+    definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
+    return {**schema, **definitions} if isinstance(schema, Mapping) else schema
 
 
 def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -> Parameter:
     pointer = f"/properties/{key}"
     texts: list[dict[str, Any]] = []
     others: list[Any] = []
-    for alternative in _alternatives(root, schema, pointer):
-        for kind, part in _split(alternative):
+    for alternative in alternatives_of(root, schema, pointer):
+        for kind, part in split(alternative):
             (texts if kind == "text" else others).append(part)
     if len(texts) > 1 or (texts and any(part != {"type": "null"} for part in others)):
         raise UnsupportedSchema(
@@ -74,15 +94,13 @@ def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -
     text = plain_strings(texts[0], pointer) if texts else None
     if text is not None and others:
         text = Intersection((text, Complement(Choice((literal("null"), literal("None"))))))
-    definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
     other = None
     if others:
-        whole = others[0] if len(others) == 1 else {"anyOf": others}
-        other = json_schema({**whole, **definitions} if isinstance(whole, Mapping) else whole)
+        other = json_schema(with_definitions(root, others[0] if len(others) == 1 else {"anyOf": others}))
     return Parameter(key, required, text, other)
 
 
-def _alternatives(root: Mapping[str, Any], schema: Any, pointer: str) -> list[Any]:
+def alternatives_of(root: Mapping[str, Any], schema: Any, pointer: str) -> list[Any]:
     """The schema itself, or what its references and unions stand for, as far as a type may be text."""
     found: list[Any] = []
     stack = [schema]
@@ -117,7 +135,7 @@ def _target(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
     return root.get(parts[1], {}).get(parts[2])
 
 
-def _split(schema: Any) -> list[tuple[str, Any]]:
+def split(schema: Any) -> list[tuple[str, Any]]:
     """A schema as one of texts and one of everything else."""
     if not isinstance(schema, Mapping):
         return [("text", {"type": "string"}), ("other", schema)] if schema is not False else []
@@ -139,4 +157,5 @@ def _split(schema: Any) -> list[tuple[str, Any]]:
         return [("text", dict(schema))]
     rest = [name for name in names if name != "string"]
     other = {"type": "null"} if rest == ["null"] else {**schema, "type": rest}
-    return [("text", {**schema, "type": "string"}), ("other", other)]
+    text = {keyword: value for keyword, value in schema.items() if keyword not in _NOT_OF_TEXT}
+    return [("text", {**text, "type": "string"}), ("other", other)]

@@ -8,22 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 from formatter_core.layouts.rendering import layout_of
 from formatter_core.layouts.response_template import layout_data
-from formatter_core.support.arguments import shown
+from formatter_core.layouts.values import ValueStyle, written_value
+from formatter_core.support.arguments import one_of, shown
 
-__all__ = ["Calls", "Layout", "Piece", "Region", "Slot", "written_value"]
+__all__ = ["Calls", "Layout", "Piece", "Region", "Slot"]
 
 #: What is filled in where a call is written: of the call, then of one parameter of it.
 SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "value"]
 _OF_CALL = frozenset({"name", "index", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "value"})
 _CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "python_constants", "templates",
-                "text_parameter", "json_parameter")  # fmt: skip
+                "text_parameter", "json_parameter", "values", "quote", "parameter_separator")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class Calls:
         after_text: whether calls can follow text in one turn.
         templates: how a call is written; models write all of them, the first is the one that chat templates write.
         python_constants: whether an argument by itself may also be `True`, `False` or `None`, as chat templates print.
+        values: how a value by itself is written: "plain" (text as it is, anything else as JSON), "python" (as Python's
+            literals), or "delimited" (text between two `quote`, keys without quotes).
+        quote: the marker around text, for "delimited".
+        parameter_separator: between two arguments.
         text_parameter: the template of an argument that is text, for "parameters".
         json_parameter: the template of any other argument.
     """
@@ -76,6 +81,9 @@ class Calls:
     python_constants: bool = False
     text_parameter: tuple[Piece, ...] = ()
     json_parameter: tuple[Piece, ...] = ()
+    values: ValueStyle = "plain"
+    quote: str = ""
+    parameter_separator: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,10 @@ class Layout:
             for kind in ("text_parameter", "json_parameter"):
                 if template := getattr(calls, kind):
                     data["calls"][kind] = _template_to_json(template)
+            if calls.values != "plain":
+                data["calls"] |= {"values": calls.values, "quote": calls.quote}
+            if calls.parameter_separator:
+                data["calls"]["parameter_separator"] = calls.parameter_separator
         return data
 
     def opens_reasoning(self, prompt: str) -> bool:
@@ -230,11 +242,6 @@ def _check_answer(answer: ChatAnswer) -> None:
         raise InvalidArgument(faulty, argument="answer")
 
 
-def written_value(value: Any) -> str:
-    """A value as it stands outside of JSON: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
     parts: list[str] = []
     for piece in calls.templates[0]:
@@ -247,13 +254,14 @@ def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
         elif piece.kind == "json":
             parts.append(json.dumps(call.arguments, ensure_ascii=False))
         else:
-            parts += [_rendered_parameter(calls, key, value) for key, value in call.arguments.items()]
+            written = [_rendered_parameter(calls, key, value) for key, value in call.arguments.items()]
+            parts.append(calls.parameter_separator.join(written))
     return "".join(parts)
 
 
 def _rendered_parameter(calls: Calls, key: str, value: Any) -> str:
     template = calls.text_parameter if isinstance(value, str) else calls.json_parameter
-    written = {"key": key, "value": written_value(value)}
+    written = {"key": key, "value": written_value(value, calls.values, calls.quote)}
     return "".join(piece if isinstance(piece, str) else written[piece.kind] for piece in template)
 
 
@@ -313,6 +321,9 @@ def _calls(data: Any) -> Calls:
         templates=templates,
         text_parameter=text,
         json_parameter=other,
+        values=cast(ValueStyle, one_of(data.get("values", "plain"), "values", get_args(ValueStyle))),
+        quote=_text(data.get("quote", "")),
+        parameter_separator=_text(data.get("parameter_separator", "")),
     )
 
 
