@@ -79,7 +79,7 @@ class Agreement:
         self._places: dict[_Place, Trail] = {}
         self._agenda: list[_Place] = []
         self._ended: dict[_Call, Trail] = {}
-        self._root = self._call(grammar.rules[grammar.start])
+        self._root = self._call(self._shape.body(grammar.start))
         self._root.context = EMPTY
         self._close()
 
