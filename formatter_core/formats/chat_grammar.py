@@ -1,0 +1,328 @@
+"""The grammar of a turn of a chat model, and what its parse means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from formatter_core.errors import FormatterError, InvalidFormat, InvalidSchema, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.formats.call_values import (
+    DelimitedValues,
+    as_python,
+    check_key,
+    in_key_order,
+    json_of_delimited,
+    json_of_python,
+    separated,
+)
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
+from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
+from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
+from formatter_core.formats.tools import Tool
+from formatter_core.grammar import (
+    ANY_TEXT,
+    EMPTY,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Grammar,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Special,
+    Terminal,
+    literal,
+)
+from formatter_core.layouts import ChatAnswer, Layout, ToolCall
+from formatter_core.layouts.layout import Calls, Piece
+from formatter_core.limits import Limits
+from formatter_core.parsing.match import Match
+
+__all__ = ["ChatTurn", "Reasoning", "lowered_turn"]
+
+Reasoning: TypeAlias = Literal["auto", "required", "off"]
+
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+_BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
+#: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
+_SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
+_TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
+_DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
+
+
+@dataclass(frozen=True)
+class ChatTurn:
+    """What a turn may hold; `chat_answer` says what the fields mean."""
+
+    layout: Layout
+    tools: tuple[Tool, ...]
+    tool_choice: str
+    parallel: bool
+    reasoning: Reasoning
+    reasoning_is_open: bool
+    content: Format | None
+
+
+def lowered_turn(turn: ChatTurn, limits: Limits) -> Lowered:
+    """The grammar of a turn; its value is a `ChatAnswer`."""
+    return _Writer(turn, limits).lowered()
+
+
+class _Writer:
+    """Lowers one chat answer."""
+
+    def __init__(self, turn: ChatTurn, limits: Limits) -> None:
+        self._wanted = turn
+        self._layout = turn.layout
+        self._limits = limits
+        self._rules: dict[str, Node] = {}
+        self._whys: list[Callable[[], FormatterError | None]] = []
+        self._calls: dict[str, Callable[[Match], ToolCall]] = {}
+        self._converters: dict[str, Converter] = {}
+
+    def lowered(self) -> Lowered:
+        body = Sequence((self._reasoning(), self._turn()))
+        if self._calls:
+            self._converters["tool_call"] = self._call_of
+        grammar = Grammar({**self._rules, "chat answer": body}, "chat answer")
+        return Lowered(grammar, self._converters, self._answer_of, first_reason(self._whys))
+
+    def _reasoning(self) -> Node:
+        wanted, region = self._wanted, self._layout.reasoning
+        if region is None or wanted.reasoning == "off":
+            return EMPTY
+        text = Capture("reasoning", Terminal(marker_free_text(self._layout.markers)))
+        opening = EMPTY if wanted.reasoning_is_open else self._literal(region.open)
+        whole: Node = Sequence((opening, text, self._literal(region.close)))
+        if region.empty and not wanted.reasoning_is_open:
+            whole = Choice((whole, self._literal(region.empty)))
+        required = wanted.reasoning == "required" or wanted.reasoning_is_open
+        return whole if required else Choice((whole, EMPTY))
+
+    def _turn(self) -> Node:
+        wanted, calls = self._wanted, self._layout.calls
+        if calls is None or not wanted.tools or wanted.tool_choice == "none":
+            return self._content()
+        tools = [tool for tool in wanted.tools if wanted.tool_choice in ("auto", "required", tool.name)]
+        written = self._all_calls(calls, tools)
+        if wanted.tool_choice != "auto":
+            return written
+        content = self._content(calls)
+        if calls.after_text and wanted.content is None:
+            content = Sequence((content, Choice((Sequence((self._before(calls.before), written)), EMPTY))))
+        return Choice((written, content))
+
+    def _content(self, calls: Calls | None = None) -> Node:
+        """The region of the final text; with `calls`, none that begins as one of them does."""
+        region, content = self._layout.content, self._wanted.content
+        if content is None:
+            text = self._free_text(calls)
+        else:
+            lowered = content.to_grammar(self._limits)
+            self._converters.update(lowered.converters)
+            self._converters["content"] = lowered.value
+            text = Capture("content", self._placed(lowered, "content"))
+        return Sequence((self._literal(region.open), text, self._literal(region.close)))
+
+    def _free_text(self, calls: Calls | None) -> Node:
+        """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
+        markers = self._layout.markers
+        openings = [] if calls is None else self._openings(calls)
+        plain = [literal(opening) for opening in openings if not any(marker in opening for marker in markers)]
+        also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in plain]
+        return Capture("content", Terminal(marker_free_text(markers, *also)))
+
+    def _openings(self, calls: Calls) -> list[str]:
+        """What calls begin with, up to the first slot behind their names."""
+        found = []
+        for template in calls.templates:
+            if isinstance(template[0], str):
+                found.append(calls.open + template[0])
+            else:
+                behind = template[1] if len(template) > 1 and isinstance(template[1], str) else ""
+                found += [calls.open + tool.name + behind for tool in self._wanted.tools]
+        return found
+
+    def _before(self, text: str) -> Node:
+        """What stands between text and calls; the text itself may end with it, and then loses it."""
+        return Choice((self._literal(text), EMPTY)) if text else EMPTY
+
+    def _all_calls(self, calls: Calls, tools: Many[Tool]) -> Node:
+        one = Choice(tuple(Capture("tool_call", self._call(calls, tool, index)) for index, tool in enumerate(tools)))
+        self._rules["call"] = one
+        more: Node = EMPTY
+        if calls.parallel and self._wanted.parallel:
+            more = Repeat(Sequence((self._literal(calls.separator), Reference("call"))))
+        return Sequence((self._literal(calls.open), Reference("call"), more, self._literal(calls.close)))
+
+    def _call(self, calls: Calls, tool: Tool, index: int) -> Node:
+        name = f".tool {index}"
+        try:
+            written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
+        except (InvalidSchema, UnsupportedSchema, UnsatisfiableSchema) as error:
+            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from error
+        return Choice(tuple(Capture(f"{name} {i}", node) for i, node in enumerate(written)))
+
+    def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str) -> Node:
+        nodes: list[Node] = []
+        for piece in template:
+            if isinstance(piece, str):
+                nodes.append(self._literal(piece))
+            elif piece.kind == "name":
+                nodes.append(Capture("tool_name", literal(tool.name)))
+            elif piece.kind == "index":
+                nodes.append(Terminal(_DIGITS))
+            elif piece.kind == "json":
+                nodes.append(self._json_arguments(tool, label))
+            else:
+                nodes.append(self._parameters(calls, tool, label))
+        return Sequence(tuple(nodes))
+
+    def _json_arguments(self, tool: Tool, label: str) -> Node:
+        lowered = tool.arguments.to_grammar(self._limits)
+
+        def call(match: Match) -> ToolCall:
+            arguments = _child(match, "tool_arguments")
+            return ToolCall(tool.name, lowered.value(arguments), arguments.text)
+
+        self._calls[label] = call
+        return Capture("tool_arguments", self._placed(lowered, label))
+
+    def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
+        keys: dict[str, str] = {}
+        members: list[tuple[Node, bool]] = []
+        if calls.values == "plain":
+            for each in parameters_of(tool.schema):
+                members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
+        else:
+            members += self._literal_parameters(calls, tool.schema, label, keys)
+        convert = tool.arguments.to_grammar(self._limits).value
+
+        def call(match: Match) -> ToolCall:
+            # Put together as JSON text: numbers stay exactly as they were written.
+            found = [child for child in match.children if child.name in keys]
+            written = [f"{_quoted(keys[child.name])}: {_as_json(child, calls)}" for child in found]
+            text = "{" + ", ".join(written) + "}"
+            data = text.encode("utf-8")
+            return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
+
+        self._calls[label] = call
+        if not calls.parameter_separator:
+            return Sequence(tuple(node if required else Choice((node, EMPTY)) for node, required in members))
+        return separated(members, self._literal(calls.parameter_separator), self._define)
+
+    def _literal_parameters(
+        self, calls: Calls, schema: dict[str, Any], label: str, keys: dict[str, str]
+    ) -> Iterator[tuple[Node, bool]]:
+        """Arguments whose values are literals, so that text and anything else can be told apart."""
+
+        def scalar(part: Any) -> Node:
+            lowered = json_schema(with_definitions(schema, part)).to_grammar(self._limits)
+            return self._placed(lowered, f"{label}.{len(self._rules)}")
+
+        properties = properties_of(schema, "")
+        if calls.values == "delimited":
+            properties = in_key_order(properties)
+        for key, value, required in properties:
+            check_key(key, "")
+            name, pointer = f"{label}/{key}", f"/properties/{key}"
+            keys[name] = key
+            if calls.values == "python":
+                lowered = as_python(json_schema(with_definitions(schema, value)).to_grammar(self._limits))
+                written = self._placed(lowered, name)
+            else:
+                quote = self._literal(calls.quote)
+                values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
+                written = values.value(value, pointer)
+            yield self._filled(calls.text_parameter, key, Capture(name, written)), required
+
+    def _define(self, node: Node) -> Node:
+        name = f".part {len(self._rules)}"
+        self._rules[name] = node
+        return Reference(name)
+
+    def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
+        written: list[Node] = []
+        if parameter.text is not None:
+            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *_TRIMMED))
+            keys[f"{label} text"] = parameter.key
+            written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
+        if parameter.other is not None:
+            lowered = parameter.other.to_grammar(self._limits)
+            keys[f"{label} json"] = parameter.key
+            node = Capture(f"{label} json", self._placed(lowered, label))
+            written.append(self._filled(calls.json_parameter, parameter.key, node))
+            names = _constants(parameter.other) if calls.python_constants else []
+            for name in names:
+                keys[f"{label} {name}"] = parameter.key
+                node = Capture(f"{label} {name}", literal(name))
+                written.append(self._filled(calls.json_parameter, parameter.key, node))
+        return Choice(tuple(written))
+
+    def _filled(self, template: tuple[Piece, ...], key: str, value: Node) -> Node:
+        if any(marker in key for marker in self._layout.markers):
+            raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
+        filled = (
+            self._literal(piece) if isinstance(piece, str) else literal(key) if piece.kind == "key" else value
+            for piece in template
+        )
+        return Sequence(tuple(filled))
+
+    def _placed(self, lowered: Lowered, label: str) -> Node:
+        """The rules of another format among ours, without a marker in them."""
+        self._whys.append(lowered.why_empty)
+        grammar = marker_free_grammar(lowered.grammar, self._layout.markers).renamed(f"{label}.")
+        self._rules.update(grammar.rules)
+        return Reference(grammar.start)
+
+    def _literal(self, text: str) -> Node:
+        pieces = self._layout.pieces(text)
+        nodes = tuple(Special(piece, or_text=True) if marker else literal(piece) for piece, marker in pieces)
+        return nodes[0] if len(nodes) == 1 else Sequence(nodes)
+
+    def _call_of(self, match: Match) -> ToolCall:
+        inner = next(child for child in match.children if child.name in self._calls)
+        return self._calls[inner.name](inner)
+
+    def _answer_of(self, match: Match) -> ChatAnswer:
+        reasoning = content = None
+        calls: list[ToolCall] = []
+        for child in match.children:
+            if child.name == "reasoning":
+                reasoning = child.text or None
+            elif child.name == "content":
+                content = self._converters["content"](child) if "content" in self._converters else child.text
+            elif child.name == "tool_call":
+                calls.append(self._call_of(child))
+        if calls and self._layout.calls is not None and isinstance(content, str) and self._wanted.content is None:
+            content = content.removesuffix(self._layout.calls.before)
+        return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
+
+
+def _constants(format: JsonSchemaFormat) -> list[str]:
+    """Python's names of the constants that a schema of one type allows."""
+    kind = format.schema.get("type") if isinstance(format.schema, dict) else None
+    return {"boolean": ["True", "False"], "null": ["None"]}.get(str(kind), [])
+
+
+def _as_json(value: Match, calls: Calls) -> str:
+    """An argument by itself as JSON: text in quotes, Python's constants by their names in JSON."""
+    if calls.values != "plain":
+        return json_of_python(value.text) if calls.values == "python" else json_of_delimited(value, calls.quote)
+    if value.name.endswith(" json"):
+        return value.text
+    return _quoted(value.text) if value.name.endswith(" text") else _CONSTANTS[value.text]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _child(match: Match, name: str) -> Match:
+    return next(child for child in match.children if child.name == name)
