@@ -23,7 +23,13 @@ from formatter_transformers import create_logits_processor, create_vocabulary
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
 MOST_TOKENS = 120
-SENTENCE = "Dr. Grace Hopper (85) was an admiral in Arlington."
+#: What the demo shows of the small model, and what to expect of it. Its format holds either way.
+SENTENCES = {
+    "A sentence of a kind that the small model was trained on: the values are right":
+        "Ivo is 41 years old, lives in Delhi and works as a pilot.",
+    "A sentence of a kind that it was never trained on: in the format, but the values are guesses":
+        "Dr. Grace Hopper (85) was an admiral in Arlington.",
+}  # fmt: skip
 
 
 #: Keywords of JSON Schema bound what a field may hold: a model that rambles comes to an end all the same.
@@ -104,7 +110,7 @@ def verdict(compiled: CompiledFormat, text: str) -> str:
 
 def table(writer: Writer, sentence: str, seeds: int) -> bool:
     """Print the shares of texts in the format; whether every constrained text that ended is."""
-    print(f"\nin the format, of {seeds} samples at temperature {writer.temperature:g}:")
+    print(f"\n{sentence!r}: in the format, of {seeds} samples at temperature {writer.temperature:g}:")
     print(f"  {'':18}{'unconstrained':>15}{'constrained':>15}")
     is_kept = True
     for title, cue, wanted in TASKS:
@@ -122,7 +128,7 @@ def table(writer: Writer, sentence: str, seeds: int) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(TINY_MODEL), help="a folder or a name that transformers can load")
-    parser.add_argument("--sentence", default=SENTENCE)
+    parser.add_argument("--sentence", help="in place of the two that are shown")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=20, help="samples of each format in the table; 0: no table")
@@ -133,9 +139,12 @@ def main() -> None:
     writer = Writer(options.model, options.temperature)
     slower = "; install Rust's cargo for the native one, which is faster" if writer.compiler.engine == "kbnf" else ""
     print(f"grammar engine: {writer.compiler.engine}{slower}")
-    for title, cue, wanted in TASKS:
-        show(writer, title, f"{options.sentence}\n{cue}", wanted, options.seed)
-    if options.seeds and not table(writer, options.sentence, options.seeds):
+    sentences = {"": options.sentence} if options.sentence else SENTENCES
+    for expectation, sentence in sentences.items():
+        print(f"\n--- {expectation}")
+        for title, cue, wanted in TASKS:
+            show(writer, title, f"{sentence}\n{cue}", wanted, options.seed)
+    if options.seeds and not table(writer, list(sentences.values())[-1], options.seeds):
         sys.exit("a constrained text is not in its format")
 
 

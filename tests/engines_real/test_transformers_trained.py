@@ -6,6 +6,7 @@ import importlib
 import json
 import random
 import re
+import runpy
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -81,5 +82,21 @@ def test_the_quickstart_prints_its_table(quickstart, monkeypatch, capsys) -> Non
     monkeypatch.setattr(sys, "argv", ["quickstart.py", "--seeds", "5"])
     quickstart.main()
     printed = capsys.readouterr().out
-    assert "Person(name=" in printed
+    assert "Person(name='Ivo', age=41, city='Delhi', job='pilot')" in printed  # the answer that it knows
+    assert printed.count("Person(name=") == 2
     assert printed.count("100.0%") >= 3
+
+
+GALLERY = {
+    "typed_data": "Person(name='Zoë', age=29, city='Kraków', job='nurse')",
+    "classification": "\n  pilot\n",
+    "tool_calls": "a nurse from Kraków",
+    "reasoning_first": "answer     Person(name='Ivo', age=41, city='Delhi', job='pilot')",
+    "streaming_form": "age   41  (int)",
+}
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_the_gallery_runs_without_a_network(name: str, capsys) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert GALLERY[name] in capsys.readouterr().out

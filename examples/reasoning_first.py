@@ -1,0 +1,40 @@
+"""Reasoning first: free text up to a marker, then an answer in a format; the reasoning is captured with it.
+
+python examples/reasoning_first.py                     # the small model in this folder; no download
+
+The small model never learnt to reason. What it has learnt is to write a line about a person, so that is what it does
+here before it answers, in at most 26 characters, since it does not know that it should stop. A model that reasons gets
+`formats.until("</think>")` in place of the line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from formatter_core import FormatterBuilder
+from formatter_core.generation import completion
+from formatter_transformers import transformers_model
+
+PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\ncard: "
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+    city: str
+    job: str
+
+
+def main() -> None:
+    b = FormatterBuilder()
+    b.append(b.regex(r"[^\n]{1,26}", name="reasoning"), "\n", b.json(Person, name="answer"))
+    output = completion(transformers_model(str(Path(__file__).parent / "tiny_model")), b, max_tokens=120)(PROMPT)
+    (reasoning,), (answer,) = output.captures["reasoning"], output.captures["answer"]
+    print(f"reasoning  {reasoning}")
+    print(f"answer     {answer}")
+
+
+if __name__ == "__main__":
+    main()
