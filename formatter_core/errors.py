@@ -13,6 +13,7 @@
     ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
     ├── UnsupportedFormat           a server cannot enforce this format           server
     ├── UnsupportedLayout           a layout of chat answers, unknown or without a place for this
+    ├── BudgetTooSmall              no completion has so few tokens               max_tokens, needed
     ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies
@@ -44,6 +45,7 @@ from typing import Any
 
 __all__ = [
     "BitmaskTooNarrow",
+    "BudgetTooSmall",
     "ConcurrentUse",
     "DeadEnd",
     "EngineFailed",
@@ -244,6 +246,23 @@ class LimitExceeded(FormatterError):
         return LimitExceeded(
             self.limit, self.maximum, self.what, is_fixed=self.is_fixed, pointer=pointer, remedy=self.remedy
         )
+
+
+class BudgetTooSmall(FormatterError):
+    """No output of the format is known to be complete within `max_tokens`, the end id included.
+
+    `needed` tokens are enough; None if this vocabulary is not known to spell any output of the format.
+    """
+
+    def __init__(self, max_tokens: int, needed: int | None) -> None:
+        self.max_tokens = max_tokens
+        self.needed = needed
+        remedy = (
+            "no output of this format is known that the vocabulary can spell; leave max_tokens out"
+            if needed is None
+            else f"give at least {needed}, which are enough"
+        )
+        super().__init__(f"no complete output fits into max_tokens = {max_tokens}; {remedy}")
 
 
 class InvalidVocabulary(FormatterError):

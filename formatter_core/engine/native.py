@@ -25,6 +25,7 @@ __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
 _LONGEST_TEXT = 2**32 - 1
 _NO_TOKEN = 2**32 - 1
+_MOST_TOKENS = (2**32 - 1) // 4  # of a budget; the engine's word for "none are enough"
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
@@ -237,6 +238,18 @@ class NativeState:
         library = self._vocabulary.library
         handle = Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
         return NativeState(handle, self._vocabulary, self._limits)
+
+    def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
+        """Take at most `max_tokens` tokens; see `EngineState.set_budget`."""
+        needed, ids = ctypes.c_uint32(), array("I", avoided)
+        library = self._vocabulary.library
+        check(
+            library.fcn_sequence_set_budget(
+                self._pointer, min(max_tokens, _MOST_TOKENS), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
+            ),
+            self._limits,
+        )
+        return needed.value if needed.value < _MOST_TOKENS else None
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""

@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
 
-_INTERFACE_VERSION = 7
+_INTERFACE_VERSION = 8
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
@@ -57,6 +57,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
+    "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),
     "fcn_step_many": (_INT, (_POINTER, _POINTER, _POINTER, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE)),

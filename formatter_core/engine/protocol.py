@@ -36,6 +36,8 @@ class MaskStatus:
     CAN_STOP: Final = 2
     #: `step` adds this if it accepted the token.
     ACCEPTED: Final = 4
+    #: A budget forbids tokens that the grammar allows.
+    SHORTENED: Final = 8
 
 
 def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
@@ -50,7 +52,9 @@ class EngineState(Protocol):
     """
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
-        """Write the mask of the tokens that may come next; end ids are left 0. Returns `HAS_TOKENS` and `CAN_STOP`.
+        """Write the mask of the tokens that may come next; end ids are left 0.
+
+        Returns `HAS_TOKENS`, `CAN_STOP` and `SHORTENED`.
 
         `row` has exactly `ceil(len(vocabulary) / 32)` words; bit `i % 32` of word `i // 32` is token `i`.
         """
@@ -77,6 +81,25 @@ class EngineState(Protocol):
 
     def fork(self) -> EngineState:
         """An independent copy, rollback history included."""
+        ...
+
+    def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
+        """Complete the text within `max_tokens` steps from the start on, one for the end id included.
+
+        From then on a mask holds a token only if a completion is left that fits, and no other token is accepted. One is
+        always allowed, or the text may end.
+
+        Args:
+            max_tokens: the budget.
+            avoided: tokens of text that are end ids of this sequence alone: no completion that counts has them.
+
+        Returns:
+            how many steps are enough, or None if no completion is known; the budget holds only where they are not more
+            than `max_tokens`.
+
+        Raises:
+            UnsupportedByEngine: this engine keeps no budgets.
+        """
         ...
 
     def can_stop(self) -> bool:

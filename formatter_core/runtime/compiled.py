@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from formatter_core.errors import BudgetTooSmall
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import as_text, without_specials
@@ -16,7 +17,7 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
 from formatter_core.runtime.text_result import result_of_text
-from formatter_core.support.arguments import not_picklable, shown
+from formatter_core.support.arguments import not_picklable, shown, whole_number
 from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import checked_end_ids
@@ -42,20 +43,25 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
     def __reduce__(self) -> NoReturn:
         raise not_picklable(self, "send format.to_json(), and compile formats.from_json(...) there")
 
-    def formatter(self, end_ids: Iterable[int] | None = None) -> Formatter[Value_co]:
+    def formatter(self, end_ids: Iterable[int] | None = None, max_tokens: int | None = None) -> Formatter[Value_co]:
         """The state of a new sequence.
 
         Args:
             end_ids: this request's own stop ids, in place of the vocabulary's.
+            max_tokens: the output is complete within it, the end id counted: near its end only those tokens are
+                allowed after which a completion is left that fits. None sets no such budget.
 
         Raises:
             InvalidVocabulary: an end id is outside the vocabulary, or there are none.
+            BudgetTooSmall: no complete output is known to fit into `max_tokens`.
+            UnsupportedByEngine: the engine keeps no budgets.
         """
-        if end_ids is None:
-            return Formatter(self, self.vocabulary.end_ids)
-        chosen = checked_end_ids(end_ids, len(self.vocabulary))
+        if max_tokens is not None:
+            whole_number(max_tokens, "max_tokens", 1)
+        own = self.vocabulary.end_ids
+        chosen = own if end_ids is None else checked_end_ids(end_ids, len(self.vocabulary))
         # Reuse the same tuple, so that the formatter need not check which ids are text.
-        return Formatter(self, self.vocabulary.end_ids if chosen == self.vocabulary.end_ids else chosen)
+        return Formatter(self, own if chosen == own else chosen, max_tokens)
 
     def parse(self, text: str | bytes) -> Result[Value_co]:
         """The result of a text, without tokens; special tokens are spelt by name.
@@ -87,6 +93,21 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
     def min_bytes(self) -> int:
         """The length in bytes of the shortest complete output."""
         return min_bytes(self.lowered.grammar, self.limits)
+
+    @cached_property
+    def min_tokens(self) -> int:
+        """How many tokens are enough for a complete output, the end id included: the least `max_tokens`.
+
+        An upper bound of the fewest: of the shortest outputs in bytes, the first one, in as few tokens as possible.
+
+        Raises:
+            UnsupportedByEngine: the engine keeps no budgets.
+            BudgetTooSmall: no output is known that the vocabulary can spell.
+        """
+        needed = self.engine_grammar.start().set_budget(0, ())
+        if needed is None:
+            raise BudgetTooSmall(0, None)
+        return needed
 
     @cached_property
     def fingerprint(self) -> str:

@@ -33,7 +33,8 @@ from formatter_core.support.generics import Value_co
 
 __all__ = ["Formatter"]
 
-_HAS_TOKENS, _CAN_STOP = MaskStatus.HAS_TOKENS, MaskStatus.CAN_STOP  # a name is read faster than an attribute
+# Text may follow, and nothing else is to be said. A name is read faster than an attribute.
+_TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -65,8 +66,10 @@ class Formatter(Generic[Value_co]):
 
     # The methods that run for every token are inlined: one Python call costs a tenth of their work.
 
-    def __init__(self, compiled: PreparedFormat[Value_co], end_ids: tuple[int, ...]) -> None:
-        self._state = SequenceState(compiled, end_ids)
+    def __init__(
+        self, compiled: PreparedFormat[Value_co], end_ids: tuple[int, ...], max_tokens: int | None = None
+    ) -> None:
+        self._state = SequenceState(compiled, end_ids, max_tokens)
 
     @property
     def compiled(self) -> PreparedFormat[Value_co]:
@@ -77,6 +80,11 @@ class Formatter(Generic[Value_co]):
     def end_ids(self) -> tuple[int, ...]:
         """The ids that end this sequence, sorted."""
         return self._state.end_ids
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The number of tokens within which the output is complete; None if there is no such budget."""
+        return self._state.budget
 
     def __repr__(self) -> str:
         return f"<Formatter after {self._state.transcript.length} steps: {self.text[-40:]!r}>"
@@ -122,7 +130,7 @@ class Formatter(Generic[Value_co]):
             if not status:
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
-            if status & _CAN_STOP or state.own_ends or not status & _HAS_TOKENS:
+            if status != _TEXT_ONLY or state.own_ends:
                 state.add_ends(row, status)
         finally:
             state.busy.release()

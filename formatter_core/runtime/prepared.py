@@ -49,6 +49,12 @@ class PreparedFormat(Generic[Value_co]):
         self.limits = limits
         self.program = program
 
+    def text_among(self, end_ids: tuple[int, ...]) -> list[int]:
+        """Those of a sequence's own end ids that the engine takes for text."""
+        if end_ids is self.vocabulary.end_ids:
+            return []
+        return [token_id for token_id in end_ids if self.vocabulary.text_token(token_id)]
+
     @property
     def has_captures(self) -> bool:
         """Whether a parse of a text may hold captures, internal ones included."""

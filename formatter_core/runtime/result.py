@@ -96,6 +96,8 @@ class Result(Generic[Value_co]):
         tokens: the token ids that spelt it, end ids included; empty for a text that was parsed without tokens.
         ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it goes on.
         is_complete: whether the text is in the format and ended by the format's own rules.
+        shortened: where a budget first narrowed a choice, in bytes of the text: from there on the model might have
+            gone on otherwise. None if none did.
         cause: the error that ended the sequence, if one did; such a result is never complete.
     """
 
@@ -104,6 +106,7 @@ class Result(Generic[Value_co]):
     ended: Ended | None
     is_complete: bool
     _reading: Reading = field(repr=False, compare=False)
+    shortened: int | None = None
     cause: BaseException | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

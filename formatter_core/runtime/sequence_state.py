@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import rows
-from formatter_core.engine.protocol import MaskStatus
-from formatter_core.errors import BitmaskTooNarrow, DeadEnd, TokenRejected
+from formatter_core.engine.protocol import EngineState, MaskStatus
+from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, DeadEnd, TokenRejected
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.transcript import Transcript
@@ -24,19 +24,25 @@ class SequenceState:
     """The engine's state of one sequence, its transcript, and its end ids.
 
     Attributes:
+        budget: how many tokens the sequence may take, or None.
         busy: held by the one thread that uses the sequence.
         engine: what the grammar engine knows; no end ids.
+        shortened: the length of the transcript where the budget first narrowed a mask, or -1.
         own_ends: whether the end ids are other ones than the vocabulary's.
         size: how many ids the vocabulary has.
         words: how many 32-bit words a row for them has.
     """
 
-    __slots__ = ("busy", "compiled", "end_ids", "engine", "own_ends", "size", "transcript", "words")
+    __slots__ = (
+        "budget", "busy", "compiled", "end_ids", "engine", "own_ends", "shortened", "size", "transcript", "words",
+    )  # fmt: skip
 
-    def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...]) -> None:
+    def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...], budget: int | None = None) -> None:
+        self.budget = budget
         self.compiled = compiled
         self.end_ids = end_ids
-        self.engine = compiled.engine_grammar.start()
+        self.shortened = -1
+        self.engine = self._start()
         self.transcript = Transcript(compiled)
         self.busy = threading.Lock()
         self.size = len(compiled.vocabulary)
@@ -47,6 +53,7 @@ class SequenceState:
     def fork(self) -> SequenceState:
         """An independent copy, rollback history included."""
         copy = SequenceState.__new__(SequenceState)
+        copy.budget = self.budget
         copy.compiled = self.compiled
         copy.end_ids = self.end_ids
         copy.engine = self.engine.fork()
@@ -55,11 +62,21 @@ class SequenceState:
         copy.size = self.size
         copy.words = self.words
         copy.own_ends = self.own_ends
+        copy.shortened = self.shortened
         return copy
+
+    def _start(self) -> EngineState:
+        engine = self.compiled.engine_grammar.start()
+        if self.budget is not None:
+            needed = engine.set_budget(self.budget, self.compiled.text_among(self.end_ids))
+            if needed is None or needed > self.budget:
+                raise BudgetTooSmall(self.budget, needed)
+        return engine
 
     def reset(self) -> None:
         """Begin again with the empty text."""
-        self.engine = self.compiled.engine_grammar.start()
+        self.engine = self._start()
+        self.shortened = -1
         self.transcript.clear()
 
     def result(self, ended: Ended | None, *, now: bool = False) -> Result:
@@ -68,7 +85,8 @@ class SequenceState:
         how: Ended | None = "end" if ended is None and is_finished else ended
         may_end = self.engine.can_stop()
         complete = may_end and (is_finished or how == "end" or self.must_stop())
-        return self.transcript.result(how, complete=complete, may_end=may_end, now=now)
+        shortened = None if self.shortened < 0 else self.transcript.offset_of(self.shortened)
+        return self.transcript.result(how, complete=complete, may_end=may_end, shortened=shortened, now=now)
 
     def fill(self, row: NDArray[np.int32]) -> None:
         """See `Formatter.fill_bitmask`."""
@@ -98,6 +116,8 @@ class SequenceState:
 
     def add_ends(self, text: NDArray[np.int32], status: int) -> None:
         """Complete the engine's mask of text tokens, which came with this `MaskStatus`."""
+        if status & MaskStatus.SHORTENED and self.shortened < 0:
+            self.shortened = self.transcript.length
         has_tokens = self._without_own_ends(text, status) if self.own_ends else status & MaskStatus.HAS_TOKENS
         if status & MaskStatus.CAN_STOP:
             rows.set_ids(text, self.end_ids)
@@ -156,6 +176,8 @@ class SequenceState:
         if text_steps:
             self.engine.rollback(text_steps)
         self.transcript.undo(steps)
+        if self.transcript.length <= self.shortened:
+            self.shortened = -1
 
     def must_stop(self) -> bool:
         """Whether the text so far is complete and no token of text may follow."""
@@ -172,6 +194,9 @@ class SequenceState:
         is_allowed, reason = self.transcript.explain(
             token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
         )
+        if is_allowed and self.budget is not None and not self._allows(token_id):
+            left = max(0, self.budget - self.transcript.length)
+            is_allowed, reason = False, f"{reason}, but no completion after it fits into the {left} tokens that are left"
         return f"{'allowed' if is_allowed else 'not allowed'}: {reason}"
 
     def _allows(self, token_id: int) -> bool:

@@ -107,13 +107,20 @@ class Transcript:
             return []
         return self._stream().advance((lambda: whole_match(self._compiled, self._parts())) if complete else None)
 
-    def result(self, ended: Ended | None, *, complete: bool, may_end: bool, now: bool = False) -> Result:
+    def offset_of(self, step: int) -> int:
+        """How many bytes come before a step."""
+        return sum(len(part) for part in islice(self._parts(), step) if isinstance(part, bytes))
+
+    def result(
+        self, ended: Ended | None, *, complete: bool, may_end: bool, shortened: int | None = None, now: bool = False
+    ) -> Result:
         """The outcome so far.
 
         Args:
             ended: how the sequence ended, if it has.
             complete: whether the text was ended by the format's own rules.
             may_end: whether the text is in the format.
+            shortened: where a budget first narrowed a choice, in bytes of the text.
             now: the caller reads it before the sequence goes on, so captures are followed from the last time on.
         """
         compiled, parts = self._compiled, self._parts()
@@ -122,7 +129,7 @@ class Transcript:
             stream = self._stream if now else partial(self._new_stream, parts)
         parsed = partial(whole_match, compiled, parts)
         reading = TextReading(compiled.lowered, compiled.limits, parts, may_end, parsed, stream)
-        return Result(self.bytes, self.tokens, ended, complete, reading)
+        return Result(self.bytes, self.tokens, ended, complete, reading, shortened)
 
     def expected(self) -> str:
         """What may come next, in words."""

@@ -14,6 +14,7 @@ twins), `package` (configuration).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -161,6 +162,18 @@ class KbnfState(StepInTwoCalls):
         other._last = self._last
         other._pace = self._pace
         return other
+
+    def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
+        """Refused: this engine knows no distances.
+
+        Raises:
+            UnsupportedByEngine: always.
+        """
+        raise UnsupportedByEngine(
+            "it cannot say how far the end is; leave max_tokens out, or use the native engine",
+            engine="kbnf",
+            node="a token budget",
+        )
 
     def can_stop(self) -> bool:
         return native.accepts(native.fork(self._tracker), _SENTINEL)

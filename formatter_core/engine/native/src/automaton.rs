@@ -14,6 +14,7 @@ use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::Network;
+use crate::remainder::Remainders;
 use crate::stack::{Frame, Frozen, State, Thread};
 use crate::term::{EMPTY, NOTHING};
 
@@ -45,6 +46,8 @@ struct Situation {
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
     stays: Option<Kinds>,
+    /// How many tokens complete it, see `Remainders::distance`, where that was asked for.
+    distance: Option<u32>,
     same_hash: Option<u32>,
 }
 
@@ -113,12 +116,7 @@ impl Automaton {
         if let Some(known) = self.by_state.get(&state.id) {
             return *known;
         }
-        let parts = Frozen {
-            threads: state.threads.to_vec(),
-            tokens: state.tokens.to_vec(),
-            can_stop: state.can_stop,
-        };
-        let number = self.intern(parts);
+        let number = self.intern(state.parts());
         self.situations[number as usize].state = Some(state.clone());
         self.by_state.insert(state.id, number);
         number
@@ -166,6 +164,18 @@ impl Automaton {
         self.by_state.insert(state.id, number);
         self.bytes += 16;
         Ok(state)
+    }
+
+    /// How many tokens complete a situation.
+    #[inline]
+    pub fn distance(&mut self, number: u32, remainders: &mut Remainders, meter: &mut Meter) -> Outcome<u32> {
+        let situation = &mut self.situations[number as usize];
+        if let (Some(distance), false) = (situation.distance, remainders.avoid_tokens) {
+            return Ok(distance);
+        }
+        let distance = remainders.distance(&situation.parts, meter)?;
+        situation.distance = (!remainders.avoid_tokens).then_some(distance);
+        Ok(distance)
     }
 
     pub fn threads(&self, number: u32) -> &[Thread] {
@@ -361,6 +371,7 @@ impl Automaton {
             runs: [(0, UNKNOWN)].into(),
             run_of: None,
             stays: None,
+            distance: None,
             same_hash: latest,
         });
         self.by_hash.insert(hash, number);

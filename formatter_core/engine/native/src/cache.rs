@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::fitting::Fitting;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Outcome};
@@ -17,6 +18,7 @@ pub struct Cache {
     states: FastMap<Key, Arc<State>>,
     moves: FastMap<(u64, u32), Arc<State>>,
     masks: FastMap<u64, Arc<Mask>>,
+    fitting: FastMap<u64, Arc<Fitting>>,
     bytes: usize,
     maximum: usize,
     lexicon: Arc<Lexicon>,
@@ -33,6 +35,7 @@ impl Cache {
             states: FastMap::default(),
             moves: FastMap::default(),
             masks: FastMap::default(),
+            fitting: FastMap::default(),
             bytes: 0,
             maximum,
             lexicon,
@@ -120,6 +123,17 @@ impl Cache {
         self.trim();
     }
 
+    pub fn fitting(&self, state: &State) -> Option<Arc<Fitting>> {
+        self.fitting.get(&state.id).cloned()
+    }
+
+    pub fn keep_fitting(&mut self, state: &State, fitting: &Arc<Fitting>) {
+        if self.fitting.insert(state.id, fitting.clone()).is_none() {
+            self.bytes += fitting.bytes() + 48;
+        }
+        self.trim();
+    }
+
     /// Let go of everything when there is too much of it.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
@@ -134,6 +148,7 @@ impl Cache {
         self.states = FastMap::default();
         self.moves = FastMap::default();
         self.masks = FastMap::default();
+        self.fitting = FastMap::default();
         self.bytes = 0;
     }
 }

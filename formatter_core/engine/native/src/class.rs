@@ -21,6 +21,19 @@ pub enum TokenSet {
     Sparse(Box<[u32]>),
 }
 
+impl TokenSet {
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        let (words, ids): (&[u32], &[u32]) = match self {
+            TokenSet::Dense(words) => (words, &[]),
+            TokenSet::Sparse(ids) => (&[], ids),
+        };
+        let bits = (0..).zip(words).flat_map(|(index, word)| {
+            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 32 * index + bit)
+        });
+        bits.chain(ids.iter().copied())
+    }
+}
+
 /// A subtree of the vocabulary's trie that the automaton does not enter, and where the terminal could have ended on
 /// the way to it.
 #[derive(Clone, Copy)]

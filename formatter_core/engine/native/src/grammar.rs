@@ -13,6 +13,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
 use crate::network::Network;
+use crate::remainder::Remainders;
 use crate::stack::{Frozen, Group, State, Thread};
 use crate::trie::Vocabulary;
 
@@ -65,6 +66,8 @@ pub struct Grammar {
     cache: Guarded<Cache>,
     /// Automata that nobody works with.
     automata: Guarded<Vec<Automaton>>,
+    /// Remainders that nobody works with.
+    remainders: Guarded<Vec<Remainders>>,
     /// The situation before any text.
     start: Arc<State>,
     /// How many grammars had this one's place before.
@@ -100,6 +103,7 @@ impl Grammar {
             usage,
             cache: Guarded::new(cache, &health),
             automata: Guarded::new(Vec::new(), &health),
+            remainders: Guarded::new(Vec::new(), &health),
             health,
             age: 0,
             latest: Arc::downgrade(&latest),
@@ -162,6 +166,7 @@ impl Grammar {
         drop(meter);
         self.cache()?.clear();
         self.automata.lock()?.clear();
+        self.remainders.lock()?.clear();
         let health = Arc::default();
         let renewed = Arc::new(Grammar {
             start,
@@ -170,6 +175,7 @@ impl Grammar {
             usage,
             cache: Guarded::new(cache, &health),
             automata: Guarded::new(Vec::new(), &health),
+            remainders: Guarded::new(Vec::new(), &health),
             health,
             age: self.age + 1,
             latest: Arc::downgrade(&shared),
@@ -223,11 +229,12 @@ impl Grammar {
     /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
     pub fn bytes(&self) -> Outcome<usize> {
         let automata = self.automata.lock()?.iter().map(Automaton::bytes).sum::<usize>();
+        let remainders = self.remainders.lock()?.iter().map(Remainders::bytes).sum::<usize>();
         let latest = match &self.own_latest {
             Some(latest) => latest.lock()?.clone(),
             None => None,
         };
-        let own = self.network.bytes() + self.cache()?.bytes() + automata;
+        let own = self.network.bytes() + self.cache()?.bytes() + automata + remainders;
         Ok(own + latest.map_or(Ok(0), |latest| latest.bytes())?)
     }
 
@@ -353,8 +360,41 @@ impl Grammar {
         Ok(forced)
     }
 
+    /// The tokens of the vocabulary that may come by their ids, each once.
+    pub fn named_tokens(&self, state: &State) -> Vec<u32> {
+        let count = self.vocabulary().len() as u32;
+        let mut tokens: Vec<u32> = state.tokens.iter().map(|thread| thread.token).collect();
+        tokens.retain(|token| *token < count);
+        tokens.dedup();
+        tokens
+    }
+
+    /// Work with remainders that nobody else works with.
+    pub fn with_remainders<T>(
+        &self,
+        meter: &mut Meter,
+        work: impl FnOnce(&mut Remainders, &mut Meter) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let free = self.remainders.lock()?.pop().filter(|known| known.serve(&self.lexicon));
+        let mut remainders = match free {
+            Some(known) => known,
+            None => self.new_remainders(&[], meter)?,
+        };
+        let answer = work(&mut remainders, meter);
+        let mut all = self.remainders.lock()?;
+        if all.len() < MOST_AUTOMATA {
+            all.push(remainders);
+        }
+        answer
+    }
+
+    /// Remainders that avoid some tokens.
+    pub fn new_remainders(&self, avoided: &[u32], meter: &mut Meter) -> Outcome<Remainders> {
+        Remainders::new(avoided, &self.network, &self.lexicon, meter)
+    }
+
     /// Work with an automaton that nobody else works with.
-    fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
+    pub fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
         let free = self.automata.lock()?.pop();
         let maximum = usize::try_from(self.limits.cache_bytes).unwrap_or(usize::MAX) / AUTOMATA_SHARE / MOST_AUTOMATA;
         let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
@@ -377,7 +417,11 @@ impl Grammar {
         cache.state(parts)
     }
 
-    fn meter(&self) -> Meter<'_> {
+    pub fn lexicon(&self) -> &Arc<Lexicon> {
+        &self.lexicon
+    }
+
+    pub fn meter(&self) -> Meter<'_> {
         Meter::new(self.limits.work, &self.usage, self.maximum_states)
     }
 
@@ -392,7 +436,7 @@ impl Grammar {
         panic!("a panic asked for at place {place}")
     }
 
-    fn cache(&self) -> Outcome<Guard<'_, Cache>> {
+    pub fn cache(&self) -> Outcome<Guard<'_, Cache>> {
         self.cache.lock()
     }
 }

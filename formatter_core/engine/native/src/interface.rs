@@ -10,11 +10,12 @@ use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
 use crate::limits::{Fault, Limit, Limits, Outcome};
-use crate::sequence::Sequence;
+use crate::sequence::{Filled, Sequence};
+use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 7;
+const INTERFACE_VERSION: i32 = 8;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -24,6 +25,8 @@ pub const HAS_TOKENS: i32 = 1;
 pub const CAN_STOP: i32 = 2;
 /// A step's token was accepted.
 const ACCEPTED: i32 = 4;
+/// The budget forbids tokens that the grammar allows.
+const SHORTENED: i32 = 8;
 /// Stands for no token at all: no vocabulary has that many.
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
@@ -136,8 +139,10 @@ unsafe fn words<'a>(sequence: &Sequence, row: *mut u32) -> Outcome<&'a mut [u32]
 }
 
 /// The status of a mask that was written.
-fn status(sequence: &Sequence, any: bool) -> i32 {
-    (HAS_TOKENS * i32::from(any)) | (CAN_STOP * i32::from(sequence.can_stop()))
+fn status(sequence: &Sequence, filled: Filled) -> i32 {
+    (HAS_TOKENS * i32::from(filled.has_tokens))
+        | (CAN_STOP * i32::from(sequence.can_stop()))
+        | (SHORTENED * i32::from(filled.is_shortened))
 }
 
 /// Write a mask; returns its status.
@@ -146,8 +151,8 @@ fn status(sequence: &Sequence, any: bool) -> i32 {
 /// As for `words`.
 unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
     // SAFETY: as the caller promises.
-    let any = sequence.fill(unsafe { words(sequence, row) }?)?;
-    Ok(status(sequence, any))
+    let filled = sequence.fill(unsafe { words(sequence, row) }?)?;
+    Ok(status(sequence, filled))
 }
 
 /// # Safety
@@ -155,7 +160,7 @@ unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
 unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
     // SAFETY: as the caller promises.
     let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
-    Ok(taken.map_or(NO, |any| ACCEPTED | status(sequence, any)))
+    Ok(taken.map_or(NO, |filled| ACCEPTED | status(sequence, filled)))
 }
 
 #[no_mangle]
@@ -320,6 +325,29 @@ pub unsafe extern "C" fn fcn_sequence_new(grammar: *const Grammar, made: *mut *m
         unsafe { *made = Box::into_raw(Box::new(sequence)) };
         Ok(DONE)
     })
+}
+
+/// Let a sequence take at most `maximum` tokens from its start on, the end id included and none of `avoided`: 1, or 0 with
+/// nothing changed where it cannot be completed within that. How many tokens are enough goes to `needed`.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses; `avoided` points to `count` ids; `needed` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_sequence_set_budget(
+    sequence: *mut Sequence,
+    maximum: u32,
+    avoided: *const u32,
+    count: usize,
+    needed: *mut u32,
+) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_sequence(sequence, |sequence| {
+            let enough = sequence.set_budget(maximum, view(avoided, count))?;
+            *needed = enough;
+            Ok(truth(enough <= maximum && enough < NEVER))
+        })
+    }
 }
 
 /// # Safety

@@ -2,12 +2,12 @@
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
-//! (`trie`, `mask`, `class`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`members`,
-//! `decode`, `network`); the parser (`stack`, `chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served
-//! (`allowed`, `grammar`, `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`,
-//! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`,
-//! `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all of it: `parser`,
-//! `following`.
+//! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`members`,
+//! `decode`, `network`); stacks of calls (`stack`), and how far the end is (`spelling`, `nearest`, `remainder`); the parser
+//! (`chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`,
+//! `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`, `positions`,
+//! `terminal_order`, `forest`, `items`, `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree
+//! on: `trails`, `agreement`; and all of it: `parser`, `following`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -15,6 +15,7 @@
 mod agreement;
 mod allowed;
 mod automaton;
+mod budget;
 mod byteset;
 mod cache;
 mod captures;
@@ -25,6 +26,7 @@ mod damage;
 mod decode;
 mod derivation;
 mod derive;
+mod fitting;
 mod following;
 mod forest;
 mod freeze;
@@ -40,6 +42,7 @@ mod lexicon;
 mod limits;
 mod mask;
 mod members;
+mod nearest;
 mod network;
 mod number_sets;
 mod parser;
@@ -47,7 +50,9 @@ mod parser;
 mod parser_tests;
 mod positions;
 mod preference;
+mod remainder;
 mod sequence;
+mod spelling;
 mod stack;
 mod substring;
 mod term;

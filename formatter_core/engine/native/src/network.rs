@@ -161,6 +161,33 @@ impl Network {
         &self.positions[position as usize]
     }
 
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether each position can be come to.
+    pub fn reachable(&self) -> Vec<bool> {
+        let mut reachable = vec![false; self.positions.len()];
+        let mut waiting = vec![self.start];
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut reachable[index as usize], true) {
+                continue;
+            }
+            match self.position(index) {
+                Position::End | Position::Came { .. } => {}
+                Position::Terminal { next, .. } | Position::Token { next, .. } => waiting.push(*next),
+                Position::Call { rule, next } => waiting.extend([self.rules[*rule as usize].start, *next]),
+                Position::Split(places) => waiting.extend(places),
+                Position::Choose(list) => {
+                    let list = &self.members[*list as usize];
+                    waiting.extend(list.starts.iter().chain([&list.separator]));
+                }
+            }
+        }
+        reachable
+    }
+
     /// The terms of the terminals; some may be there twice.
     pub fn terms(&self) -> impl Iterator<Item = Term> + '_ {
         self.positions.iter().filter_map(|position| match position {

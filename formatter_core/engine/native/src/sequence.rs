@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::grammar::Grammar;
 use crate::limits::{Fault, Limit, Outcome};
+use crate::mask::Mask;
+use crate::spelling::{add, NEVER};
 use crate::stack::State;
 
 /// Longer texts are appended in pieces of this many bytes: only the frames that are still needed are carried from one to
@@ -38,6 +41,17 @@ pub struct Sequence {
     /// The states before the current one: the latest here, what is older in segments that forks share.
     recent: Vec<Arc<State>>,
     older: Option<Arc<Segment>>,
+    /// How many states there are before the current one.
+    steps: u32,
+    budget: Option<Budget>,
+}
+
+/// What a mask that was written is like.
+#[derive(Clone, Copy)]
+pub struct Filled {
+    pub has_tokens: bool,
+    /// Whether the budget forbids tokens that the grammar allows.
+    pub is_shortened: bool,
 }
 
 impl Sequence {
@@ -49,6 +63,8 @@ impl Sequence {
             damage: None,
             recent: Vec::new(),
             older: None,
+            steps: 0,
+            budget: None,
         })
     }
 
@@ -70,27 +86,70 @@ impl Sequence {
         }
     }
 
-    /// Write the mask to a row of `words()` words; whether it allows any token.
-    pub fn fill(&mut self, row: &mut [u32]) -> Outcome<bool> {
+    /// Take at most `maximum` tokens from the start on, none of `avoided` among them, the end id included; returns how many
+    /// are enough. Nothing is changed where those are more.
+    pub fn set_budget(&mut self, maximum: u32, avoided: &[u32]) -> Outcome<u32> {
+        let budget = Budget::new(maximum, avoided);
+        let needed = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
+            budget.distance(grammar, state)
+        })?;
+        let needed = add(needed, self.steps);
+        if needed <= maximum && needed < NEVER {
+            self.budget = Some(budget);
+        }
+        Ok(needed)
+    }
+
+    /// Write the mask to a row of `words()` words.
+    pub fn fill(&mut self, row: &mut [u32]) -> Outcome<Filled> {
+        if let Some(filled) = self.fill_near(row)? {
+            return Ok(filled);
+        }
         let mask = with_room(&mut self.grammar, &mut self.state, |grammar, state| grammar.mask(state))?;
-        mask.write(row);
-        Ok(!mask.is_empty())
+        Ok(write(&mask, row))
+    }
+
+    /// The same near the end of the budget; None, with nothing written, where the budget forbids nothing.
+    fn fill_near(&mut self, row: &mut [u32]) -> Outcome<Option<Filled>> {
+        let Some(budget) = &self.budget else {
+            return Ok(None);
+        };
+        let most = budget.after_next(self.steps);
+        let fitting = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
+            Ok(match budget.is_far(grammar, state, most)? {
+                true => None,
+                false => Some(budget.fitting(grammar, state)?),
+            })
+        })?;
+        Ok(fitting.map(|fitting| Filled {
+            has_tokens: fitting.write(most, row),
+            is_shortened: fitting.farthest() > most,
+        }))
     }
 
     /// Append a token; false, with nothing changed, where it is not allowed.
     pub fn accept_token(&mut self, token: u32) -> Outcome<bool> {
+        let (budget, steps) = (&self.budget, self.steps);
         let next = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
-            grammar.after_token(state, token)
+            let next = grammar.after_token(state, token)?;
+            match (budget, next) {
+                (Some(budget), Some(next)) => {
+                    let fits = budget.is_far(grammar, state, budget.after_next(steps))? || fits(budget, steps, grammar, &next)?;
+                    Ok(fits.then_some(next))
+                }
+                (_, next) => Ok(next),
+            }
         })?;
         Ok(self.go_on(next))
     }
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
-    pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<bool>> {
+    pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
-            mask.write(row);
-            self.go_on(Some(next));
-            return Ok(Some(!mask.is_empty()));
+            if self.is_far_after(&next)? {
+                self.go_on(Some(next));
+                return Ok(Some(write(&mask, row)));
+            }
         }
         if !self.accept_token(token)? {
             return Ok(None);
@@ -102,6 +161,16 @@ impl Sequence {
         filled.map(Some)
     }
 
+    /// Whether no budget stands in the way of the next state or of any token after it, as far as was worked out before.
+    #[inline]
+    fn is_far_after(&self, next: &State) -> Outcome<bool> {
+        let Some(budget) = &self.budget else {
+            return Ok(true);
+        };
+        let most = budget.after_next(self.steps);
+        Ok(budget.is_known_far(&self.state, most) && budget.is_known_far(next, most.saturating_sub(1)))
+    }
+
     /// Append bytes as one step; false, with nothing changed, where they are not allowed.
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
@@ -111,6 +180,14 @@ impl Sequence {
             })? {
                 Some(next) => state = next,
                 None => return Ok(false),
+            }
+        }
+        if let Some(budget) = &self.budget {
+            let steps = self.steps;
+            if !with_room(&mut grammar, &mut state, |grammar, state| {
+                fits(budget, steps, grammar, state)
+            })? {
+                return Ok(false);
             }
         }
         self.grammar = grammar;
@@ -145,6 +222,7 @@ impl Sequence {
             self.state = self.recent[keep].clone();
             self.recent.truncate(keep);
         }
+        self.steps -= steps as u32;
         true
     }
 
@@ -175,8 +253,22 @@ impl Sequence {
             }));
         }
         self.recent.push(std::mem::replace(&mut self.state, next));
+        self.steps += 1;
         true
     }
+}
+
+fn write(mask: &Mask, row: &mut [u32]) -> Filled {
+    mask.write(row);
+    Filled {
+        has_tokens: !mask.is_empty(),
+        is_shortened: false,
+    }
+}
+
+/// Whether a step that leads to `next` leaves a completion within the budget.
+fn fits(budget: &Budget, steps: u32, grammar: &Grammar, next: &State) -> Outcome<bool> {
+    Ok(budget.distance(grammar, next)? <= budget.after_next(steps))
 }
 
 /// Ask a grammar about a state; where its automata have no room for the answer, go over to one with empty automata.

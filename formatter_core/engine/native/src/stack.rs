@@ -6,7 +6,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::hash::FastHasher;
 use crate::lexicon::Lexicon;
@@ -52,6 +52,11 @@ impl Group {
             bytes,
             live_bytes: live_bytes.clone(),
         })
+    }
+
+    /// How many frames there are.
+    pub fn len(&self) -> u32 {
+        self.members.len() as u32
     }
 
     pub fn edges(&self, member: u32) -> &[Edge] {
@@ -206,6 +211,8 @@ pub struct State {
     pub threads: Box<[Thread]>,
     pub tokens: Box<[TokenThread]>,
     pub can_stop: bool,
+    /// An upper bound of the distance after whatever token, see `Remainders`, once it was asked for.
+    pub farthest: OnceLock<u32>,
     /// What the threads' states are states of.
     pub lexicon: Arc<Lexicon>,
     bytes: usize,
@@ -222,10 +229,20 @@ impl State {
             threads: parts.threads.into(),
             tokens: parts.tokens.into(),
             can_stop: parts.can_stop,
+            farthest: OnceLock::new(),
             lexicon,
             bytes,
             live_bytes: live_bytes.clone(),
         })
+    }
+
+    /// What it consists of.
+    pub fn parts(&self) -> Frozen {
+        Frozen {
+            threads: self.threads.to_vec(),
+            tokens: self.tokens.to_vec(),
+            can_stop: self.can_stop,
+        }
     }
 
     pub fn bytes(&self) -> usize {

@@ -118,6 +118,20 @@ impl Trie {
         &self.ids[self.id_starts[self.nodes[node].key as usize] as usize..self.id_starts[last] as usize]
     }
 
+    /// The node that `byte` leads to from `node`.
+    pub fn child(&self, node: u32, byte: u8) -> Option<u32> {
+        let end = self.nodes[node as usize].end;
+        let mut child = node + 1;
+        while child < end {
+            let found = &self.nodes[child as usize];
+            if found.byte >= byte {
+                return (found.byte == byte).then_some(child);
+            }
+            child = found.end;
+        }
+        None
+    }
+
     pub fn bytes(&self) -> usize {
         self.nodes.len() * std::mem::size_of::<Node>() + 4 * (self.ids.len() + self.id_starts.len())
     }

@@ -1,0 +1,263 @@
+//! The shortest way from a state of a terminal to its end, and how long such a way is after whatever token.
+
+use crate::hash::{FastMap, FastSet};
+use crate::lexicon::Lexicon;
+use crate::limits::{Meter, Outcome};
+use crate::spelling::{add, Texts, NEVER};
+use crate::term::{Kind, Term};
+
+/// How far the end is, and the first step of the way there that is the first in byte order.
+#[derive(Clone, Copy)]
+struct Way {
+    distance: u32,
+    byte: u8,
+    target: Term,
+}
+
+/// Terms whose form does not say how far their states are from an end are walked if they have at most this many states.
+const MOST_STATES: usize = 256;
+/// How deep forms are followed.
+const DEEPEST: u32 = 64;
+
+/// The ways through the terminals of one lexicon, along bytes that are tokens.
+pub struct Nearest {
+    /// For each byte the first usable one from there on.
+    usable: Box<[Option<u8>; 256]>,
+    ways: FastMap<Term, Way>,
+    farthest: FastMap<Term, u32>,
+}
+
+impl Nearest {
+    /// Along bytes that are tokens by themselves, or that occur in some token.
+    pub fn new(lexicon: &Lexicon, texts: &Texts, alone: bool) -> Self {
+        let trie = &lexicon.vocabulary.trie;
+        let mut usable = Box::new([None; 256]);
+        if alone {
+            for byte in 0..=255 {
+                let ends_token = texts.root(byte).is_some_and(|node| texts.ends_token(trie, node));
+                usable[usize::from(byte)] = ends_token.then_some(byte);
+            }
+        } else {
+            for node in trie.nodes() {
+                usable[usize::from(node.byte)] = Some(node.byte);
+            }
+        }
+        for byte in (0..255).rev() {
+            usable[byte] = usable[byte].or(usable[byte + 1]);
+        }
+        Nearest {
+            usable,
+            ways: FastMap::default(),
+            farthest: FastMap::default(),
+        }
+    }
+
+    /// Whether every byte can be used: then what a term's form says of lengths is exact.
+    pub fn takes_every_byte(&self) -> bool {
+        (0..=255).all(|byte| self.first_usable(byte, byte).is_some())
+    }
+
+    /// How many things are kept.
+    pub fn len(&self) -> usize {
+        self.ways.len() + self.farthest.len()
+    }
+
+    /// How many bytes lead from `state` to an end of its terminal; `NEVER` if none do.
+    pub fn distance(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+        Ok(self.way(state, lexicon, meter)?.distance)
+    }
+
+    /// The shortest way from `state` to an end, which there is: the first in byte order.
+    pub fn bytes(&mut self, mut state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            let way = self.way(state, lexicon, meter)?;
+            if way.distance == 0 || way.distance == NEVER {
+                return Ok(bytes);
+            }
+            bytes.push(way.byte);
+            state = way.target;
+        }
+    }
+
+    fn way(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
+        match self.ways.get(&state) {
+            Some(way) => Ok(*way),
+            None => self.search(state, lexicon, meter),
+        }
+    }
+
+    /// Look for the nearest end layer by layer, then go back and note every state on some shortest way.
+    #[cold]
+    fn search(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
+        let mut layers: Vec<Vec<Term>> = Vec::new();
+        let mut seen = FastSet::from_iter([state]);
+        let mut layer = vec![state];
+        let mut best = NEVER;
+        while !layer.is_empty() && (layers.len() as u32) < best {
+            meter.work(layer.len())?;
+            let depth = layers.len() as u32;
+            let mut next = Vec::new();
+            for &state in &layer {
+                if let Some(known) = self.ways.get(&state) {
+                    best = best.min(add(depth, known.distance));
+                } else if lexicon.derivatives()?.terms.nullable(state) {
+                    best = best.min(depth);
+                } else {
+                    for (low, high, step) in lexicon.row(state, meter)?.live() {
+                        if self.first_usable(low, high).is_some() && seen.insert(step.state) {
+                            next.push(step.state);
+                        }
+                    }
+                }
+            }
+            layers.push(std::mem::replace(&mut layer, next));
+        }
+        if best == NEVER {
+            // All that can be reached was seen, and none of it ends.
+            for dead in seen {
+                self.ways.entry(dead).or_insert(Way::none());
+            }
+            return Ok(Way::none());
+        }
+        if layers.len() as u32 == best {
+            layers.push(layer);
+        }
+        for (depth, layer) in layers.iter().enumerate().rev() {
+            let wanted = best.saturating_sub(depth as u32);
+            meter.work(layer.len())?;
+            for &state in layer {
+                if self.ways.contains_key(&state) {
+                    continue;
+                }
+                if lexicon.derivatives()?.terms.nullable(state) {
+                    self.ways.insert(state, Way::end());
+                } else if let Some(way) = self.step_towards(state, wanted, lexicon, meter)? {
+                    self.ways.insert(state, way);
+                }
+            }
+        }
+        Ok(self.ways.get(&state).copied().unwrap_or(Way::none()))
+    }
+
+    /// The first byte that leads on a way of `wanted` bytes.
+    fn step_towards(&self, state: Term, wanted: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<Way>> {
+        let Some(rest) = wanted.checked_sub(1) else {
+            return Ok(None);
+        };
+        for (low, high, step) in lexicon.row(state, meter)?.live() {
+            let known = self.ways.get(&step.state).map(|way| way.distance);
+            if let (Some(byte), true) = (self.first_usable(low, high), known == Some(rest)) {
+                return Ok(Some(Way {
+                    distance: wanted,
+                    byte,
+                    target: step.state,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn first_usable(&self, low: u8, high: u8) -> Option<u8> {
+        self.usable[usize::from(low)].filter(|byte| *byte <= high)
+    }
+
+    /// An upper bound of the distance from `state` and from every state that it leads to, or `NEVER` where none is known.
+    pub fn farthest(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+        if let Some(known) = self.farthest.get(&state) {
+            return Ok(*known);
+        }
+        let own = self.distance(state, lexicon, meter)?;
+        let found = match lexicon.uncertain(state)? {
+            true => self.farthest_seen(state, lexicon, meter)?,
+            false => farthest_by_form(state, DEEPEST, lexicon, meter)?,
+        };
+        self.farthest.insert(state, found.max(own));
+        Ok(found.max(own))
+    }
+
+    fn farthest_seen(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+        let mut seen = FastSet::from_iter([state]);
+        let mut waiting = vec![state];
+        let mut farthest = 0;
+        while let Some(state) = waiting.pop() {
+            farthest = farthest.max(self.distance(state, lexicon, meter)?);
+            for (_, _, step) in lexicon.row(state, meter)?.live() {
+                if seen.insert(step.state) {
+                    waiting.push(step.state);
+                }
+            }
+            if seen.len() > MOST_STATES {
+                return Ok(NEVER);
+            }
+        }
+        Ok(farthest)
+    }
+}
+
+impl Way {
+    fn end() -> Self {
+        Way {
+            distance: 0,
+            byte: 0,
+            target: 0,
+        }
+    }
+
+    fn none() -> Self {
+        Way {
+            distance: NEVER,
+            ..Way::end()
+        }
+    }
+}
+
+/// An upper bound of the distance from every state that a term without intersections and complements leads to.
+fn farthest_by_form(term: Term, depth: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+    meter.work(1)?;
+    if depth == 0 {
+        return Ok(NEVER);
+    }
+    let kind = lexicon.derivatives()?.terms.kind(term).clone();
+    Ok(match kind {
+        Kind::Nothing | Kind::Empty | Kind::Set(_) => 0,
+        // The rest of a character.
+        Kind::Substring { .. } => 3,
+        Kind::First(item) | Kind::Shortest(item) => farthest_by_form(item, depth - 1, lexicon, meter)?,
+        Kind::Repeat { item, minimum, .. } => {
+            let rounds = minimum.saturating_sub(1);
+            let round = shortest(item, lexicon, meter)?;
+            add(
+                farthest_by_form(item, depth - 1, lexicon, meter)?,
+                rounds.saturating_mul(round).min(NEVER),
+            )
+        }
+        Kind::Alternation(items) => {
+            let mut farthest = 0;
+            for item in items.iter() {
+                farthest = farthest.max(farthest_by_form(*item, depth - 1, lexicon, meter)?);
+            }
+            farthest
+        }
+        Kind::Concatenation(first, mut rest) => {
+            let mut heads = vec![first];
+            while let Kind::Concatenation(next, after) = *lexicon.derivatives()?.terms.kind(rest) {
+                meter.work(1)?;
+                heads.push(next);
+                rest = after;
+            }
+            let mut farthest = farthest_by_form(rest, depth - 1, lexicon, meter)?;
+            let mut beyond = shortest(rest, lexicon, meter)?;
+            for head in heads.into_iter().rev() {
+                farthest = farthest.max(add(farthest_by_form(head, depth - 1, lexicon, meter)?, beyond));
+                beyond = add(beyond, shortest(head, lexicon, meter)?);
+            }
+            farthest
+        }
+        Kind::Intersection(_) | Kind::Complement(_) => NEVER,
+    })
+}
+
+fn shortest(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+    Ok(lexicon.derivatives()?.shortest_match(term, meter)?.min(NEVER))
+}
