@@ -13,14 +13,17 @@ Fails where an engine differs, where it refuses more than its share, and where t
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from formatter_core.engine import choose_engine
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.testing.compare import Report, compare
+from formatter_core.testing.compare_budgets import compare_budgets
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import large_vocabulary
 from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
@@ -46,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     faults = []
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for engine in options.engines:
         seeds = range(options.first, options.first + options.grammars)
         report = compare(OracleEngine(), engine_called(engine), seeds)
@@ -58,6 +61,11 @@ def main() -> int:
         for difference in report.differences:
             print(difference, flush=True)
         faults += [f"{engine}: {fault}" for fault in judge(engine, report)]
+        if engine == "native":
+            budgets = compare_budgets(engine_called(engine), seeds)
+            found[engine]["budgets"] = dataclasses.asdict(budgets)
+            print(budgets.summary(), flush=True)
+            faults += budgets.differences
         for first in range(options.first, options.first + options.large, SHARED):
             few = range(first, min(first + SHARED, options.first + options.large))
             vocabulary = large_vocabulary(first, words=3000)

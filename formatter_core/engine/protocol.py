@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
@@ -21,6 +22,7 @@ __all__ = [
     "EngineState",
     "GrammarEngine",
     "MaskStatus",
+    "NoBudget",
     "OneByOne",
     "StepInTwoCalls",
     "mask_status",
@@ -163,6 +165,22 @@ class StepInTwoCalls:
         except BaseException:
             self.rollback(1)
             raise
+
+
+class NoBudget:
+    """`EngineState.set_budget` for an engine that cannot say how far the end is."""
+
+    def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
+        """Refused.
+
+        Raises:
+            UnsupportedByEngine: always.
+        """
+        raise UnsupportedByEngine(
+            "this engine cannot say how far the end is; leave max_tokens out, or use the native engine",
+            engine=type(self).__name__.removesuffix("State").lower(),
+            node="a token budget",
+        )
 
 
 class OneByOne:

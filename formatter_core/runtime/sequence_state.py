@@ -148,12 +148,20 @@ class SequenceState:
 
     def rejected(self, token_id: int) -> TokenRejected:
         """The error for a token that is not allowed."""
-        explain, end_ids = self.transcript.copy().explain, self.end_ids
-        return TokenRejected(
-            token_id,
-            position=self.transcript.length,
-            reason=lambda: explain(token_id, end_ids, can_stop=_no, allows=_no)[1],
-        )
+        transcript, end_ids = self.transcript.copy(), self.end_ids
+
+        def reason() -> str:
+            fits_format, reason = transcript.explain(token_id, end_ids, can_stop=_no, allows=_no)
+            return reason + self._over_budget(transcript.length) if fits_format else reason
+
+        return TokenRejected(token_id, position=transcript.length, reason=reason)
+
+    def _over_budget(self, length: int) -> str:
+        """The words for a token that the format allows, after so many steps, and the budget does not."""
+        if self.budget is None:
+            return ""
+        left = max(0, self.budget - length)
+        return f", but no completion that goes on with it fits into what is left of max_tokens = {self.budget}: {left}"
 
     def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
         """See `Formatter.accept_tokens`."""
@@ -195,8 +203,7 @@ class SequenceState:
             token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
         )
         if is_allowed and self.budget is not None and not self._allows(token_id):
-            left = max(0, self.budget - self.transcript.length)
-            is_allowed, reason = False, f"{reason}, but no completion after it fits into the {left} tokens that are left"
+            is_allowed, reason = False, reason + self._over_budget(self.transcript.length)
         return f"{'allowed' if is_allowed else 'not allowed'}: {reason}"
 
     def _allows(self, token_id: int) -> bool:

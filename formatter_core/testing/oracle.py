@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.protocol import OneByOne, StepInTwoCalls, mask_status
+from formatter_core.engine.protocol import NoBudget, OneByOne, StepInTwoCalls, mask_status
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
@@ -70,7 +70,7 @@ class OracleGrammar(OneByOne):
 _Undo: TypeAlias = "int | list[Recognizer]"
 
 
-class OracleState(StepInTwoCalls):
+class OracleState(StepInTwoCalls, NoBudget):
     """One sequence; see `EngineState`.
 
     A token that the grammar names by its id and whose bytes fit as well may be meant either way, so there can be

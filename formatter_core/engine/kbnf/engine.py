@@ -14,7 +14,6 @@ twins), `package` (configuration).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,7 @@ from formatter_core.engine.kbnf.normal import normalized
 from formatter_core.engine.kbnf.productions import Regex, Rules
 from formatter_core.engine.kbnf.regular import SENTINEL, Work, letters
 from formatter_core.engine.kbnf.text import regex_text, written
-from formatter_core.engine.protocol import OneByOne, StepInTwoCalls
+from formatter_core.engine.protocol import NoBudget, OneByOne, StepInTwoCalls
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import Grammar
 from formatter_core.grammar.json_text import without_json_texts
@@ -113,7 +112,7 @@ class KbnfGrammar(OneByOne):
         return self._prober
 
 
-class KbnfState(StepInTwoCalls):
+class KbnfState(StepInTwoCalls, NoBudget):
     """The state of one sequence: its text in letters, and the tracker that stands at its end."""
 
     def __init__(self, grammar: KbnfGrammar, tracker: Any) -> None:
@@ -162,18 +161,6 @@ class KbnfState(StepInTwoCalls):
         other._last = self._last
         other._pace = self._pace
         return other
-
-    def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
-        """Refused: this engine knows no distances.
-
-        Raises:
-            UnsupportedByEngine: always.
-        """
-        raise UnsupportedByEngine(
-            "it cannot say how far the end is; leave max_tokens out, or use the native engine",
-            engine="kbnf",
-            node="a token budget",
-        )
 
     def can_stop(self) -> bool:
         return native.accepts(native.fork(self._tracker), _SENTINEL)

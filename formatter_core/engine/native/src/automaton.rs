@@ -15,7 +15,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::Network;
 use crate::remainder::Remainders;
-use crate::stack::{Frame, Frozen, State, Thread};
+use crate::stack::{sort, Frame, Frozen, State, Thread};
 use crate::term::{EMPTY, NOTHING};
 
 /// No situation: nothing goes on.
@@ -48,6 +48,8 @@ struct Situation {
     stays: Option<Kinds>,
     /// How many tokens complete it, see `Remainders::distance`, where that was asked for.
     distance: Option<u32>,
+    /// The same without counts that are far from used up, see `uncounted`, where that was asked for.
+    uncounted: Option<Option<(u32, u32)>>,
     same_hash: Option<u32>,
 }
 
@@ -164,6 +166,45 @@ impl Automaton {
         self.by_state.insert(state.id, number);
         self.bytes += 16;
         Ok(state)
+    }
+
+    /// The situation without counts that are far from used up, and how many bytes leave them so, a shortest end included;
+    /// none where there are no such counts, or where a shortest end would be another one without them.
+    pub fn uncounted(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, u32)>> {
+        if let Some(known) = self.situations[number as usize].uncounted {
+            return Ok(known);
+        }
+        let found = self.find_uncounted(number, source, meter)?;
+        self.situations[number as usize].uncounted = Some(found);
+        Ok(found)
+    }
+
+    fn find_uncounted(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, u32)>> {
+        let mut parts = self.situations[number as usize].parts.clone();
+        let mut bytes = u32::MAX;
+        meter.work(parts.threads.len())?;
+        let mut derivatives = source.lexicon.derivatives()?;
+        for thread in &mut parts.threads {
+            let (uncounted, most) = derivatives.uncounted(thread.state, meter)?;
+            if uncounted == thread.state {
+                continue;
+            }
+            if derivatives.terms.uncertain(thread.state) {
+                return Ok(None);
+            }
+            let end = derivatives.shortest_match(thread.state, meter)?;
+            if end != derivatives.shortest_match(uncounted, meter)? {
+                return Ok(None);
+            }
+            bytes = bytes.min(most.saturating_sub(end));
+            thread.state = uncounted;
+        }
+        drop(derivatives);
+        if bytes == u32::MAX {
+            return Ok(None);
+        }
+        sort(&mut parts.threads);
+        Ok(Some((self.intern(parts), bytes)))
     }
 
     /// How many tokens complete a situation.
@@ -372,6 +413,7 @@ impl Automaton {
             run_of: None,
             stays: None,
             distance: None,
+            uncounted: None,
             same_hash: latest,
         });
         self.by_hash.insert(hash, number);

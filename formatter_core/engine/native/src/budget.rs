@@ -10,6 +10,7 @@ use crate::limits::{Meter, Outcome};
 use crate::remainder::Remainders;
 use crate::spelling::NEVER;
 use crate::stack::State;
+use crate::trie::Node;
 
 /// Tokens that a sequence must not use, and what was worked out without them.
 struct Avoided {
@@ -157,8 +158,14 @@ fn walk(
             continue;
         }
         let is_leaf = index + 1 == below;
-        let is_same = !is_leaf && node.below.is_within(automaton.stays(to, source, meter)?);
-        let ids = if is_same { trie.all_ids_below(index) } else { trie.ids(index) };
+        let is_same = !is_leaf
+            && (node.below.is_within(automaton.stays(to, source, meter)?)
+                || is_same_uncounted(node, open.len() as u32 + 1, to, automaton, remainders, source, meter)?);
+        let ids = if is_same {
+            trie.all_ids_below(index)
+        } else {
+            trie.ids(index)
+        };
         if !ids.is_empty() {
             gathered.add(ids, automaton.distance(to, remainders, meter)?);
         }
@@ -172,4 +179,24 @@ fn walk(
     }
     automaton.held.clear();
     meter.work(visited / 16 + 1)
+}
+
+/// Whether every token below a node of the trie, `depth` bytes deep, leads from the situation there to one like it but for
+/// counts that are far from used up, so that all of them may come and have the same distance after them.
+fn is_same_uncounted(
+    node: &Node,
+    depth: u32,
+    number: u32,
+    automaton: &mut Automaton,
+    remainders: &mut Remainders,
+    source: &Source,
+    meter: &mut Meter,
+) -> Outcome<bool> {
+    let Some((uncounted, bytes)) = automaton.uncounted(number, source, meter)? else {
+        return Ok(false);
+    };
+    Ok(node.longest < u16::MAX
+        && u32::from(node.longest) - depth < bytes
+        && node.below.is_within(automaton.stays(uncounted, source, meter)?)
+        && automaton.distance(uncounted, remainders, meter)? == automaton.distance(number, remainders, meter)?)
 }

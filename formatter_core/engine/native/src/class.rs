@@ -22,13 +22,15 @@ pub enum TokenSet {
 }
 
 impl TokenSet {
+    /// The ids, ascending if they are many.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
         let (words, ids): (&[u32], &[u32]) = match self {
             TokenSet::Dense(words) => (words, &[]),
             TokenSet::Sparse(ids) => (&[], ids),
         };
         let bits = (0..).zip(words).flat_map(|(index, word)| {
-            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 32 * index + bit)
+            let set = (0..32).filter(move |bit| word >> bit & 1 == 1);
+            set.map(move |bit| 32 * index + bit)
         });
         bits.chain(ids.iter().copied())
     }

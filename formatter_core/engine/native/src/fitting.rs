@@ -4,6 +4,7 @@
 use crate::class::TokenSet;
 use crate::hash::FastMap;
 use crate::mask::{join, set};
+use crate::trie::Vocabulary;
 
 /// Tokens that have the same distance after them; it may be that none is known.
 struct Group {
@@ -37,10 +38,20 @@ impl Fitting {
         has_tokens
     }
 
-    /// The tokens after which at most `most` more are needed.
-    pub fn ids(&self, most: u32) -> impl Iterator<Item = u32> + '_ {
-        let fits = self.groups.iter().take_while(move |group| group.distance <= most);
-        fits.flat_map(|group| group.tokens.ids())
+    /// What all tokens begin with after which at most `most` more are needed.
+    pub fn common_prefix(&self, most: u32, vocabulary: &Vocabulary) -> Vec<u8> {
+        let fits = self.groups.iter().take_while(|group| group.distance <= most);
+        let mut common: Option<&[u8]> = None;
+        for id in fits.flat_map(|group| group.tokens.ids()) {
+            let text = vocabulary.token(id);
+            let common = common.get_or_insert(text);
+            let same = common.iter().zip(text).take_while(|(one, other)| one == other).count();
+            *common = &common[..same];
+            if same == 0 {
+                break;
+            }
+        }
+        common.unwrap_or_default().to_vec()
     }
 
     pub fn bytes(&self) -> usize {
@@ -55,13 +66,16 @@ impl Fitting {
 /// Tokens while they are gathered.
 #[derive(Default)]
 pub struct Gathered {
-    by_distance: FastMap<u32, Vec<u32>>,
+    groups: Vec<(u32, Vec<u32>)>,
+    numbers: FastMap<u32, usize>,
+    /// The group that was added to last.
+    last: usize,
 }
 
 impl Gathered {
     /// A token that may come by its id. What is known of it as text is forgotten.
     pub fn add_named(&mut self, token: u32, distance: u32) {
-        for ids in self.by_distance.values_mut() {
+        for (_, ids) in &mut self.groups {
             ids.retain(|id| *id != token);
         }
         self.add(&[token], distance);
@@ -69,7 +83,7 @@ impl Gathered {
 
     pub fn finish(self, words: usize) -> Fitting {
         let mut groups: Vec<Group> = self
-            .by_distance
+            .groups
             .into_iter()
             .filter(|(_, ids)| !ids.is_empty())
             .map(|(distance, ids)| Group {
@@ -83,7 +97,13 @@ impl Gathered {
 
     /// Tokens with the same distance after them.
     pub fn add(&mut self, ids: &[u32], distance: u32) {
-        self.by_distance.entry(distance).or_default().extend_from_slice(ids);
+        if self.groups.get(self.last).map_or(true, |group| group.0 != distance) {
+            self.last = *self.numbers.entry(distance).or_insert(self.groups.len());
+            if self.last == self.groups.len() {
+                self.groups.push((distance, Vec::new()));
+            }
+        }
+        self.groups[self.last].1.extend_from_slice(ids);
     }
 }
 

@@ -279,7 +279,9 @@ impl Remainders {
 
     fn target(&self, edge: &Edge, found: &[Sized]) -> Sized {
         match &edge.group {
-            Some(group) => self.known_below(group, edge.member).map_or(NONE, |below| below.shortest),
+            Some(group) => self
+                .known_below(group, edge.member)
+                .map_or(NONE, |below| below.shortest),
             None => found[edge.member as usize],
         }
     }
@@ -294,7 +296,10 @@ impl Remainders {
                 bounds[edge.position as usize],
                 self.texts.fewest(self.target(edge, found).text),
             );
-            let outer = edge.group.as_ref().and_then(|group| self.known_below(group, edge.member));
+            let outer = edge
+                .group
+                .as_ref()
+                .and_then(|group| self.known_below(group, edge.member));
             farthest = farthest.max(after).max(outer.map_or(0, |below| below.farthest));
         }
         farthest
@@ -341,7 +346,10 @@ impl Remainders {
         meter.work(symbols.len() + 1)?;
         let vocabulary = &self.lexicon.vocabulary;
         let texts = &mut self.texts;
-        Ok(symbols.into_iter().rev().fold(rest, |rest, symbol| texts.cons(symbol, rest, vocabulary)))
+        Ok(symbols
+            .into_iter()
+            .rev()
+            .fold(rest, |rest, symbol| texts.cons(symbol, rest, vocabulary)))
     }
 
     fn after_bytes(&mut self, bytes: &[u8], rest: Text, meter: &mut Meter) -> Outcome<Text> {
@@ -396,14 +404,19 @@ impl Remainders {
             }
             self.shortest[index as usize].length = length;
             order.push(index);
-            let called = rules_at[index as usize].iter().flat_map(|rule| &callers[*rule as usize]);
+            let called = rules_at[index as usize]
+                .iter()
+                .flat_map(|rule| &callers[*rule as usize]);
             let waiting: Vec<u32> = before[index as usize].iter().chain(called).copied().collect();
             meter.work(waiting.len() + 1)?;
             for place in waiting {
                 let length = match network.position(place) {
                     Position::Call { rule, next } => {
                         let start = network.rules[*rule as usize].start;
-                        add(self.shortest[start as usize].length, self.shortest[*next as usize].length)
+                        add(
+                            self.shortest[start as usize].length,
+                            self.shortest[*next as usize].length,
+                        )
                     }
                     _ => add(own[place as usize], length),
                 };
@@ -479,7 +492,11 @@ impl Remainders {
         if (0..network.len()).any(|index| reachable[index] && self.shortest[index].text == IMPOSSIBLE) {
             return Ok(None);
         }
-        let order: Vec<u32> = order.iter().copied().filter(|index| reachable[*index as usize]).collect();
+        let order: Vec<u32> = order
+            .iter()
+            .copied()
+            .filter(|index| reachable[*index as usize])
+            .collect();
         let mut own = vec![0; network.len()];
         for &index in &order {
             own[index as usize] = match network.position(index) {
@@ -500,7 +517,9 @@ impl Remainders {
                 passes += 1;
                 meter.work(order.len())?;
                 for &index in &order {
-                    let bound = self.farthest_at(index, network, &before, &bounds).max(own[index as usize]);
+                    let bound = self
+                        .farthest_at(index, network, &before, &bounds)
+                        .max(own[index as usize]);
                     has_changed |= bound > bounds[index as usize];
                     bounds[index as usize] = bound;
                 }

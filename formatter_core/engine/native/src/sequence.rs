@@ -134,7 +134,8 @@ impl Sequence {
             let next = grammar.after_token(state, token)?;
             match (budget, next) {
                 (Some(budget), Some(next)) => {
-                    let fits = budget.is_far(grammar, state, budget.after_next(steps))? || fits(budget, steps, grammar, &next)?;
+                    let fits = budget.is_far(grammar, state, budget.after_next(steps))?
+                        || fits(budget, steps, grammar, &next)?;
                     Ok(fits.then_some(next))
                 }
                 (_, next) => Ok(next),
@@ -238,7 +239,20 @@ impl Sequence {
     pub fn forced_bytes(&self, limit: usize) -> Outcome<Vec<u8>> {
         let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
         with_room(&mut grammar, &mut state, |grammar, state| {
-            grammar.forced_bytes(state, limit)
+            let forced = grammar.forced_bytes(state, limit)?;
+            let Some(budget) = self.budget.as_ref().filter(|_| !state.can_stop) else {
+                return Ok(forced);
+            };
+            let most = budget.after_next(self.steps);
+            if budget.is_far(grammar, state, most)? {
+                return Ok(forced);
+            }
+            // Near its end the budget may leave tokens alone that all begin in the same way.
+            let mut common = budget
+                .fitting(grammar, state)?
+                .common_prefix(most, grammar.vocabulary());
+            common.truncate(limit);
+            Ok(if common.len() > forced.len() { common } else { forced })
         })
     }
 

@@ -1,0 +1,206 @@
+"""Token budgets by brute force: whether masks hold only tokens that leave a completion that fits, and always one.
+
+Completions are looked for by trying tokens one after the other in the oracle, which knows no budgets.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from formatter_core.engine.protocol import EngineState, GrammarEngine, MaskStatus
+from formatter_core.engine.rows import allowed_ids
+from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.testing.oracle import OracleEngine, OracleState
+from formatter_core.testing.random_grammars import Case, random_case
+
+__all__ = ["BudgetReport", "compare_budgets"]
+
+#: Completions of more tokens are not looked for.
+_DEEPEST = 5
+_MORE_THAN_NEEDED = 4
+#: What is not found after so many trials of one search counts as not known.
+_MOST_TRIALS = 3000
+
+
+@dataclass
+class BudgetReport:
+    """What was compared.
+
+    Attributes:
+        grammars: cases with a completion that the vocabulary can spell.
+        unknown: cases for which the engine knew no completion, but a short one exists.
+        masks: masks under a budget, and `narrowed` of them that it narrowed.
+        exact: completions of the fewest tokens were found for so many beginnings.
+        excess: by how many tokens the engine's number was above these: how often each.
+        differences: one line for each case in which something was wrong.
+    """
+
+    grammars: int = 0
+    unknown: int = 0
+    masks: int = 0
+    narrowed: int = 0
+    exact: int = 0
+    excess: dict[int, int] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """A few lines for people."""
+        excess = ", ".join(f"{count} × {tokens}" for tokens, count in sorted(self.excess.items()))
+        return (
+            f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; above the fewest "
+            f"tokens: {excess or 'none compared'}; not known: {self.unknown}; differences: {len(self.differences)}"
+        )
+
+
+def compare_budgets(
+    engine: GrammarEngine, seeds: Iterable[int], *, walks: int = 2, most_differences: int = 5
+) -> BudgetReport:
+    """Walk at random under budgets, from what the engine says is needed to a few tokens more, for each seed's case."""
+    report = BudgetReport()
+    for seed in seeds:
+        case = random_case(seed)
+        try:
+            _Comparison(case, engine, report).run(walks)
+        except (InvalidGrammar, LimitExceeded):
+            continue
+        except _Wrong as wrong:
+            report.differences.append(f"seed {seed}: {wrong}\n{case.grammar}")
+            if len(report.differences) >= most_differences:
+                break
+    return report
+
+
+class _Wrong(Exception):
+    pass
+
+
+class _Comparison:
+    def __init__(self, case: Case, engine: GrammarEngine, report: BudgetReport) -> None:
+        self._case = case
+        self._rng = random.Random(case.seed)  # noqa: S311 (no secrets are made)
+        self._report = report
+        self._judge = OracleEngine().compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
+        self._judged = engine.compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
+        self._row = np.zeros(case.vocabulary.words, dtype=np.int32)
+        self._fewest: dict[tuple[tuple[int, ...], int], bool] = {}
+
+    def run(self, walks: int) -> None:
+        needed = self._judged.start().set_budget(0, ())
+        start = self._judge.start()
+        fewest = self._completed(start, (), _DEEPEST)
+        if needed is None:
+            self._report.unknown += fewest is not None
+            return
+        self._report.grammars += 1
+        if fewest is not None:
+            self._report.exact += 1
+            excess = needed - fewest
+            if excess < 0:
+                raise _Wrong(f"{needed} tokens are not enough; {fewest} are needed")
+            self._report.excess[excess] = self._report.excess.get(excess, 0) + 1
+        if self._judged.start().set_budget(needed - 1, ()) != needed:
+            raise _Wrong("the number of tokens needed depends on the budget")
+        for _ in range(walks):
+            self._walk(needed + self._rng.randint(0, _MORE_THAN_NEEDED))
+
+    def _walk(self, budget: int) -> None:
+        judge, judged = self._judge.start(), self._judged.start()
+        judged.set_budget(budget, ())
+        steps: list[int] = []
+        masks: list[list[int]] = []
+        while True:
+            left = budget - len(steps)
+            allowed = self._mask(judged)
+            self._check(judge, judged, tuple(steps), left, allowed)
+            chance = self._rng.random()
+            if chance < 0.15 and steps:
+                back = self._rng.randint(1, len(steps))
+                for state in (judge, judged):
+                    state.rollback(back)
+                del steps[-back:]
+                allowed = self._mask(judged)
+                if allowed != masks[len(steps)]:
+                    raise _Wrong(f"after {steps} and a rollback the mask is {allowed}, it was {masks[len(steps)]}")
+                del masks[len(steps) :]
+                continue
+            if chance < 0.3:
+                judged = judged.fork()
+            if not allowed or (judge.can_stop() and self._rng.random() < 0.2):
+                return
+            masks.append(allowed)
+            token = self._rng.choice(allowed)
+            taken = judged.accept_token(token) if chance < 0.6 else judged.step(token, self._row) != 0
+            if not taken or not judge.accept_token(token):
+                raise _Wrong(f"after {steps} token {token} is in the mask, but not accepted")
+            steps.append(token)
+
+    def _mask(self, state: EngineState) -> list[int]:
+        self._status = state.fill_bitmask(self._row)
+        return allowed_ids(self._row)
+
+    def _check(
+        self, judge: OracleState, judged: EngineState, steps: tuple[int, ...], left: int, allowed: list[int]
+    ) -> None:
+        """Whether a mask with `left` tokens left is as it must be."""
+        where = f"with {left} tokens left after {list(steps)}"
+        self._report.masks += 1
+        ordinary = self._ordinary(judge)
+        is_narrowed = bool(self._status & MaskStatus.SHORTENED)
+        self._report.narrowed += is_narrowed
+        if left < 1 or not (allowed or judge.can_stop()):
+            raise _Wrong(f"{where} nothing may follow")
+        if not set(allowed) <= set(ordinary) or is_narrowed != (allowed != ordinary):
+            raise _Wrong(f"{where} the mask is {allowed}, of {ordinary}, and narrowed is {is_narrowed}")
+        for token in allowed:
+            if left - 1 > _DEEPEST:
+                continue
+            judge.accept_token(token)
+            self._trials = 0
+            fits = self._completes(judge, (*steps, token), left - 1)
+            judge.rollback(1)
+            if not fits and self._trials < _MOST_TRIALS:
+                raise _Wrong(f"{where} token {token} leaves no completion")
+        for token in set(ordinary) - set(allowed):
+            if judged.accept_token(token):
+                raise _Wrong(f"{where} token {token} is not in the mask, but accepted")
+
+    def _ordinary(self, judge: OracleState) -> list[int]:
+        row = np.zeros_like(self._row)
+        judge.fill_bitmask(row)
+        return allowed_ids(row)
+
+    def _completed(self, judge: OracleState, steps: tuple[int, ...], most: int) -> int | None:
+        """The fewest tokens that complete what the judge has accepted, the end id included, if found up to `most`."""
+        self._trials = 0
+        for count in range(1, most + 1):
+            if self._completes(judge, steps, count):
+                return count
+            if self._trials >= _MOST_TRIALS:
+                break
+        return None
+
+    def _completes(self, judge: OracleState, steps: tuple[int, ...], most: int) -> bool:
+        """Whether some completion has at most `most` tokens, the end id included."""
+        if judge.can_stop():
+            return True
+        if most < 2:
+            return False
+        known = self._fewest.get((steps, most))
+        if known is None:
+            known = False
+            self._trials += 1
+            if self._trials >= _MOST_TRIALS:
+                return False
+            for token in self._ordinary(judge):
+                judge.accept_token(token)
+                known = self._completes(judge, (*steps, token), most - 1)
+                judge.rollback(1)
+                if known:
+                    break
+            self._fewest[steps, most] = known
+        return known

@@ -1,0 +1,245 @@
+"""Token budgets: an output that is always complete within `max_tokens`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formatter_core import Compiler, Cursor, Formatter, Vocabulary, bitmask, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.errors import BudgetTooSmall, InvalidArgument, TokenRejected, UnsupportedByEngine
+from formatter_core.testing.compare_budgets import compare_budgets
+
+pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built")
+
+END = 300
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 3},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "next": {"$ref": "#"},
+    },
+    "required": ["name", "tags"],
+    "additionalProperties": False,
+}
+LETTERS = formats.regex('"[a-z]*"')
+FORMATS: list[Any] = [
+    PERSON,
+    {"type": "array", "items": {"enum": ["a", "bc", 12, None]}, "minItems": 2},
+    {"type": "string", "maxLength": 40},
+    True,
+    formats.regex("(ab|a)*c{3,9}"),
+    formats.until("\n\n"),
+    formats.sequence(formats.until("</think>"), formats.json_schema({"type": "integer"})),
+    formats.kbnf("start ::= start 'x' | 'ab' start 'c' | 'd';"),
+]
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Compiler:
+    words = ['"name"', '{"', '":', '","', '"}', "]}", '"]}', "]}}", "name", "tags", '": "', '": [', "ab", "abab", "cc", "think"]
+    tokens = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in words)]
+    padded = [*tokens, *[None] * (END + 1 - len(tokens))]
+    return Compiler(Vocabulary(padded, [END]), engine="native")
+
+
+def walked(formatter: Formatter, rng: random.Random) -> int:
+    """Take random tokens to the end; how many they were."""
+    count = 0
+    while not formatter.is_finished:
+        formatter.accept_token(rng.choice(formatter.allowed_tokens()))
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_every_walk_is_complete_within_its_budget(compiler: Compiler, format: Any) -> None:
+    compiled = compiler.compile(format)
+    for more in (0, 1, 2, 5, 20, 60):
+        for seed in range(6):
+            formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
+            assert walked(formatter, random.Random(seed)) <= compiled.min_tokens + more
+            assert formatter.result().is_complete
+            assert compiled.parse(formatter.bytes).is_complete
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_one_token_less_than_needed_is_refused(compiler: Compiler, format: Any) -> None:
+    compiled = compiler.compile(format)
+    if compiled.min_tokens > 1:
+        with pytest.raises(BudgetTooSmall, match=str(compiled.min_tokens)) as raised:
+            compiled.formatter(max_tokens=compiled.min_tokens - 1)
+        assert raised.value.needed == compiled.min_tokens
+    assert compiled.min_tokens <= compiled.min_bytes + 1
+
+
+def test_the_fewest_tokens_are_counted_and_not_the_longest_matches(compiler: Compiler) -> None:
+    assert compiler.compile({"const": "ab"}).min_tokens == 4  # `"`, `ab`, `"`, the end
+    assert compiler.compile(formats.choice(["abab"])).min_tokens == 2
+    assert compiler.compile(formats.regex("a*")).min_tokens == 1
+
+
+def test_brute_force_finds_no_fault() -> None:
+    report = compare_budgets(NativeEngine(), range(60))
+    assert report.differences == []
+    assert report.grammars > 50 < report.narrowed
+    assert "differences: 0" in report.summary()
+
+
+def test_far_from_the_end_masks_are_the_ordinary_ones(compiler: Compiler) -> None:
+    compiled = compiler.compile(PERSON)
+    plain, budgeted = compiled.formatter(), compiled.formatter(max_tokens=10_000)
+    rng = random.Random(4)
+    for _ in range(60):
+        allowed = plain.allowed_tokens()
+        assert budgeted.allowed_tokens() == allowed
+        token = rng.choice(allowed)
+        plain.accept_token(token)
+        budgeted.accept_token(token)
+        if plain.is_finished:
+            break
+    assert budgeted.result("length").shortened is None
+
+
+def after(compiler: Compiler, format: Any, text: bytes, **options: Any) -> Formatter:
+    """A formatter after the bytes of a text, one token each."""
+    formatter = compiler.compile(format).formatter(**options)
+    for byte in text:
+        formatter.accept_token(byte)
+    return formatter
+
+
+def test_the_result_says_where_the_budget_first_narrowed_a_choice(compiler: Compiler) -> None:
+    formatter = compiler.compile(LETTERS).formatter(max_tokens=9)
+    shortened = []
+    for byte in b'"abcdef':
+        formatter.accept_token(byte)
+        formatter.allowed_tokens()
+        shortened.append(formatter.result().shortened)
+    assert shortened[:2] == [None, None]
+    first = next(place for place in shortened if place is not None)
+    assert shortened[-1] == first  # it stays the first one
+    formatter.rollback(7 - first)
+    assert formatter.result().shortened is None
+    formatter.reset()
+    assert formatter.allowed_tokens() and formatter.result().shortened is None
+
+
+def test_near_the_end_only_what_ends_in_time_is_left(compiler: Compiler) -> None:
+    formatter = after(compiler, LETTERS, b'"abcdef', max_tokens=9)
+    assert formatter.allowed_tokens() == [ord('"')]
+    assert formatter.forced_bytes() == b'"'
+    assert not formatter.must_stop
+    with pytest.raises(TokenRejected, match="max_tokens = 9: 2"):
+        formatter.accept_token(ord("g"))
+    assert formatter.explain(ord("g")).startswith("not allowed")
+    assert "max_tokens" in formatter.explain(ord("g"))
+    assert formatter.explain(ord('"')).startswith("allowed")
+    formatter.accept_token(ord('"'))
+    assert formatter.must_stop and formatter.can_stop
+    assert formatter.allowed_tokens() == [END]
+    formatter.accept_token(END)
+    assert formatter.result().value == '"abcdef"'
+
+
+def test_what_may_end_must_end_with_the_last_token(compiler: Compiler) -> None:
+    formatter = after(compiler, formats.regex("a*"), b"aaa", max_tokens=4)
+    assert formatter.allowed_tokens() == [END]
+    assert formatter.must_stop
+
+
+def test_rollback_forks_and_reset_keep_the_budget(compiler: Compiler) -> None:
+    formatter = after(compiler, LETTERS, b'"abcd', max_tokens=8)
+    near = formatter.allowed_tokens()
+    fork = formatter.fork()
+    formatter.accept_token(ord("e"))
+    nearer = formatter.allowed_tokens()
+    assert set(nearer) < set(near)
+    formatter.rollback(1)
+    assert formatter.allowed_tokens() == near == fork.allowed_tokens()
+    assert fork.count_valid([ord("e"), ord("f"), ord("g")]) == 1
+    formatter.reset()
+    assert formatter.max_tokens == 8
+    assert walked(formatter, random.Random(1)) <= 8
+
+
+def test_bytes_without_a_token_count_as_one(compiler: Compiler) -> None:
+    formatter = compiler.compile(LETTERS).formatter(max_tokens=4)
+    formatter.accept_bytes(b'"a')
+    formatter.accept_token(ord("b"))
+    assert formatter.allowed_tokens() == [ord('"')]
+    with pytest.raises(TokenRejected):
+        formatter.accept_bytes(b"c")
+
+
+def test_batches_and_cursors_keep_budgets(compiler: Compiler) -> None:
+    compiled = compiler.compile(LETTERS)
+    near, plain = (after(compiler, LETTERS, b'"abc', max_tokens=most) for most in (7, None))
+    rows = bitmask.allocate(2, len(compiler.vocabulary))
+    assert not Formatter.step_batch([near, plain], [ord("d"), ord("d")], rows)
+    masks = [bitmask.allowed_ids(row) for row in rows]
+    assert masks[0] == [ord('"')] and len(masks[1]) > 26
+    assert near.result().shortened == 5 and plain.result().shortened is None
+
+    cursor = Cursor(compiled.formatter(max_tokens=5))
+    cursor.follow(list(b'"a'))
+    rows = bitmask.allocate(3, len(compiler.vocabulary))
+    assert cursor.fill_drafts(list(b"bc"), rows) == 1
+    assert [bitmask.allowed_ids(row) for row in rows[1:]] == [[ord('"')], [END]]
+    assert cursor.length == 2
+
+
+def test_own_end_ids_that_are_text_are_no_way_to_the_end(compiler: Compiler) -> None:
+    quote_brace = next(i for i, token in enumerate(compiler.vocabulary.tokens) if token == b'"}')
+    compiled = compiler.compile({"const": {"a": "b"}})
+    fewest = compiled.min_tokens
+    with pytest.raises(BudgetTooSmall) as raised:
+        compiled.formatter(end_ids=[quote_brace], max_tokens=fewest)
+    assert raised.value.needed == fewest + 1
+    formatter = compiled.formatter(end_ids=[quote_brace], max_tokens=fewest + 1)
+    assert walked(formatter, random.Random(2)) == fewest + 1
+    assert formatter.result().is_complete
+
+
+def test_tokens_that_a_grammar_names_count_as_one() -> None:
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None, None], [257])
+    compiled = Compiler(vocabulary, engine="native").compile(formats.sequence("a", formats.token(256), "bc"))
+    assert compiled.min_tokens == 5
+    assert walked(compiled.formatter(max_tokens=5), random.Random(0)) == 5
+
+
+def test_a_vocabulary_without_single_bytes_is_spelt_by_what_it_has() -> None:
+    vocabulary = Vocabulary([b"ab", b"abc", b"ca", b"b", None], [4])
+    compiler = Compiler(vocabulary, engine="native")
+    assert compiler.compile(formats.regex("abcab")).min_tokens == 3  # `abc`, `ab`, the end
+    assert compiler.compile(formats.regex("abca")).min_tokens == 3  # `ab`, `ca`, the end
+    with pytest.raises(BudgetTooSmall, match="no output of this format is known") as raised:
+        compiler.compile(formats.regex("ac")).formatter(max_tokens=9)
+    assert raised.value.needed is None
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "4"])
+def test_other_budgets_are_refused(compiler: Compiler, budget: Any) -> None:
+    with pytest.raises(InvalidArgument, match="max_tokens"):
+        compiler.compile(LETTERS).formatter(max_tokens=budget)
+
+
+def test_the_kbnf_engine_refuses_budgets() -> None:
+    pytest.importorskip("kbnf")
+    compiled = Compiler(Vocabulary.of_bytes(), engine="kbnf").compile({"const": 1})
+    with pytest.raises(UnsupportedByEngine, match="native"):
+        compiled.formatter(max_tokens=9)
+    with pytest.raises(UnsupportedByEngine):
+        _ = compiled.min_tokens
+
+
+def test_masks_are_narrowed_word_for_word(compiler: Compiler) -> None:
+    """A row that held something else before holds nothing of it afterwards."""
+    formatter = after(compiler, LETTERS, b'"abcdef', max_tokens=9)
+    row = np.full(compiler.vocabulary.words + 2, -1, dtype=np.int32)
+    formatter.fill_bitmask(row)
+    assert bitmask.allowed_ids(row) == [ord('"')]
