@@ -52,8 +52,8 @@ class BudgetReport:
         """A few lines for people."""
         excess = ", ".join(f"{count} × {tokens}" for tokens, count in sorted(self.excess.items()))
         return (
-            f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; above the fewest "
-            f"tokens: {excess or 'none compared'}; not known: {self.unknown}; differences: {len(self.differences)}"
+            f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; "
+            f"tokens above the fewest: {excess or 'none compared'}; not known: {self.unknown}; differences: {len(self.differences)}"
         )
 
 

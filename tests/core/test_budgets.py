@@ -41,7 +41,7 @@ FORMATS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def compiler() -> Compiler:
-    words = ['"name"', '{"', '":', '","', '"}', "]}", '"]}', "]}}", "name", "tags", '": "', '": [', "ab", "abab", "cc", "think"]
+    words = [*'"name" {" ": "," "} ]} "]} ]}} name tags ab abab cc think'.split(), '": "', '": [']
     tokens = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in words)]
     padded = [*tokens, *[None] * (END + 1 - len(tokens))]
     return Compiler(Vocabulary(padded, [END]), engine="native")
@@ -123,10 +123,11 @@ def test_the_result_says_where_the_budget_first_narrowed_a_choice(compiler: Comp
     assert shortened[:2] == [None, None]
     first = next(place for place in shortened if place is not None)
     assert shortened[-1] == first  # it stays the first one
-    formatter.rollback(7 - first)
+    formatter.rollback(8 - first)
     assert formatter.result().shortened is None
     formatter.reset()
-    assert formatter.allowed_tokens() and formatter.result().shortened is None
+    assert formatter.allowed_tokens()
+    assert formatter.result().shortened is None
 
 
 def test_near_the_end_only_what_ends_in_time_is_left(compiler: Compiler) -> None:
@@ -140,7 +141,8 @@ def test_near_the_end_only_what_ends_in_time_is_left(compiler: Compiler) -> None
     assert "max_tokens" in formatter.explain(ord("g"))
     assert formatter.explain(ord('"')).startswith("allowed")
     formatter.accept_token(ord('"'))
-    assert formatter.must_stop and formatter.can_stop
+    assert formatter.must_stop
+    assert formatter.can_stop
     assert formatter.allowed_tokens() == [END]
     formatter.accept_token(END)
     assert formatter.result().value == '"abcdef"'
@@ -182,8 +184,10 @@ def test_batches_and_cursors_keep_budgets(compiler: Compiler) -> None:
     rows = bitmask.allocate(2, len(compiler.vocabulary))
     assert not Formatter.step_batch([near, plain], [ord("d"), ord("d")], rows)
     masks = [bitmask.allowed_ids(row) for row in rows]
-    assert masks[0] == [ord('"')] and len(masks[1]) > 26
-    assert near.result().shortened == 5 and plain.result().shortened is None
+    assert masks[0] == [ord('"')]
+    assert len(masks[1]) > 26
+    assert near.result().shortened == 5
+    assert plain.result().shortened is None
 
     cursor = Cursor(compiled.formatter(max_tokens=5))
     cursor.follow(list(b'"a'))

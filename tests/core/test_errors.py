@@ -20,6 +20,7 @@ SAMPLES = [
     errors.UnsupportedByEngine("no", engine="kbnf", node="Token"),
     errors.UnsupportedFormat("no", server="some server"),
     errors.UnsupportedLayout("there is no layout x"),
+    errors.BudgetTooSmall(3, 9),
     errors.LimitExceeded("work", 10, "this"),
     errors.InvalidVocabulary("twice", token_id=3),
     errors.EngineUnavailable("native", ["install it"]),
