@@ -53,7 +53,8 @@ class BudgetReport:
         excess = ", ".join(f"{count} × {tokens}" for tokens, count in sorted(self.excess.items()))
         return (
             f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; "
-            f"tokens above the fewest: {excess or 'none compared'}; not known: {self.unknown}; differences: {len(self.differences)}"
+            f"tokens above the fewest: {excess or 'none compared'}; not known: {self.unknown}; "
+            f"differences: {len(self.differences)}"
         )
 
 

@@ -41,7 +41,8 @@ FORMATS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def compiler() -> Compiler:
-    words = [*'"name" {" ": "," "} ]} "]} ]}} name tags ab abab cc think'.split(), '": "', '": [']
+    quoted = ['"name"', '{"', '":', '","', '"}', "]}", '"]}', "]}}", '": "', '": [']
+    words = [*quoted, "name", "tags", "ab", "abab", "cc", "think"]
     tokens = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in words)]
     padded = [*tokens, *[None] * (END + 1 - len(tokens))]
     return Compiler(Vocabulary(padded, [END]), engine="native")
