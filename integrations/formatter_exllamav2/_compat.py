@@ -19,10 +19,12 @@ __all__ = [
     "Filter",
     "calling_job",
     "end_ids",
+    "has_banned_strings",
     "has_tokens_of",
     "job_width",
     "logits_width",
     "padded_width",
+    "prefers_end",
     "returns_logits",
     "runs",
     "special_tokens",
@@ -41,8 +43,12 @@ def _exllamav2() -> tuple[Any, Any]:
         missing = "ExLlamaV2DynamicJob"
         if hasattr(generators, missing):
             return filters.ExLlamaV2Filter, generators.ExLlamaV2DynamicJob
+    raise _unsupported(missing)
+
+
+def _unsupported(missing: str) -> UnsupportedEngineVersion:
     version = str(getattr(import_module("exllamav2"), "__version__", "of unknown version"))
-    raise UnsupportedEngineVersion("exllamav2", found=version, needed=">= 0.2.0", missing=missing)
+    return UnsupportedEngineVersion("exllamav2", found=version, needed="0.2.0 to 0.3.2", missing=missing)
 
 
 Filter, _Job = _exllamav2()
@@ -108,13 +114,20 @@ def calling_job() -> Any:
     """The job of a dynamic generator that is calling the filter; None where something else is.
 
     A job tells its filters nothing about itself, but it is the `self` of the method that calls them.
+
+    Raises:
+        UnsupportedEngineVersion: the dynamic generator calls the filter, but its job is not found.
     """
     frame: Any = sys._getframe(1)
+    is_dynamic = False
     while frame is not None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, _Job):
             return owner
+        is_dynamic = is_dynamic or frame.f_globals.get("__name__") == _Job.__module__
         frame = frame.f_back
+    if is_dynamic:
+        raise _unsupported("the job among the callers of a filter")
     return None
 
 
@@ -142,6 +155,16 @@ def has_tokens_of(job: Any, tokenizer: Any) -> bool:
 def returns_logits(job: Any) -> bool:
     """Whether the job's results hold the logits, from the very memory that filters are given."""
     return bool(job.return_logits)
+
+
+def prefers_end(job: Any) -> bool:
+    """Whether the job ends as soon as its filters allow that (`filter_prefer_eos`), which is done with lists alone."""
+    return bool(getattr(job, "filter_prefer_eos", False))
+
+
+def has_banned_strings(job: Any) -> bool:
+    """Whether the job takes tokens back that led to a banned string, of which a filter is not informed."""
+    return bool(getattr(job, "banned_strings", None))
 
 
 def stop_tokens(job: Any) -> frozenset[int]:

@@ -58,6 +58,9 @@ class FormatterFilter(BackgroundFilter):
         self._healed, self._is_written, self._by_list = b"", False, False
         self._own()
 
+    def __repr__(self) -> str:
+        return f"<FormatterFilter: {self._cursor!r}>"
+
     @property
     def error(self) -> Exception | None:
         """Why the job was aborted; None if it was not."""
@@ -112,7 +115,7 @@ class FormatterFilter(BackgroundFilter):
         """Begin with an empty output; `healing.healed_text` says what may be given, and raises."""
         self.background_drop()
         with self._lock:
-            misuse = self._binding.bind(_compat.calling_job())
+            misuse = self._binding.bind_caller()
             self._healed = healing.healed_text(prefix_str)
             self._cursor, self._is_written = self._start.fork(), bool(self._healed)
             if self._healed:
@@ -141,8 +144,10 @@ class FormatterFilter(BackgroundFilter):
 
     def can_mask_logits(self) -> bool:
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
-        # What is queued beside a filter that stays in the foreground is read as a list.
-        return _compat.MASKS_LOGITS and not self._by_list and (self._background or self._binding.is_alone)
+        # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
+        binding = self._binding
+        by_list = self._by_list or binding.prefers_end or not (self._background or binding.is_alone)
+        return _compat.MASKS_LOGITS and not by_list
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""

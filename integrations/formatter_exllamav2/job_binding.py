@@ -9,7 +9,7 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from formatter_core.errors import HookReused, NoTokenLeft
+from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, UnsupportedEngineVersion
 from formatter_exllamav2 import _compat
 from formatter_exllamav2.masks import wrong_model
 
@@ -32,6 +32,7 @@ class JobBinding:
         is_alone: whether the job has no other filter.
         width: how many ids the generator's model has logits for, where that is known.
         may_write: whether the logits that the filter is given may be written to.
+        prefers_end: whether the job ends as soon as its filters allow that.
     """
 
     def __init__(self, tokenizer: Any, size: int, end_ids: Sequence[int]) -> None:
@@ -39,16 +40,25 @@ class JobBinding:
         self._job: ReferenceType[Any] | None = None
         self._has_warned = False
         self.is_alone = True
-        self.may_write = False
+        self.may_write = self.prefers_end = False
         self.width: int | None = None
 
-    def bind(self, job: Any) -> Exception | None:
-        """Serve a job from here on, or whatever else asks where that is None; what is wrong with it, if anything."""
+    def bind_caller(self) -> Exception | None:
+        """Serve what is calling the filter from here on; what is wrong with that, if anything."""
+        try:
+            job = _compat.calling_job()
+        except UnsupportedEngineVersion as error:
+            self._bind(None)
+            return error
+        return self._bind(job)
+
+    def _bind(self, job: Any) -> Exception | None:
         before = None if self._job is None else self._job()
         self._job = None if job is None else ref(job)
         self.is_alone = job is None or len(job.filters) == 1
         self.may_write = job is not None and self.is_alone and not _compat.returns_logits(job)
         self.width = None if job is None else _compat.job_width(job)
+        self.prefers_end = job is not None and _compat.prefers_end(job)
         if before is not None and before is not job and _compat.runs(before):
             return HookReused("FormatterFilter", "create one filter for each job")
         if job is None:
@@ -57,6 +67,11 @@ class JobBinding:
             return wrong_model(self._size, f"a model of {self.width} logits")
         if not _compat.has_tokens_of(job, self._tokenizer):
             return wrong_model(self._size, "a generator of other tokens")
+        if _compat.has_banned_strings(job):
+            return InvalidArgument(
+                "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; leave "
+                "the strings out, or exclude them in the format"
+            )
         if not self._has_warned and _compat.stop_tokens(job).isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(

@@ -16,6 +16,7 @@ __all__ = [
     "Filter",
     "declared_tokens",
     "end_ids",
+    "has_banned_strings",
     "has_tokens_of",
     "lift_minimum",
     "refused_ids",
@@ -91,6 +92,11 @@ def has_tokens_of(job: Any, tokenizer: Any) -> bool:
     if own is None or tokenizer is None or own is tokenizer:
         return True
     return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
+
+
+def has_banned_strings(job: Any) -> bool:
+    """Whether the job takes tokens back that led to a banned string."""
+    return bool(getattr(job, "banned_strings", None))
 
 
 def refused_ids(job: Any) -> list[int]:

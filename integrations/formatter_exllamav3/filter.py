@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
-from formatter_core.errors import HookReused, NoTokenLeft, TokenRejected, WrongModel
+from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, TokenRejected, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
@@ -52,6 +52,9 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         self._buffer: MaskBuffer | None = None
         self._misuse: Exception | None = None
         self._is_masked = False  # whether a mask was asked for since the last token
+
+    def __repr__(self) -> str:
+        return f"<FormatterFilter: {self._cursor!r}>"
 
     @property
     def error(self) -> Exception | None:
@@ -123,6 +126,11 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
             self._misuse = _wrong_model(size, f"a model of {self.vocab_size} logits")
         elif not _compat.has_tokens_of(job, self.tokenizer):
             self._misuse = _wrong_model(size, "a generator of other tokens")
+        elif _compat.has_banned_strings(job) and not _compat.PACKED_MASKS:
+            self._misuse = InvalidArgument(
+                "the job has banned_strings, for which releases before 1.4.1 take tokens back without informing filters; "
+                "leave the strings out, or exclude them in the format"
+            )
 
     def reset(self) -> None:
         """Begin the format again."""

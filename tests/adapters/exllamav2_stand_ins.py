@@ -91,8 +91,14 @@ class MaskFilter(ListFilter):
 FILTERS = {"0.2.0": SetFilter, "0.2.3": ListFilter, "0.2.6": MaskFilter, "0.3.2": MaskFilter}
 
 
-def sample(logits: torch.Tensor, filters: Sequence[Any], choose: Callable[[torch.Tensor], int]) -> tuple[int, bool]:
-    """The token that `choose` takes from the masked logits, float32 (width,), and whether a filter ends the job."""
+def sample(
+    logits: torch.Tensor, filters: Sequence[Any], choose: Callable[[torch.Tensor], int], preferred: int | None = None
+) -> tuple[int, bool]:
+    """The token that `choose` takes from the masked logits, float32 (width,), and whether a filter ends the job.
+
+    An end that is `preferred` is taken as soon as the filters list it; of masks the sampler does not know what they
+    allow.
+    """
     width = len(logits)
     if filters and all(getattr(each, "can_mask_logits", bool)() for each in filters):
         for each in filters:
@@ -114,6 +120,8 @@ def sample(logits: torch.Tensor, filters: Sequence[Any], choose: Callable[[torch
     if passing is None:
         return choose(logits), False
     assert passing, "Filter excluded all tokens"
+    if preferred in passing:
+        passing = {preferred}
     masked = torch.full_like(logits, -torch.inf)
     masked[sorted(passing)] = logits[sorted(passing)]
     token = next(iter(passing)) if len(passing) == 1 else choose(masked)
@@ -130,6 +138,8 @@ class ExLlamaV2DynamicJob:
     max_new_tokens: int = 64
     bias: torch.Tensor | None = None
     return_logits: bool = False
+    filter_prefer_eos: bool = False
+    banned_strings: Sequence[str] = ()
     tokens: list[int] = field(default_factory=list)
     eos_reason: str | None = None
     generator: Any = None
@@ -156,7 +166,8 @@ class ExLlamaV2DynamicJob:
             logits[self.script[place]] += 10
         if self.bias is not None:
             logits += self.bias
-        return sample(logits, self.filters, lambda masked: int(masked.argmax()))
+        preferred = self.stop_conditions[0] if self.filter_prefer_eos else None
+        return sample(logits, self.filters, lambda masked: int(masked.argmax()), preferred)
 
     def receive_sample(self, token: int, ended: bool, is_first: bool = True) -> None:
         generation, queue = self.generator.generation, self.generator.filter_queue

@@ -522,6 +522,40 @@ def test_the_filter_of_another_model_ends_its_job(generation: str) -> None:
         assert good.filters[0].result().is_complete
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_a_preferred_end_comes_as_soon_as_the_filters_allow_it(generation: str, background: bool) -> None:
+    filters = [filter_of(WORD, background=background), filter_of(formats.regex("[abc]{4,9}"), background=background)]
+    alone = job_of([A, B, B, B, B], filter_of(WORD, background=background), filter_prefer_eos=True)
+    both = job_of([A, B, B, B, B], *filters, filter_prefer_eos=True)
+    run(generation, alone, both)
+    assert text_of(alone) == b"abb"
+    assert text_of(both) == b"abbb"
+    assert all(each.result().is_complete for each in (*alone.filters, *filters))
+
+
+def test_banned_strings_beside_a_filter_end_its_job(generation: str) -> None:
+    job = job_of([A, B, B, B], filter_of(), banned_strings=["bb"])
+    run(generation, job)
+    assert text_of(job) == b""
+    with pytest.raises(InvalidArgument, match="banned_strings"):
+        job.filters[0].result()
+
+
+def test_a_dynamic_generator_whose_job_is_not_found_is_named(generation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from formatter_exllamav2 import _compat
+
+    class Job:
+        """The class that jobs had in another release."""
+
+    Job.__module__ = _compat._Job.__module__
+    monkeypatch.setattr(_compat, "_Job", Job)
+    job = job_of([A, B, B, END], filter_of())
+    run(generation, job)
+    assert text_of(job) == b""
+    with pytest.raises(UnsupportedEngineVersion, match="job among the callers"):
+        job.filters[0].result()
+
+
 def test_masks_in_and_out_of_inference_mode(newest: str) -> None:
     # The first token is sampled under `inference_mode`, later ones in threads that are not.
     each = filter_of()

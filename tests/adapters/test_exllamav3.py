@@ -540,6 +540,16 @@ def test_the_filter_of_another_model_ends_its_job(generation: str) -> None:
         filter.result()
 
 
+def test_banned_strings_that_filters_are_not_informed_of_end_the_job(generation: str) -> None:
+    job = Job([filter_of(THREE)], banned_strings=[b"bb"])
+    run(generation, job)
+    if generation == NEWEST:
+        assert job.filters[0].result().is_complete
+        return
+    with pytest.raises(InvalidArgument, match="banned_strings"):
+        job.filters[0].result()
+
+
 def test_special_tokens_stand_nowhere(generation: str) -> None:
     job = Job([filter_of(SENTENCE)], stop_conditions=[], max_new_tokens=40)
     run(generation, job)

@@ -500,6 +500,19 @@ def again_and_again() -> Any:
 
 
 @scenario
+def preferred_ends() -> Any:
+    """How long each text was before its last token, of a format that may end after three letters."""
+    made, found = parts(), {}
+    for name, mode in modes().items():
+        filters = filters_of(made, mode, [formats.regex("[a-z]{3,60}")] * 4)
+        generated(made, filters, filter_prefer_eos=True)
+        pieces = create_vocabulary(made.tokenizer).tokens
+        tokens = [[token for token in each.formatter.tokens if token not in each.end_ids] for each in filters]
+        found[name] = [sum(len(pieces[token]) for token in ids[:-1]) for ids in tokens]
+    return found
+
+
+@scenario
 def banned_strings() -> Any:
     made = parts()
     (each,) = filters_of(made, {}, [SCHEMA])

@@ -252,6 +252,12 @@ def test_a_dead_end(report: Report) -> None:
     assert report.dead_end is True
 
 
+def test_a_preferred_end_comes_as_soon_as_the_format_allows_it(report: Report) -> None:
+    assert len(report.preferred_ends) >= 2
+    for name, lengths in report.preferred_ends.items():
+        assert max(lengths) < 3, name
+
+
 def test_banned_strings_are_refused_beside_filters(report: Report) -> None:
     assert "filters" in report.banned_strings
 
