@@ -5,8 +5,9 @@ from formatter_llama_cpp.factory import create_logits_processor, create_sampler
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.model import LlamaModel, llama_model
 from formatter_llama_cpp.parallel import generate_parallel
-from formatter_llama_cpp.requests import PromptTooLong, Request, Sample, Update
+from formatter_llama_cpp.requests import PromptTooLong, Request, Update
 from formatter_llama_cpp.sampler import FormatterSampler, mask_logits
+from formatter_llama_cpp.samples import Sample
 from formatter_llama_cpp.scheduler import Scheduler, SchedulerInterrupted
 from formatter_llama_cpp.vocabulary import create_vocabulary
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
@@ -24,11 +22,7 @@ __all__ = [
     "check_open",
     "first_of",
     "generation_of",
-    "grammar_allows",
-    "grammar_beside",
-    "grammar_text",
     "has_drafts",
-    "is_called_with_grammar",
     "is_end",
     "is_special",
     "library",
@@ -176,56 +170,6 @@ def texts_of(llama: Any, ids: list[int]) -> list[str]:
     written, called = piece(llama), name(llama)
     pieces = [written(token_id) or called(token_id).encode() for token_id in ids]
     return [b"".join(part).decode("utf-8", "replace") for part in (pieces, pieces[1:])]
-
-
-def grammar_beside(llama: Any) -> bool:
-    """Whether a grammar of llama.cpp's own takes part in choosing the token that a logits processor is asked about."""
-    return _grammar_of(llama) is not None
-
-
-def is_called_with_grammar() -> bool:
-    """Whether the method of `Llama` that calls a logits processor has a grammar, in releases without samplers in C."""
-    return sys._getframe(2).f_locals.get("grammar") is not None
-
-
-def grammar_allows(llama: Any, ids: list[int]) -> bool:
-    """Whether the grammar beside a logits processor, if there is one, allows one of these ids."""
-    grammar = _grammar_of(llama)
-    if grammar is None:
-        return True
-    candidates = (library.llama_token_data * len(ids))(*[(token_id, 0.0, 0.0) for token_id in ids])
-    array = library.llama_token_data_array(candidates, len(ids), -1, False)
-    library.llama_sampler_apply(grammar, ctypes.byref(array))
-    return any(candidates[place].logit > -np.inf for place in range(array.size))
-
-
-def grammar_text(format: Any) -> str | None:
-    """The text of a `LlamaGrammar`; None for anything else.
-
-    Raises:
-        UnsupportedEngineVersion: a release whose `LlamaGrammar` does not keep its text.
-    """
-    kind = getattr(library, "LlamaGrammar", None)
-    if kind is None or not isinstance(format, kind):
-        return None
-    text = getattr(format, "_grammar", None)
-    if not isinstance(text, str):
-        raise unsupported("the text of a LlamaGrammar (give formats.gbnf(text) in its place)", ">= 0.3.0")
-    return text
-
-
-def _grammar_of(llama: Any) -> Any:
-    """The sampler of a grammar in the chain that is choosing a token."""
-    owner = generation_of(llama)
-    chain = getattr(owner, "sampler", None)
-    if chain is None or not hasattr(library, "llama_sampler_chain_get"):
-        return None
-    nameless = {place for place, _ in getattr(owner, "custom_samplers", ())}  # to ask them would abort the process
-    for place in set(range(library.llama_sampler_chain_n(chain))) - nameless:
-        sampler = library.llama_sampler_chain_get(chain, place)
-        if library.llama_sampler_name(sampler) == b"grammar":
-            return sampler
-    return None
 
 
 def _arity(function: Callable[..., Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from formatter_core.errors import InvalidArgument
 from formatter_llama_cpp._compat import first_of, library, unsupported
 
-__all__ = ["close_with", "max_sequences", "memory_of", "new_context"]
+__all__ = ["close_with", "max_sequences", "memory_of", "new_context", "trained_size"]
 
 
 def close_with(llama: Any, close: Callable[[], None]) -> None:
@@ -22,6 +22,11 @@ def max_sequences() -> int:
     """How many sequences one context can hold."""
     function = getattr(library, "llama_max_parallel_sequences", None)
     return 64 if function is None else int(function())
+
+
+def trained_size(llama: Any) -> int:
+    """How many tokens a sequence had at most when the model was trained."""
+    return int(first_of("llama_model_n_ctx_train", "llama_n_ctx_train", needed=">= 0.2.64")(llama.model))
 
 
 def new_context(llama: Any, *, context_size: int, batch: int, max_sequences: int) -> Any:

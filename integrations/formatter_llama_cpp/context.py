@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,10 @@ from formatter_core.support.arguments import whole_number
 from formatter_llama_cpp import _compat, _compat_context
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
+
+
+#: How many tokens of the context each sequence has by default, if the context of the `Llama` is no larger.
+_SHARE = 512
 
 
 class DecodeFailed(FormatterError):
@@ -45,7 +49,8 @@ class SharedContext:
     Args:
         llama: a `llama_cpp.Llama`; its own context is not touched.
         max_sequences: at most this many sequences.
-        context_size: at most this many tokens, by default as many as the context of `llama` holds.
+        context_size: at most this many tokens, by default as many as the context of `llama` holds, and at least 512 for
+            each sequence as far as the model was trained for that.
         batch: how many tokens one decode takes, by default as many as `llama` takes.
 
     Raises:
@@ -69,7 +74,7 @@ class SharedContext:
         self.batch = max(int(llama.n_batch if batch is None else batch), max_sequences)
         self.max_sequences = max_sequences
         self._llama = llama  # keeps the model
-        wanted = int(llama.n_ctx()) if context_size is None else context_size
+        wanted = _default_size(llama, max_sequences) if context_size is None else context_size
         self._context = _compat_context.new_context(
             llama, context_size=wanted, batch=self.batch, max_sequences=max_sequences
         )
@@ -90,6 +95,10 @@ class SharedContext:
     def used(self) -> int:
         """How many cells hold a token."""
         return len(self._holders)
+
+    def cells_of(self, parts: Iterable[tuple[int, int]]) -> int:
+        """How many cells the first tokens of some sequences have together; parts are (sequence, length)."""
+        return len({cell for sequence, length in parts for cell in self._held[sequence][:length]})
 
     def decode(self, entries: Sequence[Entry]) -> None:
         """Compute a batch, at most `batch` tokens of it; the sequences of each go on by the token.
@@ -161,6 +170,10 @@ class SharedContext:
     def __del__(self) -> None:
         if getattr(self, "_context", None) is not None:
             self.close()
+
+
+def _default_size(llama: Any, max_sequences: int) -> int:
+    return max(int(llama.n_ctx()), min(_compat_context.trained_size(llama), _SHARE * max_sequences))
 
 
 #: The contexts of each model that are open.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import HookReused, InvalidArgument, WrongModel
 from formatter_core.runtime.cursor import FailureLog
-from formatter_llama_cpp import _compat
+from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of
 
@@ -74,7 +74,7 @@ class FormatterLogitsProcessor(list[Any]):
         Raises:
             InvalidArgument: a grammar of llama.cpp's own takes part.
         """
-        if _compat.is_called_with_grammar():
+        if _compat_grammar.is_called_with_grammar():
             self._cursor.fail(_grammar_beside())
             self._cursor.is_used = True
             self.raise_error()
@@ -93,7 +93,7 @@ class FormatterLogitsProcessor(list[Any]):
         try:
             self._check_caller(input_ids, len(scores))
             self._follow(np.asarray(input_ids, dtype=np.intc))
-            if not self._cursor.length and _compat.grammar_beside(self._llama()):
+            if not self._cursor.length and _compat_grammar.grammar_beside(self._llama()):
                 raise _grammar_beside()
             if not self._cursor.has_failed:
                 self._mask.apply(self._cursor, scores)
@@ -232,7 +232,7 @@ class FormatterLogitsProcessor(list[Any]):
     def _leave_only_the_end(self, scores: NDArray[np.single]) -> None:
         inside = [end for end in self._cursor.end_ids if end < len(scores)]
         # A grammar that forbids the end must have another token, or llama.cpp aborts the process.
-        if _compat.grammar_allows(self._llama(), inside):
+        if _compat_grammar.grammar_allows(self._llama(), inside):
             scores[:] = -np.inf
             scores[inside] = 0
 

@@ -14,7 +14,7 @@ __all__ = ["Mask"]
 
 
 class Mask:
-    """The mask of a sequence at its current place.
+    """The mask of a sequence at its current position.
 
     The ids that are not allowed are kept while the mask stays the same, as it does inside a long string: writing to
     them costs a quarter of what a boolean mask does on llama.cpp's candidates, which lie 12 bytes apart.
@@ -27,6 +27,21 @@ class Mask:
         self._width = -1
         self._witness = 0  # some id that is allowed
 
+    @property
+    def row(self) -> NDArray[np.int32]:
+        """The latest mask, as the core writes it."""
+        return self._row
+
+    def fill(self, cursor: Cursor) -> None:
+        """Make the mask of a sequence at its current position.
+
+        Raises:
+            Exception: what has ended the sequence.
+        """
+        cursor.fill_bitmask(self._row)
+        if cursor.error is not None:
+            raise cursor.error
+
     def apply(self, cursor: Cursor, logits: NDArray[Any]) -> None:
         """Set the logits of all ids that the format does not allow to -inf, in place.
 
@@ -38,6 +53,10 @@ class Mask:
             NoTokenLeft: none that is allowed is finite.
         """
         cursor.fill_bitmask(self._row)
+        self.write(cursor, logits)
+
+    def write(self, cursor: Cursor, logits: NDArray[Any]) -> None:
+        """`apply` with the latest mask, which is not made anew."""
         row = self._row.tobytes()
         if row != self._of or len(logits) != self._width:
             self._remember(len(logits))

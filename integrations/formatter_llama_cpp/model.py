@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyLogits, log_softmax
-from formatter_core.generation.prompts import continuation_tokens
 from formatter_llama_cpp._compat import check_generates, check_open
 from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
+from formatter_llama_cpp.prompts import continuation
 from formatter_llama_cpp.vocabulary import compiler_for
 
 __all__ = ["LlamaBatch", "LlamaModel", "llama_model"]
@@ -63,9 +63,7 @@ class LlamaModel(NumpyLogits):
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where the tokenizer has none."""
         check_open(self._llama)
-        return continuation_tokens(
-            self.vocabulary, lambda data: self._llama.tokenize(data, add_bos=False, special=False), text
-        )
+        return continuation(self._llama, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> LlamaBatch:
         """Compute prompts, each once, one a row; what they begin with alike is computed once.

@@ -1,20 +1,24 @@
-"""What is asked of a scheduler, and what it tells."""
+"""What is asked of a scheduler, and what it answers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor
+from formatter_core import CompiledFormat
 from formatter_core.errors import PromptTooLong
-from formatter_core.generation import ChosenToken, Generated, Sampler
-from formatter_core.generation.stopping import TextStream
+from formatter_core.generation import Generated
+from formatter_core.generation.forced import ForcedText
 from formatter_core.runtime.result import Event
-from formatter_llama_cpp.masks import Mask
 
-__all__ = ["PromptTooLong", "Request", "Sample", "Update"]
+if TYPE_CHECKING:
+    from formatter_llama_cpp.samples import Sample
+
+__all__ = ["PromptTooLong", "Request", "Update"]
 
 
 @dataclass(eq=False)
@@ -25,7 +29,9 @@ class Request:
     format: CompiledFormat | None
     max_tokens: int
     top: int | None
-    tells_events: bool
+    has_events: bool
+    forced_text: ForcedText = "exact"
+    logits_processors: tuple[Callable[[NDArray[np.intc], NDArray[np.single]], Any], ...] = ()
     samples: list[Sample] = field(default_factory=list)
     prompt_logits: NDArray[np.single] | None = None  # of the last token of the prompt, while samples wait for it
 
@@ -33,28 +39,6 @@ class Request:
     def is_finished(self) -> bool:
         """Whether all samples are."""
         return all(sample.output is not None for sample in self.samples)
-
-
-@dataclass(eq=False)
-class Sample:
-    """One sequence of a request. `output` is None until it is finished."""
-
-    request: Request
-    index: int
-    sampler: Sampler
-    cursor: Cursor | None
-    mask: Mask | None
-    text: TextStream
-    output: Generated | None = None
-    tokens: list[int] = field(default_factory=list)
-    place: int | None = None  # its number in the context
-    pending: list[int] = field(default_factory=list)  # taken, but not decoded
-    chosen: list[ChosenToken] = field(default_factory=list)
-
-    @property
-    def unwritten(self) -> int:
-        """How many cells it may still need."""
-        return len(self.pending) + self.request.max_tokens - len(self.tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from formatter_core.errors import InvalidVocabulary
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.support.arguments import shown, token_ids_of
 from formatter_llama_cpp import _compat
+from formatter_llama_cpp._compat_grammar import grammar_text
 
 __all__ = ["compiled_format", "compiler_for", "create_vocabulary"]
 
@@ -55,7 +56,7 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
     """
     compiler = compiler_for(llama, end_ids=end_ids)
     _compat.check_generates(llama)
-    text = _compat.grammar_text(format)
+    text = grammar_text(format)
     return compiler.compile(format if text is None else formats.gbnf(text))
 
 

@@ -141,6 +141,8 @@ def add_contexts(module: Any) -> list[Context]:
     setattr(module, f"llama_{prefix}_seq_cp", lambda context, *rest: context.copy(*rest))
     setattr(module, f"llama_{prefix}_seq_rm", lambda context, *rest: context.drop(*rest))
     setattr(module, "llama_init_from_model" if release >= (0, 3, 7) else "llama_new_context_with_model", make)
+    trained = "llama_model_n_ctx_train" if release >= (0, 3, 7) else "llama_n_ctx_train"
+    setattr(module, trained, lambda model: 512)
     module.llama_n_ctx = lambda context: context.n_ctx
     module.llama_batch_init = batch_init
     module.llama_batch_free = lambda batch: None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -227,7 +228,225 @@ def test_a_scheduler_that_was_interrupted_in_a_step_says_so(llama: ContextLlama)
         for _ in range(2):
             with pytest.raises(SchedulerInterrupted):
                 scheduler.step()
-    assert {output.stopped for output in [*outputs_of(first), *outputs_of(second)]} <= {"cancelled", "end"}
+        for call in (lambda: scheduler.submit("p"), lambda: list(scheduler.run())):
+            with pytest.raises(SchedulerInterrupted):
+                call()
+    for output in [*outputs_of(first), *outputs_of(second)]:
+        assert isinstance(output.error, SchedulerInterrupted)
+    assert "interrupted" in repr(scheduler)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at some line of the scheduler's own code, counted from where it is entered."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+        self.is_raised = False
+
+    def __enter__(self) -> Interrupt:
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: Any, event: str, argument: Any) -> Any:
+        return self._line if "formatter_llama_cpp" in frame.f_code.co_filename else None
+
+    def _line(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                self.is_raised = True
+                raise KeyboardInterrupt
+        return self._line
+
+
+def streamed(scheduler: Any, texts: dict[Any, str], line: int | None = None) -> bool:
+    """Run to the end, or to an interruption, and join the texts of the updates."""
+    try:
+        with Interrupt(-1 if line is None else line) as interrupt:
+            for update in scheduler.run():
+                texts[update.sample] = texts.get(update.sample, "") + update.text
+    except KeyboardInterrupt:
+        assert interrupt.is_raised
+        return True
+    return False
+
+
+def test_an_interruption_anywhere_leaves_right_outputs_or_errors(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler, SchedulerInterrupted
+
+    jobs: list[dict[str, Any]] = [
+        {"prompt": prompt, "samples": 2, "format": format, "max_tokens": 14, "sampling": Sampling(1.0, seed=5)}
+        for prompt, format in (
+            ("p", WORD),
+            ("a prompt that is longer", None),
+            ("p", formats.choice(["yes, it is", "no"])),
+        )
+    ]
+    random, outcomes = np.random.default_rng(3), set[str]()
+    for line in random.integers(1, 12_000, 60):
+        texts: dict[Any, str] = {}
+        with Scheduler(llama, max_sequences=3, context_size=64, batch=8) as scheduler:
+            requests = [scheduler.submit(**job) for job in jobs]
+            was_interrupted = streamed(scheduler, texts, int(line))
+            if was_interrupted:  # going on
+                try:
+                    streamed(scheduler, texts)
+                except SchedulerInterrupted:
+                    outcomes.add("dead")
+                else:
+                    outcomes.add("alive")
+            else:
+                outcomes.add("undisturbed")
+        for request, job in zip(requests, jobs, strict=True):
+            for index, output in enumerate(outputs_of(request)):
+                if output.error is not None:
+                    assert isinstance(output.error, SchedulerInterrupted)
+                    continue
+                expected = alone(list(request.prompt), job, index)
+                assert (list(output.tokens), output.stopped) == expected
+                if outcomes != {"dead"} and not was_interrupted:
+                    assert texts[request.samples[index]] == output.text
+    assert "dead" in outcomes
+
+
+@pytest.mark.parametrize("context_size", [48, 64, 100, 200])
+def test_a_full_context_changes_no_output(made: Any, context_size: int) -> None:
+    contexts, llama = made
+    from formatter_llama_cpp import Scheduler
+
+    jobs: list[dict[str, Any]] = [
+        {
+            "prompt": "x" * (number % 4 * 5) + str(number),
+            "samples": 1 + number % 3,
+            "format": [None, WORD][number % 2],
+            "max_tokens": 24,
+            "sampling": Sampling(temperature=number % 3 * 2.0, seed=number),
+        }
+        for number in range(12)
+    ]
+    with Scheduler(llama, max_sequences=8, context_size=context_size, batch=16) as scheduler:
+        requests = [scheduler.submit(**job) for job in jobs]
+        while not scheduler.is_idle:
+            scheduler.step()
+            assert scheduler.context.used == len(contexts[-1].cells) <= context_size
+    for request, job in zip(requests, jobs, strict=True):
+        for index, output in enumerate(outputs_of(request)):
+            assert (list(output.tokens), output.stopped) == alone(list(request.prompt), job, index)
+
+
+def test_short_outputs_run_together_whatever_they_might_have_written(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=16, context_size=512) as scheduler:
+        short = formats.regex("[a-z]{6,12}[.]")
+        requests = [scheduler.submit(f"p{number}", format=short, max_tokens=256) for number in range(64)]
+        run(scheduler)
+        tokens = sum(len(output.tokens) for request in requests for output in outputs_of(request))
+        assert tokens / scheduler.context._context.decodes >= 12
+
+
+def test_a_prompt_that_does_not_fit_is_passed_over_and_comes_in_the_end(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=4, context_size=120) as scheduler:
+        first = scheduler.submit("a", max_tokens=60)
+        long = scheduler.submit("x" * 105, max_tokens=5)
+        short = [scheduler.submit(f"b{number}", max_tokens=4) for number in range(200)]
+        finished: list[Any] = []
+        while not scheduler.is_idle:
+            finished.extend(update.sample.request for update in scheduler.step() if update.output is not None)
+    assert finished.index(short[0]) < finished.index(long) < finished.index(short[-1])
+    assert list(outputs_of(long)[0].tokens) == alone(list(long.prompt), {"max_tokens": 5})[0]
+    assert list(outputs_of(first)[0].tokens) == alone(list(first.prompt), {"max_tokens": 60})[0]
+
+
+def test_the_context_is_at_least_as_large_as_its_sequences_need(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    small = ContextLlama(NEWEST, n_ctx=64)
+    for max_sequences, expected in ((1, 512), (4, 512)):
+        with Scheduler(small, max_sequences=max_sequences) as scheduler:
+            assert scheduler.context.context_size == expected
+    with Scheduler(ContextLlama(NEWEST, n_ctx=4096), max_sequences=1) as scheduler:
+        assert scheduler.context.context_size == 4096
+
+
+FORCED = formats.sequence(
+    formats.choice(["n: ", "m: "]), formats.regex("[0-9]"), formats.choice([", and that is all."])
+)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 3.0])
+def test_forced_text_is_computed_in_one_decode(llama: ContextLlama, temperature: float) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    job: dict[str, Any] = {"format": FORCED, "max_tokens": 40, "sampling": Sampling(temperature, seed=2)}
+    found = {}
+    for forced in ("off", "exact", "canonical"):
+        with Scheduler(llama, max_sequences=4) as scheduler:
+            request = scheduler.submit("p", samples=4, forced_text=forced, **job)
+            run(scheduler)
+            found[forced] = [output.tokens for output in outputs_of(request)], scheduler.context._context.decodes
+        assert all(output.result.is_complete for output in outputs_of(request))
+    assert found["off"][0] == found["exact"][0]
+    # The tokens of the stand-in are bytes and a few more, and of bytes alone there is one way to spell the text.
+    assert found["canonical"][1] <= 12 < found["off"][1]
+    assert found["exact"][1] <= found["off"][1]
+
+
+def test_a_cut_in_forced_text(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=1) as scheduler:
+        requests = [
+            scheduler.submit("p", format=FORCED, max_tokens=most, forced_text="canonical", stop_strings=stop)
+            for most in (3, 9, 40)
+            for stop in ((), ("that",))
+        ]
+        run(scheduler)
+    for request in requests:
+        (output,) = outputs_of(request)
+        assert len(output.tokens) <= request.max_tokens
+        assert "that" not in output.text or output.stopped != "stop_string"
+    assert {outputs_of(request)[0].stopped for request in requests} == {"length", "stop_string", "end"}
+
+
+def test_logits_processors_come_before_the_format(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    seen = []
+
+    def prefer(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        seen.append(ids.tolist())
+        scores[[ord("q"), ord("Q")]] += 100
+        return scores
+
+    with Scheduler(llama, max_sequences=2) as scheduler:
+        typed = scheduler.submit("p", format=formats.regex("[a-z]{5}"), logits_processor=prefer)
+        free = scheduler.submit("p", max_tokens=3, logits_processor=[prefer, prefer])
+        run(scheduler)
+    assert outputs_of(typed)[0].text == "qqqqq"
+    assert outputs_of(free)[0].text[0] in "qQ"
+    assert [PAD, ord("p")] in seen
+    assert [PAD, *b"pqq"] in seen
+
+
+def test_numbers_out_of_range_are_refused(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    for wrong in ({"context_size": 0}, {"context_size": -1}, {"batch": 0}, {"max_sequences": 0}):
+        with pytest.raises(InvalidArgument):
+            Scheduler(llama, **wrong)
+    with Scheduler(llama) as scheduler:
+        for wrong in ({"top_logprobs": -1}, {"samples": 0}, {"max_tokens": -3}, {"forced_text": "all"}):
+            with pytest.raises(InvalidArgument):
+                scheduler.submit("p", **wrong)
+        for prompt in ([], [10**9], [-1], ["a"], 5, None, [{"role": "user"}]):
+            with pytest.raises(InvalidArgument):
+                scheduler.submit(prompt)
 
 
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:

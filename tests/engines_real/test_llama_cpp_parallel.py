@@ -110,7 +110,8 @@ def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
             pass
         generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
         cut = sum(sample.output.stopped == "length" for sample in request.samples)
-        assert scheduler.decoded == len(request.prompt) + generated
+        # Less where the end was forced, with the text before it.
+        assert len(request.prompt) <= scheduler.decoded <= len(request.prompt) + generated
         assert not cut
         texts = [sample.output.text for sample in request.samples]
     assert all(IS_LINE.fullmatch(text) for text in texts)
@@ -123,7 +124,8 @@ def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: An
         for _ in scheduler.run():
             pass
         generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
-        assert scheduler.decoded == len(request.prompt) + generated
+        # Less where the end was forced, with the text before it.
+        assert len(request.prompt) <= scheduler.decoded <= len(request.prompt) + generated
         first = [sample.output.tokens for sample in request.samples]
     (alone,) = generate_parallel(llama, [LONG_PROMPT], samples=7, format=LINE, max_tokens=40, sampling=WARM)
     assert [output.tokens for output in alone] == first
@@ -391,6 +393,56 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         Scheduler(llama, max_sequences=10_000)
     with pytest.raises(InvalidArgument, match="one for each prompt"):
         generate_parallel(llama, ["a"], formats=[None, None])
+
+
+def test_a_full_context_changes_no_output(llama: Any) -> None:
+    """Samples that were taken back and computed again, against each alone."""
+    outputs = {}
+    for context_size in (2048, 128):
+        with Scheduler(llama, max_sequences=16, context_size=context_size) as scheduler:
+            requests = [
+                scheduler.submit(f"{word} {word}", samples=4, format=LINE, max_tokens=60, sampling=WARM)
+                for word in ("the name", "people", "red", "Ada")
+            ]
+            for _ in scheduler.run():
+                assert scheduler.context.used <= context_size
+        outputs[context_size] = [sample.output.tokens for request in requests for sample in request.samples]
+    assert outputs[128] == outputs[2048]
+
+
+def test_forced_text_needs_fewer_decodes_for_the_same_output(llama: Any) -> None:
+    builder = FormatterBuilder()
+    builder.append("The name of the person is ", builder.regex("[A-Z][a-z]{2,5}", name="name"), ", and that is all.")
+    found, decodes = {}, {}
+    for forced in ("off", "exact", "canonical"):
+        with Scheduler(llama, max_sequences=2) as scheduler:
+            request = scheduler.submit("the", format=builder, max_tokens=80, sampling=WARM, forced_text=forced)
+            steps = 0
+            while not scheduler.is_idle:
+                scheduler.step()
+                steps += 1
+        (output,) = [sample.output for sample in request.samples]
+        assert output.result.is_complete
+        found[forced], decodes[forced] = output.tokens, steps
+    assert found["exact"] == found["off"]
+    assert decodes["canonical"] < decodes["off"] / 2
+
+
+def test_the_messages_of_a_chat_are_a_prompt(llama: Any) -> None:
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Who?"}]
+    for format in (LINE, formats.regex("[a-z ]{20,90}")):
+        processor = create_logits_processor(llama, format)
+        upstream = llama.create_chat_completion(
+            messages, max_tokens=40, temperature=0, repeat_penalty=1.0, logits_processor=processor
+        )["choices"][0]
+        with Scheduler(llama) as scheduler:
+            request = scheduler.submit(messages, format=format, max_tokens=40)
+            for _ in scheduler.run():
+                pass
+        (output,) = [sample.output for sample in request.samples]
+        assert upstream["message"]["content"] == output.text
+    with Scheduler(llama) as scheduler, pytest.raises(InvalidArgument, match="chat template"):
+        scheduler.submit([{"content": 5}])
 
 
 def test_contexts_come_and_go(llama: Any) -> None:
