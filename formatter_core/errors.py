@@ -402,13 +402,19 @@ class QueueFull(FormatterError):
 
 
 class PromptTooLong(FormatterError):
-    """A prompt that leaves no room for a token of output. `tokens` and `context_size` count tokens."""
+    """A prompt that leaves no room for its output.
 
-    def __init__(self, tokens: int, context_size: int) -> None:
+    `tokens`, `context_size` and `output` count tokens; `output` is what was to follow, where that is known.
+    """
+
+    def __init__(self, tokens: int, context_size: int, *, output: int = 0) -> None:
         self.tokens = tokens
         self.context_size = context_size
+        self.output = output
+        followed = f" and what follows it {output}" if output else ""
+        remedy = "shorten them" if output else "shorten the prompt"
         super().__init__(
-            f"the prompt has {tokens} tokens, but the context holds {context_size}; shorten the prompt, "
+            f"the prompt has {tokens} tokens{followed}, but the context holds {context_size}; {remedy}, "
             "or make the context larger"
         )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,11 @@ def beam_search(
 ) -> list[Generated]:
     """The most probable outputs in a format that `width` beams find, the best first, all of them complete.
 
-    The raw sum of log-probabilities among all tokens decides, and `Generated.chosen` has them. The prompt is computed
-    once, and each step makes one small copy to the host. There are fewer outputs than beams, or none, where
-    `max_tokens` is too few for them to end.
+    Their texts are distinct: each comes with the best of the spellings that were found. The raw sum of
+    log-probabilities among all tokens decides; `total_logprob` gives it, and `Generated.chosen` the log-probabilities.
+    The prompt is computed once, and each step makes one small copy to the host. Where all beams have ended with fewer
+    texts than beams, the best hypotheses that were left out go on. There are fewer outputs than beams, or none, where
+    the format has no more texts, `max_tokens` is too few for them to end, or too much was left out.
 
     Args:
         model: whose logits are at hand.
@@ -44,16 +48,19 @@ def beam_search(
     if max_tokens < 1:
         raise InvalidArgument(f"max_tokens is {max_tokens}; give a number from 1", argument="max_tokens")
     if len(before) + max_tokens > model.max_length:
-        raise PromptTooLong(len(before) + max_tokens, model.max_length)
+        raise PromptTooLong(len(before), model.max_length, output=max_tokens)
     search = BeamSearch(model.compiler.compile(format).formatter(), width)
     batch = model.start([before])
-    for step in range(max_tokens):
+    while True:
         search.take(model.best(batch.logits, search.masks, search.candidates))
-        if search.is_over or step == max_tokens - 1:
-            break
-        batch.select([beam.parent for beam in search.beams])
-        batch.forward([beam.tokens[-1:] for beam in search.beams])
-    return search.outputs(before)
+        search.drop_at(max_tokens)
+        if not search.is_over:
+            batch.select([beam.parent for beam in search.beams])
+            batch.forward([beam.tokens[-1:] for beam in search.beams])
+        elif search.resume():
+            batch = model.start([[*before, *beam.tokens] for beam in search.beams])
+        else:
+            return search.outputs(before)
 
 
 @dataclass(frozen=True)
@@ -75,11 +82,24 @@ class Beam:
     formatter: Formatter
 
 
+#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it goes on from, token and score.
+_LeftOut: TypeAlias = tuple[float, Beam, int, float]
+#: How many of them are kept, for each beam.
+_LEFT_OUT = 8
+
+
+def _continued(beam: Beam, parent: int, token: int, logprob: float) -> Beam:
+    formatter = beam.formatter.fork()
+    formatter.accept_token(token)
+    return Beam((*beam.tokens, token), (*beam.logprobs, logprob), beam.logprob + logprob, parent, formatter)
+
+
 class BeamSearch:
     """The beams of one prompt: the most probable texts of a format, as far as `width` hypotheses at a time show.
 
-    Each step takes the best of what may follow each beam that goes on. The search is over when none of them can get
-    better than the finished ones, for log-probabilities only fall.
+    Each step takes the best of what may follow each beam that goes on: the best spelling of each text, and others of
+    the same text where there are beams left. The search is over when none of them can get better than the finished
+    ones, for log-probabilities only fall.
 
     Args:
         formatter: the state before the first token; every beam has a fork of its own, the compiled format is shared.
@@ -92,8 +112,10 @@ class BeamSearch:
         self.width = width
         self.beams: list[Beam] = [Beam((), (), 0.0, 0, formatter)]
         self.finished: list[Beam] = []
-        #: How many of the best tokens of a beam can be among the best of all: ends take no beam's place.
-        self.candidates = width + len(formatter.end_ids)
+        #: How many of the best tokens of a beam are considered: more than beams, for those that are left out.
+        self.candidates = _LEFT_OUT * width + len(formatter.end_ids)
+        self._left_out: list[_LeftOut] = []
+        self._resumed = 0  # how often the search went on with them
         self._rows = [self._mask(formatter)]
 
     @property
@@ -124,30 +146,73 @@ class BeamSearch:
             for token, logprob in best
             if logprob > -np.inf
         )
-        following: list[Beam] = []
-        rows: list[NDArray[np.int32]] = []
+        following: dict[bytes, tuple[Beam, NDArray[np.int32]]] = {}
+        others: list[tuple[Beam, NDArray[np.int32]]] = []
         dead: DeadEnd | None = None
         for total, index, token, logprob in ranked:
             if len(following) == self.width:
-                break
-            beam = self.beams[index]
-            formatter = beam.formatter.fork()
-            formatter.accept_token(token)
-            new = Beam((*beam.tokens, token), (*beam.logprobs, logprob), -total, index, formatter)
+                self._left_out.append((total, self.beams[index], token, logprob))
+                continue
+            new = _continued(self.beams[index], index, token, logprob)
+            formatter = new.formatter
             if formatter.is_finished:
                 self.finished.append(new)
                 continue
             try:
-                rows.append(self._mask(formatter))
-            except DeadEnd as error:  # the place is free for another beam
+                row = self._mask(formatter)
+            except DeadEnd as error:  # another beam may go on instead
                 dead = error
-            else:
-                following.append(new)
-        self.finished.sort(key=lambda beam: -beam.logprob)
-        del self.finished[self.width :]
-        self.beams, self._rows = following, rows
-        if dead is not None and not following and not self.finished:
+                continue
+            if formatter.bytes not in following:
+                following[formatter.bytes] = new, row
+            elif len(others) < self.width:
+                others.append((new, row))
+        self._keep_best()
+        self._left_out = sorted(self._left_out, key=itemgetter(0))[: _LEFT_OUT * self.width]
+        kept = [*following.values(), *others][: self.width]
+        kept.sort(key=lambda pair: -pair[0].logprob)
+        self.beams, self._rows = [beam for beam, _ in kept], [row for _, row in kept]
+        if dead is not None and not kept and not self.finished:
             raise dead
+
+    def drop_at(self, max_tokens: int) -> None:
+        """Drop the beams that have this many tokens and have not ended."""
+        kept = [place for place, beam in enumerate(self.beams) if len(beam.tokens) < max_tokens]
+        self.beams, self._rows = [self.beams[place] for place in kept], [self._rows[place] for place in kept]
+        self._left_out = [one for one in self._left_out if len(one[1].tokens) + 1 < max_tokens]
+
+    def resume(self) -> bool:
+        """Go on with the best hypotheses that were left out; False where enough was found, or none is left.
+
+        Those that are not the beginning of a text that was found come first. `beams` then have nothing in common with
+        those of the step before: what they hold is computed anew.
+        """
+        if len(self.finished) >= self.width or self._resumed == self.width:
+            return False
+        self._resumed += 1
+        found = [beam.formatter.bytes for beam in self.finished]
+        new = [_continued(beam, 0, token, logprob) for _, beam, token, logprob in self._left_out]
+        new.sort(key=lambda beam: any(text.startswith(beam.formatter.bytes) for text in found))
+        beams: dict[bytes, Beam] = {}
+        rows: list[NDArray[np.int32]] = []
+        for beam in new:
+            if beam.formatter.is_finished:
+                self.finished.append(beam)
+            elif beam.formatter.bytes not in beams and len(beams) < self.width:
+                with suppress(DeadEnd):
+                    rows.append(self._mask(beam.formatter))
+                    beams[beam.formatter.bytes] = beam
+        self._left_out = []
+        self._keep_best()
+        self.beams, self._rows = list(beams.values()), rows
+        return bool(beams)
+
+    def _keep_best(self) -> None:
+        """Of the finished ones keep the best spelling of each text, as many as there are beams."""
+        texts: dict[bytes, Beam] = {}
+        for beam in sorted(self.finished, key=lambda beam: -beam.logprob):
+            texts.setdefault(beam.formatter.bytes, beam)
+        self.finished = list(texts.values())[: self.width]
 
     @staticmethod
     def _mask(formatter: Formatter) -> NDArray[np.int32]:

@@ -146,9 +146,9 @@ def _scores(
     model: LogitsModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
 ) -> list[OptionScore]:
     """The scores of options that are given as tokens behind others."""
-    longest = len(before) + max(map(len, tokens), default=0) + with_end
-    if longest > model.max_length:
-        raise PromptTooLong(longest, model.max_length)
+    longest = max(map(len, tokens), default=0) + with_end
+    if len(before) + longest > model.max_length:
+        raise PromptTooLong(len(before), model.max_length, output=longest)
     ends = model.vocabulary.end_ids
     whole = [[*option, ends[0]] if with_end else option for option in tokens]
     if len(set(map(tuple, whole))) < len(whole):

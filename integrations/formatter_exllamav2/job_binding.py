@@ -69,8 +69,8 @@ class JobBinding:
             return wrong_model(self._size, "a generator of other tokens")
         if _compat.has_banned_strings(job):
             return InvalidArgument(
-                "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; leave "
-                "the strings out, or exclude them in the format"
+                "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; "
+                "leave the strings out, or exclude them in the format"
             )
         if not self._has_warned and _compat.stop_tokens(job).isdisjoint(self._end_ids):
             self._has_warned = True

@@ -128,8 +128,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
             self._misuse = _wrong_model(size, "a generator of other tokens")
         elif _compat.has_banned_strings(job) and not _compat.PACKED_MASKS:
             self._misuse = InvalidArgument(
-                "the job has banned_strings, for which releases before 1.4.1 take tokens back without informing filters; "
-                "leave the strings out, or exclude them in the format"
+                "the job has banned_strings, for which releases before 1.4.1 take tokens back without informing "
+                "filters; leave the strings out, or exclude them in the format"
             )
 
     def reset(self) -> None:

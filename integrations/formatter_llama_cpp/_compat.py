@@ -12,8 +12,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
-
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 
 __all__ = [
@@ -160,7 +158,7 @@ def generation_of(llama: Any) -> object | None:
     return getattr(llama, "_sampler", None)
 
 
-def are_ids_of(llama: Any, ids: NDArray[np.intc]) -> bool:
+def are_ids_of(llama: Any, ids: Any) -> bool:
     """Whether a `Llama` passed these ids, which it keeps in one array; a copy may be anybody's."""
     return ids.base is None or (llama is not None and ids.base is llama.input_ids)
 

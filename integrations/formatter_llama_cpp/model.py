@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -143,16 +142,21 @@ class LlamaBatch:
         context, (row,) = self._context, self._sequences
         length, inner = len(context.tokens[row]), set(parents)
         found = np.zeros((len(tokens), context.width), dtype=np.single)
-        leaves = iter([node for node in range(len(tokens)) if node not in inner])
-        while part := list(islice(leaves, context.max_sequences)):
+        leaves = [node for node in range(len(tokens)) if node not in inner]
+        free = [row, *self._free(context.max_sequences - 1)]
+        while leaves:
             owners: dict[int, list[int]] = {}
-            for sequence, leaf in zip([row, *self._free(len(part) - 1)], part, strict=True):
+            for sequence, leaf in zip(free, list(leaves), strict=False):
+                path = [leaf]
+                while parents[path[-1]] >= 0:
+                    path.append(parents[path[-1]])
+                if owners and length + len(owners.keys() | set(path)) > context.context_size:
+                    break
+                leaves.remove(leaf)
                 if sequence != row:
                     context.share(row, sequence, length)
-                node = leaf
-                while node >= 0:
+                for node in path:
                     owners.setdefault(node, []).append(sequence)
-                    node = parents[node]
             nodes = sorted(owners)
             entries = [Entry(int(tokens[node]), tuple(owners[node]), True) for node in nodes]
             for node, logits in zip(nodes, self._decode(entries), strict=True):

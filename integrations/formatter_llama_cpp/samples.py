@@ -99,7 +99,7 @@ class Sample:
         return "length" if len(self.tokens) >= self.request.max_tokens else None
 
     def only_token(self) -> int | None:
-        """The token that must follow, where the format allows exactly one; for scores the model is asked all the same."""
+        """The token that must follow, where the format allows exactly one; for scores the model is asked anyway."""
         request = self.request
         if self.mask is None or request.forced_text == "off" or request.top is not None:
             return None

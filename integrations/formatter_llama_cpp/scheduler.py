@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
-from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.errors import FormatterError
 from formatter_core.generation import Sampling, Stopped, checked_counts
 from formatter_core.generation.forced import ForcedText, canonical_tokens
 from formatter_core.generation.stopping import TextStream, stop_bytes
@@ -125,8 +125,8 @@ class Scheduler:
                 the `n` best at each position as well.
             events: whether updates hold what is new of the captures.
             forced_text: `"exact"` computes runs of tokens without a choice in one decode, for the same output;
-                `"canonical"` also takes the tokenizer's own tokens where the text is certain; `"off"` asks the model for
-                each. Log-probabilities ask the model for each in any case.
+                `"canonical"` also takes the tokenizer's own tokens where the text is certain; `"off"` asks the model
+                for each. Log-probabilities ask the model for each in any case.
             logits_processor: one or several, as `Llama.create_completion` takes them: called with the ids so far and
                 the logits, before the format masks them. For penalties, biases and the like.
 

@@ -19,7 +19,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
-from formatter_core.generation import Sampling, beam_search, choose, log_softmax  # noqa: E402
+from formatter_core.generation import Sampling, beam_search, choose, log_softmax, total_logprob  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     DecodeFailed,
@@ -550,6 +550,29 @@ def test_beams_are_the_best_of_all_texts_where_they_are_wide_enough(llama: Any) 
     assert all(output.result.is_complete for output in found)
     narrow = beam_search(llama_model(llama), "people", format, width=2, max_tokens=10)
     assert {output.text for output in narrow} <= {"no", "nil", "yes"}
+
+
+@pytest.mark.parametrize("width", [3, 5, 8, 20])
+def test_beams_have_distinct_texts_and_find_all_that_there_are(llama: Any, width: int) -> None:
+    options = ["yes", "no", "maybe", "Delhi", "Oslo"]
+    model = llama_model(llama, max_sequences=32)
+    for prompt in ("the", "people live in", "the name"):
+        found = beam_search(model, prompt, formats.choice(options), width=width)
+        texts = [output.text for output in found]
+        assert len(set(texts)) == len(texts) == min(width, len(options))
+        totals = [total_logprob(output) for output in found]
+        assert totals == sorted(totals, reverse=True)
+
+
+def test_many_options_and_long_ones(llama: Any) -> None:
+    model = llama_model(llama, max_sequences=16, context_size=256)
+    words = ["".join(word) for word in itertools.product("abcdefg", repeat=3)]
+    assert len(words) > 256
+    assert sum(score.probability for score in choose(model, "the name", words)) == pytest.approx(1)
+    long = [word * 30 for word in words[:20]]
+    assert [score.text for score in choose(model, "the name", long)] == long
+    with pytest.raises(PromptTooLong, match=r"the prompt has . tokens and what follows it"):
+        choose(model, "the", ["a" * 1000, "b"])
 
 
 def test_beams_in_a_schema(llama: Any) -> None:
