@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.marker_free import marker_free_text
@@ -24,28 +23,21 @@ from formatter_core.grammar import (
     Complement,
     Grammar,
     Intersection,
+    Member,
+    Members,
     Node,
     Repeat,
     Sequence,
     Terminal,
+    Way,
     literal,
     map_children,
 )
 from formatter_core.parsing.match import Match
 from formatter_core.schema.plain_strings import plain_strings
 
-__all__ = [
-    "DelimitedValues",
-    "as_python",
-    "check_key",
-    "in_key_order",
-    "json_of_delimited",
-    "json_of_python",
-    "separated",
-]
+__all__ = ["DelimitedValues", "as_python", "check_key", "in_order", "json_of_delimited", "json_of_python"]
 
-#: Nodes in order, each with whether it is required.
-Members: TypeAlias = Many[tuple[Node, bool]]
 
 _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
 _JSON = {python.decode(): json.decode() for json, python in _PYTHON.items()}
@@ -177,16 +169,16 @@ class DelimitedValues:
         if not properties:
             _refuse(pointer, "properties", "only named keys can be written by this layout")
         members: list[tuple[Node, bool]] = []
-        for key, each, required in in_key_order(properties):
+        for key, each, required in sorted(properties, key=_by_name):
             check_key(key, pointer)
             value = self.value(each, f"{pointer}/properties/{key}", level + 1)
             members.append((Sequence((literal(f"{key}:"), value)), required))
-        return Sequence((literal("{"), separated(members, literal(","), self.define), literal("}")))
+        return Sequence((literal("{"), in_order(members, ","), literal("}")))
 
 
-def in_key_order(properties: Many[tuple[str, Any, bool]]) -> list[tuple[str, Any, bool]]:
-    """Properties as chat templates sort them."""
-    return sorted(properties, key=lambda one: one[0].lower())
+def _by_name(one: tuple[str, Any, bool]) -> str:
+    """Chat templates that write delimited values sort them so."""
+    return one[0].lower()
 
 
 def check_key(key: str, pointer: str) -> None:
@@ -200,15 +192,13 @@ def check_key(key: str, pointer: str) -> None:
         _refuse(f"{pointer}/properties", "properties", reason)
 
 
-def separated(members: Members, separator: Node, define: Callable[[Node], Node]) -> Node:
-    """Members in order, the required ones and any of the others, with a separator between two."""
-    first: Node = EMPTY
-    following: Node = EMPTY
-    for member, required in reversed(members):
-        begun, behind = Sequence((member, following)), Sequence((separator, member, following))
-        first = define(begun if required else Choice((begun, first)))
-        following = define(behind if required else Choice((behind, following)))
-    return first
+def in_order(members: Iterable[tuple[Node, bool]], separator: str) -> Node:
+    """The required members and any of the others, in this order, with a separator between two."""
+    made = tuple(Member((Way(node),), required) for node, required in members)
+    if not made:
+        return EMPTY
+    some = Members(made, Terminal(literal(separator)), ordered=True)
+    return some if any(member.required for member in made) else Choice((some, EMPTY))
 
 
 def _refuse(pointer: str, keyword: str, reason: str) -> NoReturn:

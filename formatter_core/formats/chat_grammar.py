@@ -13,10 +13,9 @@ from formatter_core.formats.call_values import (
     DelimitedValues,
     as_python,
     check_key,
-    in_key_order,
+    in_order,
     json_of_delimited,
     json_of_python,
-    separated,
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
@@ -213,9 +212,7 @@ class _Writer:
             return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
 
         self._calls[label] = call
-        if not calls.parameter_separator:
-            return Sequence(tuple(node if required else Choice((node, EMPTY)) for node, required in members))
-        return separated(members, self._literal(calls.parameter_separator), self._define)
+        return in_order(members, calls.parameter_separator)
 
     def _literal_parameters(
         self, calls: Calls, schema: dict[str, Any], label: str, keys: dict[str, str]
@@ -228,7 +225,7 @@ class _Writer:
 
         properties = properties_of(schema, "")
         if calls.values == "delimited":
-            properties = in_key_order(properties)
+            properties.sort(key=lambda one: one[0].lower())  # as its chat template does
         for key, value, required in properties:
             check_key(key, "")
             name, pointer = f"{label}/{key}", f"/properties/{key}"
