@@ -40,9 +40,10 @@ struct Builder<'a> {
 const HEAVY: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// This many terminals that few tokens fit are followed together, but for one that is under way in as many ways; of still
-/// more no classes are asked for at all.
+/// This many terminals that few tokens fit are followed together, but for one that is under way in as many ways. Of those
+/// that may go on with few bytes no classes are asked for, and of still more terminals none at all.
 const SEVERAL: usize = 8;
+const FEW_BYTES: usize = 4;
 const MANY_TERMINALS: usize = 64;
 
 /// Up to this many ids are listed in a mask; more are a bit set.
@@ -58,8 +59,10 @@ impl Builder<'_> {
         let terminals = runs(&state.threads).count();
         for same in runs(&state.threads) {
             let is_shared = same.len() >= SEVERAL;
-            let is_wide = lexicon.row(same[0].state, meter)?.main_target().is_some();
-            if !is_shared && !is_wide && terminals > MANY_TERMINALS {
+            let row = lexicon.row(same[0].state, meter)?;
+            let is_wide = row.main_target().is_some();
+            let is_narrow = row.live_bytes().len() <= FEW_BYTES;
+            if !is_shared && (terminals > MANY_TERMINALS && !is_wide || terminals >= SEVERAL && is_narrow) {
                 light.push(same);
                 continue;
             }
@@ -79,7 +82,11 @@ impl Builder<'_> {
             self.automaton.of_threads(light.concat())
         };
         self.automaton.held.push(number);
-        self.walk(0, lexicon.vocabulary.trie.nodes().len(), meter)?;
+        // Where to go on from the root is known at once: most of its nodes lead nowhere.
+        for (low, high) in self.automaton.live(number, &self.source, meter)?.ranges() {
+            let range = lexicon.vocabulary.trie.beginning_with(low, high);
+            self.walk(range.start, range.end, meter)?;
+        }
         self.automaton.held.pop();
         Ok(())
     }

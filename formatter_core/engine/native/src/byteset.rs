@@ -15,7 +15,12 @@ impl ByteSet {
     }
 
     pub fn insert_range(&mut self, low: u8, high: u8) {
-        (low..=high).for_each(|byte| self.insert(byte));
+        for (index, word) in (0..).zip(&mut self.0) {
+            let (first, last) = (u32::from(low).max(64 * index), u32::from(high).min(64 * index + 63));
+            if first <= last {
+                *word |= (u64::MAX >> (63 - (last - first))) << (first - 64 * index);
+            }
+        }
     }
 
     pub fn insert(&mut self, byte: u8) {
@@ -110,11 +115,23 @@ impl Kinds {
 
     /// The kinds of which `set` holds every byte.
     pub fn within(set: &ByteSet) -> Self {
-        if set.is_empty() {
-            return Kinds::default();
+        let outside = ByteSet(set.0.map(|word| !word));
+        if outside.len() < set.len() {
+            return Kinds(!outside.iter().fold(0, |kinds, byte| kinds | Kinds::of(byte).0));
         }
-        let outside = (0..=255).filter(|byte| !set.contains(*byte));
-        Kinds(!outside.fold(0, |kinds, byte| kinds | Kinds::of(byte).0))
+        // A kind's bytes stand side by side: it is whole where a run of members from its first byte on reaches its last.
+        let (mut kinds, mut next) = (0, None);
+        for byte in set.iter() {
+            let kind = KIND_OF[usize::from(byte)];
+            if byte != KIND_STARTS[usize::from(kind)] && next != Some(byte) {
+                continue;
+            }
+            next = byte.checked_add(1);
+            if next.map_or(true, |after| KIND_OF[usize::from(after)] != kind) {
+                kinds |= 1 << kind;
+            }
+        }
+        Kinds(kinds)
     }
 
     pub fn union(self, other: Kinds) -> Self {
@@ -130,6 +147,21 @@ impl Kinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_bytes_and_their_kinds_are_exact() {
+        for low in 0..=255 {
+            for high in low..=255 {
+                let (mut one_by_one, range) = (ByteSet::default(), ByteSet::range(low, high));
+                (low..=high).for_each(|byte| one_by_one.insert(byte));
+                assert_eq!(range, one_by_one);
+                let is_outside =
+                    |kind: &u64| (0..=255).any(|byte| Kinds::of(byte).0 == 1 << kind && !range.contains(byte));
+                let outside = (0..62).filter(is_outside).fold(0, |kinds, kind| kinds | 1 << kind);
+                assert_eq!(Kinds::within(&range).0 << 2, !outside << 2);
+            }
+        }
+    }
 
     #[test]
     fn kinds_are_never_more_than_the_set() {
