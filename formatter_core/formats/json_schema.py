@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from formatter_core.schema import (
 from formatter_core.schema.load import own_json, read_json
 from formatter_core.schema.whitespace import as_whitespace
 from formatter_core.support.arguments import one_of, shown
+from formatter_core.support.lazy import cached_property
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 
@@ -115,15 +117,12 @@ class JsonSchemaFormat(Alternatives):
         return hash(self.key())
 
     def key(self) -> Hashable:
-        return (
-            "json_schema",
-            repr(self.schema),  # which tells 1 from True, and one order of keys from another
-            self.whitespace,
-            self.key_order,
-            self.string_formats,
-            self.on_unsupported,
-            repr(self.registry),
-        )
+        return self._key
+
+    @cached_property
+    def _key(self) -> Hashable:
+        options = self.whitespace, self.key_order, self.string_formats, self.on_unsupported
+        return "json_schema", _content(self.schema), *options, _content(self.registry)
 
 
 def json_schema(
@@ -190,6 +189,14 @@ def _data(schema: Any) -> Any:
     if not isinstance(data, (dict, bool)):
         raise InvalidFormat(f"expected a schema (a dict, a bool or JSON text), found {shown(schema)}")
     return data
+
+
+def _content(data: Any) -> Hashable:
+    """What tells apart all that is not the same data, 1 and True and orders of keys too."""
+    try:
+        return marshal.dumps(data, 2)  # the version that tells no interned text from another; much faster than `repr`
+    except ValueError:  # a `Decimal`
+        return repr(data)
 
 
 def _plain(schema: Any) -> Any:
