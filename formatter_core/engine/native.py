@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from formatter_core.engine.common_states import INSIDE_STRING, any_name_but_one
 from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, load
 from formatter_core.engine.rows import check_row
-from formatter_core.errors import EngineUnavailable, InvalidVocabulary
-from formatter_core.grammar import Grammar, without_tokens
+from formatter_core.errors import EngineUnavailable, InvalidVocabulary, LimitExceeded
+from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.support.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
@@ -65,6 +65,17 @@ class NativeEngine:
         program = grammar.check(limits)
         if not set(program.tokens).isdisjoint(vocabulary.end_ids):  # an end id is never meant by a grammar
             program = without_tokens(grammar, vocabulary.end_ids).check(limits)
+        return self.load(program, vocabulary, limits)
+
+    def load(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
+        """Compile the program of a grammar, which may come from anywhere.
+
+        Raises:
+            InvalidGrammar: it is not a program of this version, or derives no byte string at all.
+            LimitExceeded: within `limits` there is no answer.
+        """
+        if program.nodes > limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes, "the grammar")
         return NativeGrammar(program.data, _tables(self._library, vocabulary), limits)
 
     def prepare(self, vocabulary: Vocabulary) -> int:

@@ -21,6 +21,7 @@ __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load
 _INTERFACE_VERSION = 8
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
+_MALFORMED = -2
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
 _PANIC = -1000  # less the number of the panic
 _LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
@@ -112,6 +113,8 @@ def fault(answer: int, limits: Limits | None) -> FormatterError:
         return InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
     if answer == _EMPTY_MEMBER:
         return InvalidGrammar("one of the `Members` of a list may be empty; leave the empty text out")
+    if answer == _MALFORMED:
+        return InvalidGrammar("the grammar's program is damaged, or one of another version; compile the format again")
     name = _LIMITS.get(answer)
     if name is not None and limits is not None:
         return LimitExceeded(name, getattr(limits, name), "the native grammar engine")

@@ -7,13 +7,13 @@ those are the `Formatter`'s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import UnsupportedByEngine
-from formatter_core.grammar import Grammar
+from formatter_core.grammar import Grammar, Program
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -24,6 +24,7 @@ __all__ = [
     "MaskStatus",
     "NoBudget",
     "OneByOne",
+    "ReadsPrograms",
     "StepInTwoCalls",
     "mask_status",
 ]
@@ -148,6 +149,22 @@ class GrammarEngine(Protocol):
         Raises:
             InvalidGrammar: no byte string is derived at all.
             UnsupportedByEngine: this engine cannot do a node exactly.
+            LimitExceeded: within `limits` there is no answer.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsPrograms(Protocol):
+    """A `GrammarEngine` that compiles a grammar from its program alone."""
+
+    name: str
+
+    def load(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
+        """Compile the program of a grammar, which may come from anywhere.
+
+        Raises:
+            InvalidGrammar: it is not a program of this version, or derives no byte string at all.
             LimitExceeded: within `limits` there is no answer.
         """
         ...

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from formatter_core.errors import BudgetTooSmall
+from formatter_core.formats import from_json
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import as_text, without_specials
@@ -16,6 +18,7 @@ from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
+from formatter_core.runtime.stored import StoredFormat
 from formatter_core.runtime.text_result import result_of_text
 from formatter_core.support.arguments import not_picklable, shown, whole_number
 from formatter_core.support.generics import Value_co
@@ -41,7 +44,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise not_picklable(self, "send format.to_json(), and compile formats.from_json(...) there")
+        raise not_picklable(self, "send its to_bytes(), and call Compiler.from_bytes there")
 
     def formatter(self, end_ids: Iterable[int] | None = None, max_tokens: int | None = None) -> Formatter[Value_co]:
         """The state of a new sequence.
@@ -81,6 +84,17 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
     def key(self) -> Hashable:
         """The key of its format."""
         return self.format.key()
+
+    def to_bytes(self) -> bytes:
+        """The compiled format as bytes, for `Compiler.from_bytes` with the same vocabulary.
+
+        Raises:
+            InvalidFormat: its format is one of your own, which `formats.from_json` does not read.
+        """
+        data = self.to_json()
+        from_json(data, type=Any)
+        text = json.dumps(data).encode()
+        return StoredFormat(self.vocabulary.fingerprint, self.program, text).to_bytes()
 
     @cached_property
     def _of_text(self) -> Lowered:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
-from formatter_core.engine.protocol import GrammarEngine
+from formatter_core.engine.protocol import GrammarEngine, ReadsPrograms
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format
-from formatter_core.grammar import Node, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits, checked_limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.support.arguments import not_picklable, shown, whole_number
+from formatter_core.runtime.loaded import format_of, load_format
+from formatter_core.runtime.lowering import lower
+from formatter_core.runtime.stored import StoredFormat
+from formatter_core.support.arguments import as_bytes, not_picklable, whole_number
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler"]
@@ -26,7 +25,6 @@ _T = TypeVar("_T")
 
 #: Bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
-_NAMES_SHOWN = 10
 
 
 class Compiler:
@@ -59,6 +57,7 @@ class Compiler:
         self.vocabulary = vocabulary
         self.limits = Limits() if limits is None else checked_limits(limits)
         self._engine = choose_engine(engine)
+        self._reader = self._engine if isinstance(self._engine, ReadsPrograms) else None
         self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
             whole_number(cache_bytes, "cache_bytes"), _size_of
         )
@@ -108,6 +107,34 @@ class Compiler:
         except RecursionError as error:  # only formats nested in formats; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
+    @overload
+    def from_bytes(self, data: bytes, *, type: type[_T]) -> CompiledFormat[_T]: ...
+    @overload
+    def from_bytes(self, data: bytes, *, type: Any = None) -> CompiledFormat[Any]: ...
+    def from_bytes(self, data: bytes, *, type: Any = None) -> CompiledFormat[Any]:
+        """The format that `CompiledFormat.to_bytes` wrote, compiled for the same vocabulary.
+
+        Nothing is imported, called or unpickled. What values, captures and explanations need is lowered from the format
+        when they are first asked for. An engine that reads no programs compiles the format anew.
+
+        Args:
+            data: the bytes.
+            type: the Python type of the format, or several by name; see `formats.from_json`.
+
+        Raises:
+            InvalidFormat: not such bytes, damaged ones, those of another version or another vocabulary; or they name a
+                Python type that `type` does not give.
+            LimitExceeded: it costs more than `limits` allow.
+        """
+        stored = StoredFormat.from_bytes(as_bytes(data, "data"))
+        if stored.vocabulary != self.vocabulary.fingerprint:
+            raise InvalidFormat(
+                f"the format was compiled for another vocabulary than {self.vocabulary!r}; compile it for this one"
+            )
+        if self._reader is None:
+            return self.compile(format_of(stored, type))
+        return load_format(stored, self._reader, self.vocabulary, self.limits, type)
+
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
         """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""
         own, other = self.vocabulary, compiled.vocabulary
@@ -123,12 +150,7 @@ class Compiler:
             return self._compile_now(format)
 
     def _compile_now(self, format: Format) -> CompiledFormat:
-        lowered = as_written = format.to_grammar(self.limits)
-        program = lowered.grammar.check(self.limits)
-        if program.specials:
-            lowered = replace(lowered, grammar=without_specials(lowered.grammar, self._special_token))
-            program = lowered.grammar.check(self.limits)
-        self._check_tokens(program.tokens)
+        as_written, lowered, program = lower(format, self.vocabulary, self.limits)
         try:
             engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
         except InvalidGrammar as error:  # the grammar derives no text
@@ -143,37 +165,6 @@ class Compiler:
             limits=self.limits,
             program=program,
         )
-
-    def _special_token(self, special: Special) -> Node:
-        """The token that the vocabulary calls so, or its name as text where that will do."""
-        tokens = self.vocabulary.special_tokens
-        token_id = tokens.get(special.name)
-        if token_id is not None and token_id not in self.vocabulary.end_ids:
-            return Token(token_id)
-        if special.or_text:
-            return as_text(special)
-        if token_id is not None:
-            raise InvalidFormat(
-                f"the special token {special.name!r} is an end id; a format ends by itself, leave it out"
-            )
-        others = difflib.get_close_matches(special.name, tokens, _NAMES_SHOWN, 0.0) or ["none"]
-        raise InvalidFormat(
-            f"the vocabulary has no special token {shown(special.name)}; its special tokens are "
-            f"{', '.join(others)}{', ...' if len(tokens) > len(others) else ''}"
-        )
-
-    def _check_tokens(self, tokens: Iterable[int]) -> None:
-        """Raise unless each token that the grammar names by id is in the vocabulary, and neither text nor an end id."""
-        for token_id in tokens:
-            if token_id >= len(self.vocabulary):
-                raise InvalidFormat(f"token {token_id} is outside the vocabulary of {len(self.vocabulary)} ids")
-            if token_id in self.vocabulary.end_ids:
-                raise InvalidFormat(f"token {token_id} is an end id, which a format never contains; remove it")
-            if self.vocabulary.text_token(token_id):
-                raise InvalidFormat(
-                    f"token {token_id} is text ({self.vocabulary.text_token(token_id)!r}); "
-                    "only special tokens can be given by id, so use the text instead"
-                )
 
 
 def _size_of(compiled: CompiledFormat) -> int:

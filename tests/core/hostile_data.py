@@ -26,7 +26,7 @@ from formatter_vllm.requests import read_format  # noqa: E402
 
 #: Audit events that reading data has no reason to cause.
 FORBIDDEN = (
-    "import", "exec", "compile", "open", "pickle.", "marshal.", "os.", "subprocess.", "socket.", "ctypes.", "code.",
+    "import", "exec", "compile", "open", "pickle.", "marshal.load", "os.", "subprocess.", "socket.", "ctypes.", "code.",
     "urllib.", "shutil.", "webbrowser.", "ftplib.", "http.", "sqlite3.",
 )  # fmt: skip
 
@@ -121,6 +121,9 @@ def use(compiler: Compiler, data: Any) -> None:
         lambda: read_format({"formatter": json.dumps(data)}),
     ):
         nothing(lambda made=made: compiler.compile(made()).parse("a").is_complete)
+    nothing(
+        lambda: compiler.from_bytes(compiler.compile(formats.from_json(data, type=Any)).to_bytes()).parse("a").value
+    )
 
 
 def main(count: int) -> None:

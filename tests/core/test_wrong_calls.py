@@ -72,6 +72,7 @@ CALLS = [
     ),
     Call("Compiler", Compiler, lambda: (VOCABULARY,), lambda: {"engine": "auto", "limits": Limits(), "cache_bytes": 0}),
     Call("Compiler.compile", COMPILER.compile, lambda: (SCHEMA,)),
+    Call("Compiler.from_bytes", COMPILER.from_bytes, lambda: (COMPILED.to_bytes(),)),
     Call("CompiledFormat.formatter", COMPILED.formatter, lambda: ([3],)),
     Call("CompiledFormat.parse", COMPILED.parse, lambda: ("abc",)),
     Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
@@ -243,7 +244,7 @@ def test_every_public_function_that_takes_arguments_is_called() -> None:
     without_arguments = {"Formatter.allowed_tokens", "Formatter.reset", "Formatter.fork", "Formatter.forced_bytes"}
     without_arguments |= {"Formatter.events", "FormatterBuilder.build", "Vocabulary.of_bytes"}
     without_arguments |= {"Cursor.fork", "Cursor.reset"}
-    without_arguments |= {"CompiledFormat.to_json", "CompiledFormat.key"}
+    without_arguments |= {"CompiledFormat.to_json", "CompiledFormat.to_bytes", "CompiledFormat.key"}
     internal = {"Vocabulary.from_table", "CompiledFormat.to_grammar"}
     missing = {*public_functions()} - {call.name for call in CALLS} - without_arguments - internal
     assert not missing

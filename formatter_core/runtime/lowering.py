@@ -1,0 +1,75 @@
+"""Formats lowered to grammars for one vocabulary."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Node, Program, Special, Token, as_text, without_specials
+from formatter_core.limits import Limits
+from formatter_core.support.arguments import shown
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["Lowering", "check_tokens", "lower"]
+
+_NAMES_SHOWN = 10
+
+
+class Lowering(NamedTuple):
+    """A format's grammar with special tokens by name, then by id, and that as a program."""
+
+    as_written: Lowered
+    lowered: Lowered
+    program: Program
+
+
+def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
+    """Lower a format.
+
+    Raises:
+        InvalidFormat: not a valid format, or one that names a token that may not stand in it.
+        LimitExceeded: it costs more than `limits` allow.
+    """
+    lowered = as_written = format.to_grammar(limits)
+    program = lowered.grammar.check(limits)
+    if program.specials:
+        lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
+        program = lowered.grammar.check(limits)
+    check_tokens(program.tokens, vocabulary)
+    return Lowering(as_written, lowered, program)
+
+
+def _special_token(vocabulary: Vocabulary, special: Special) -> Node:
+    """The token that the vocabulary calls so, or its name as text where that will do."""
+    tokens = vocabulary.special_tokens
+    token_id = tokens.get(special.name)
+    if token_id is not None and token_id not in vocabulary.end_ids:
+        return Token(token_id)
+    if special.or_text:
+        return as_text(special)
+    if token_id is not None:
+        raise InvalidFormat(f"the special token {special.name!r} is an end id; a format ends by itself, leave it out")
+    others = difflib.get_close_matches(special.name, tokens, _NAMES_SHOWN, 0.0) or ["none"]
+    raise InvalidFormat(
+        f"the vocabulary has no special token {shown(special.name)}; its special tokens are "
+        f"{', '.join(others)}{', ...' if len(tokens) > len(others) else ''}"
+    )
+
+
+def check_tokens(tokens: Iterable[int], vocabulary: Vocabulary) -> None:
+    """Raise unless each token that the grammar names by id is in the vocabulary, and neither text nor an end id."""
+    for token_id in tokens:
+        if token_id >= len(vocabulary):
+            raise InvalidFormat(f"token {token_id} is outside the vocabulary of {len(vocabulary)} ids")
+        if token_id in vocabulary.end_ids:
+            raise InvalidFormat(f"token {token_id} is an end id, which a format never contains; remove it")
+        if vocabulary.text_token(token_id):
+            raise InvalidFormat(
+                f"token {token_id} is text ({vocabulary.text_token(token_id)!r}); "
+                "only special tokens can be given by id, so use the text instead"
+            )

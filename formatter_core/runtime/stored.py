@@ -1,0 +1,81 @@
+"""Compiled formats as bytes: a header, the grammar's program, and the format as JSON.
+
+The bytes, version 1: a magic number, the version (16 bits), SHA-256 of the rest; then the fingerprint of the vocabulary
+(32 bytes), numbers of 32 bits (the number of nodes, 1 if there are captures, the lengths of the program and of the
+JSON, the number of tokens that the grammar names, those tokens), the program, and the JSON. All are little-endian. The
+program has a version of its own, which the engine checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.grammar import Program
+
+__all__ = ["StoredFormat"]
+
+_MAGIC = b"\x89FCF\r\n\x1a\n"
+_VERSION = 1
+_HEADER = struct.Struct("<8sH32s")
+_SIZES = struct.Struct("<32s5I")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFormat:
+    """What the bytes of a compiled format say.
+
+    Attributes:
+        vocabulary: the fingerprint of the vocabulary.
+        program: the grammar as engines read it.
+        format: the format as JSON text.
+    """
+
+    vocabulary: str
+    program: Program
+    format: bytes
+
+    def to_bytes(self) -> bytes:
+        """The inverse of `from_bytes`."""
+        program, tokens = self.program, self.program.tokens
+        sizes = program.nodes, int(program.captures), len(program.data), len(self.format), len(tokens)
+        numbers = struct.pack(f"<{len(tokens)}I", *tokens)
+        content = _SIZES.pack(bytes.fromhex(self.vocabulary), *sizes) + numbers + program.data + self.format
+        return _HEADER.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
+
+    @staticmethod
+    def from_bytes(data: bytes) -> StoredFormat:
+        """Read the bytes; the program and the JSON in them are not read here.
+
+        Raises:
+            InvalidFormat: bytes of another kind or version, or damaged ones.
+        """
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise InvalidFormat(
+                "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() gave"
+            )
+        try:
+            _, version, digest = _HEADER.unpack_from(data)
+            if version != _VERSION:
+                raise InvalidFormat(
+                    f"the bytes of the compiled format have version {version}, and this release reads {_VERSION}; "
+                    "compile the format again"
+                )
+            content = memoryview(data)[_HEADER.size :]
+            if hashlib.sha256(content).digest() != digest:
+                raise _damaged()
+            vocabulary, nodes, captures, program, text, tokens = _SIZES.unpack_from(content)
+            numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size)
+        except (struct.error, MemoryError) as error:
+            raise _damaged() from error
+        rest = bytes(content[_SIZES.size + 4 * tokens :])
+        if len(rest) != program + text or captures > 1:
+            raise _damaged()
+        made = Program(rest[:program], nodes, numbers, bool(captures), specials=False)
+        return StoredFormat(vocabulary.hex(), made, rest[program:])
+
+
+def _damaged() -> InvalidFormat:
+    return InvalidFormat("the bytes of the compiled format are damaged; compile the format again")

@@ -1,0 +1,144 @@
+"""Compiled formats as bytes, and back."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from formatter_core import CompiledFormat, Compiler, FormatterBuilder, Limits, Vocabulary, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.protocol import GrammarEngine
+from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded
+from formatter_core.runtime.stored import StoredFormat
+from formatter_core.testing.damage import damage_formats
+
+from .conftest import END, TOKENS
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+def builder() -> FormatterBuilder:
+    b = FormatterBuilder()
+    return b.append("Name: ", b.regex("[A-Zé]*", name="name"), ", age ", b.integer(name="age"), ".")
+
+
+FORMATS: dict[str, tuple[Any, str]] = {
+    "builder": (builder(), "Name: Aé, age 12."),
+    "schema": ({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, '{"a": 3}'),
+    "regex": (formats.regex("(?P<x>a+)b"), "aab"),
+    "until": (formats.until("</t>"), "some</t>"),
+    "chat answer": (formats.chat_answer("qwen3", reasoning="off"), "Hello."),
+}
+
+
+def of_bytes(engine: GrammarEngine, compiled: CompiledFormat, **options: Any) -> CompiledFormat:
+    return Compiler(compiled.vocabulary, engine).from_bytes(compiled.to_bytes(), **options)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_comes_back_from_its_bytes(compiler: Compiler, engine: GrammarEngine, name: str) -> None:
+    format, text = FORMATS[name]
+    compiled = compiler.compile(format)
+    again = of_bytes(engine, compiled)
+    ours, theirs = compiled.formatter(), again.formatter()
+    for byte in text.encode():
+        assert ours.allowed_tokens() == theirs.allowed_tokens()
+        ours.accept_token(byte)
+        theirs.accept_token(byte)
+        assert ours.events() == theirs.events()
+    assert ours.result("end").captures == theirs.result("end").captures
+    assert compiled.parse(text).value == again.parse(text).value
+    assert (again.fingerprint, again.min_bytes) == (compiled.fingerprint, compiled.min_bytes)
+    assert again.to_bytes() == compiled.to_bytes()
+    assert again.to_json() == compiled.to_json()
+    assert compiler.compile(again) is compiled
+
+
+def test_a_type_comes_back_only_from_the_caller(compiler: Compiler, engine: GrammarEngine) -> None:
+    compiled = compiler.compile(Person)
+    text = '{"name": "A", "age": 1}'
+    assert of_bytes(engine, compiled, type=Person).parse(text).value == Person("A", 1)
+    assert of_bytes(engine, compiled, type=Any).parse(text).value == {"name": "A", "age": 1}
+    with pytest.raises(InvalidFormat, match="only the caller can give"):
+        of_bytes(engine, compiled)
+    with pytest.raises(InvalidFormat, match="another schema"):
+        of_bytes(engine, compiled, type=dict[str, int])
+
+
+def test_bytes_belong_to_a_vocabulary(compiler: Compiler, engine: GrammarEngine) -> None:
+    data = compiler.compile(formats.regex("a")).to_bytes()
+    other = Compiler(Vocabulary([*TOKENS[:255], b"ab", *TOKENS[256:]], [END]), engine)
+    with pytest.raises(InvalidFormat, match="another vocabulary"):
+        other.from_bytes(data)
+
+
+def test_what_was_never_the_bytes_of_a_format(compiler: Compiler) -> None:
+    data = compiler.compile(formats.regex("a")).to_bytes()
+    later = bytearray(data)
+    later[8] += 1
+    for foreign, reason in (
+        (b"", "not those"),
+        (b"PK\x03\x04", "not those"),
+        (bytes(later), "version 2"),
+        (data[:30], "damaged"),
+    ):
+        with pytest.raises(InvalidFormat, match=reason):
+            compiler.from_bytes(foreign)
+    with pytest.raises(InvalidArgument):
+        compiler.from_bytes("text")  # type: ignore[call-overload]
+
+
+def test_limits_hold_for_stored_formats(compiler: Compiler, engine: GrammarEngine) -> None:
+    data = compiler.compile(formats.regex("a(bc|d[e-z]){2,7}")).to_bytes()
+    with pytest.raises(LimitExceeded):
+        Compiler(compiler.vocabulary, engine, limits=Limits(nodes=3)).from_bytes(data)
+
+
+def test_a_grammar_that_is_not_that_of_the_format_is_not_parsed_with(compiler: Compiler) -> None:
+    if compiler.engine != NativeEngine.name:
+        pytest.skip("this engine compiles the format anew")
+    one, other = (StoredFormat.from_bytes(compiler.compile(formats.regex(text)).to_bytes()) for text in ("a", "b"))
+    mixed = compiler.from_bytes(StoredFormat(one.vocabulary, one.program, other.format).to_bytes())
+    assert mixed.formatter().allowed_tokens() == [ord("a")]
+    with pytest.raises(InvalidFormat, match="another grammar"):
+        mixed.parse("a")
+
+
+def test_a_format_of_ones_own_is_refused_when_it_is_written(compiler: Compiler) -> None:
+    class Own:
+        def to_grammar(self, limits: Limits) -> Any:
+            return formats.regex("a").to_grammar(limits)
+
+        def to_json(self) -> dict[str, Any]:
+            return {"type": "own"}
+
+        def key(self) -> str:
+            return "own"
+
+    with pytest.raises(InvalidFormat, match="whose `type` is one of"):
+        compiler.compile(Own()).to_bytes()
+
+
+def test_damaged_bytes_are_clear_errors() -> None:
+    report = damage_formats(400, fitting=False)
+    assert not report.others
+    assert report.errors == {"InvalidFormat": 400}
+
+
+def test_bytes_made_to_do_harm_are_errors_or_work() -> None:
+    report = damage_formats(400, fitting=True)
+    assert not report.others, report.others[0]
+    assert sum(report.errors.values()) > 200
+    assert report.inputs == report.formats + sum(report.errors.values())
+
+
+def test_the_check_sum_is_of_all_that_follows(compiler: Compiler) -> None:
+    data = compiler.compile(formats.regex("a")).to_bytes()
+    assert data[10:42] == hashlib.sha256(data[42:]).digest()
