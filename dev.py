@@ -138,6 +138,7 @@ REAL = [
             "test_llama_cpp_older.py",
             "test_llama_cpp_grammars.py",
             "test_llama_cpp_docs.py",
+            "test_llama_cpp_server.py",
             "test_openai_llama_cpp.py",
         ],
     ),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
 from formatter_llama_cpp._compat import library
 
-__all__ = ["chat_prompt"]
+__all__ = ["chat_prompt", "handler_of"]
 
 
 class _Prompt(Exception):
@@ -29,20 +29,34 @@ class _Recorder:
         raise _Prompt
 
 
-def chat_prompt(llama: Any, messages: Sequence[Mapping[str, Any]], **options: Any) -> tuple[list[int], list[str]]:
+def handler_of(llama: Any) -> Callable[..., Any]:
+    """The chat handler that `create_chat_completion` calls."""
+    named = getattr(llama, "_chat_handlers", {}).get(llama.chat_format)
+    find = library.llama_chat_format.get_chat_completion_handler
+    found: Callable[..., Any] = llama.chat_handler or named or find(llama.chat_format)
+    return found
+
+
+def chat_prompt(
+    llama: Any, messages: Sequence[Mapping[str, Any]], *, handler: Callable[..., Any] | None = None, **options: Any
+) -> tuple[list[int], list[str]]:
     """The ids of a prompt as `create_chat_completion` makes it, and the strings at which it stops.
 
     A chat handler does not return its prompt, so it is run up to the point where it asks for a completion.
+
+    Args:
+        llama: the model.
+        messages: of the chat.
+        handler: writes them; by default the model's own.
+        options: what else the handler takes, such as `tools`.
 
     Raises:
         InvalidArgument: the handler refuses the messages.
     """
     recorder = _Recorder(llama)
     try:
-        named = getattr(llama, "_chat_handlers", {}).get(llama.chat_format)
-        find = library.llama_chat_format.get_chat_completion_handler
-        handler = llama.chat_handler or named or find(llama.chat_format)
-        handler(llama=recorder, messages=[dict(message) for message in messages], **options)
+        write = handler_of(llama) if handler is None else handler
+        write(llama=recorder, messages=[dict(message) for message in messages], **options)
     except _Prompt:
         prompt, stop = recorder.prompt, recorder.stop or []
     except Exception as error:

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,6 +19,7 @@ from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
 from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
+from tests.engines_real.llama_cpp_servers import serving  # noqa: E402
 
 TIME_OUT = 120
 WARM = Sampling(temperature=1.0)
@@ -43,32 +36,8 @@ SCHEMA = {
 def address(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("server")
     model = write_bpe(folder / "model.gguf")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--model_alias", "small"]
-    words += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "1024", "--n_threads", "1", "--logits_all", "true"]
-    log = folder / "log"
-    with log.open("w") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
-        try:
-            wait_for(f"http://127.0.0.1:{port}/v1/models", process, log)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + TIME_OUT
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")
+    with serving("llama_cpp.server", model, folder / "log", "--logits_all", "true") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

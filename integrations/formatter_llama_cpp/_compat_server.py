@@ -1,0 +1,103 @@
+"""What our server needs of llama-cpp-python's own, and where it is put between."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion, UnsupportedLayout
+from formatter_core.layouts import Layout
+from formatter_llama_cpp._compat import library
+from formatter_llama_cpp._compat_chat import handler_of as chat_handler
+
+__all__ = ["chat_handler", "in_thread", "layout_of", "loaded_model", "serve"]
+
+_T = TypeVar("_T")
+_NEEDED = ("LlamaProxy", "create_app")
+_layouts: WeakKeyDictionary[Any, Layout | None] = WeakKeyDictionary()
+
+
+def serve(arguments: Sequence[str], prepare: Callable[[Any], None], around: Callable[[Any], Any]) -> None:
+    """Run the library's server.
+
+    Args:
+        arguments: its command line.
+        prepare: called with every model that it loads.
+        around: makes the ASGI application that stands around its own.
+
+    Raises:
+        UnsupportedEngineVersion: the server has not what is needed.
+    """
+    app: Any = importlib.import_module("llama_cpp.server.app")
+    command: Any = importlib.import_module("llama_cpp.server.__main__")
+    for name in _NEEDED:
+        if not hasattr(app, name):
+            found = str(getattr(library, "__version__", "of unknown version"))
+            raise UnsupportedEngineVersion("llama-cpp-python", found=found, needed=">= 0.3.0", missing=name)
+    load, create = app.LlamaProxy.load_llama_from_model_settings, app.create_app
+
+    def loaded(settings: Any) -> Any:
+        llama = load(settings)
+        prepare(llama)
+        return llama
+
+    def created(server_settings: Any, **settings: Any) -> Any:
+        # By default a stream is cut off where another request waits.
+        if "interrupt_requests" not in server_settings.model_fields_set:
+            server_settings.interrupt_requests = False
+        return around(create(server_settings=server_settings, **settings))
+
+    app.LlamaProxy.load_llama_from_model_settings = staticmethod(loaded)
+    command.create_app = created
+    sys.argv = ["formatter_llama_cpp.server", *arguments]
+    command.main()
+
+
+def loaded_model() -> Any:
+    """The model that the server has loaded.
+
+    Raises:
+        InvalidArgument: it has none.
+    """
+    proxy = importlib.import_module("llama_cpp.server.app")._llama_proxy
+    llama = None if proxy is None else proxy._current_model
+    if llama is None:
+        raise InvalidArgument("the server has no model loaded")
+    return llama
+
+
+def in_thread(function: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
+    """Call a function in a thread of the server's pool."""
+    pool: Callable[..., Awaitable[_T]] = importlib.import_module("starlette.concurrency").run_in_threadpool
+    return pool(function, *arguments)
+
+
+def layout_of(llama: Any) -> Layout | None:
+    """The layout that the chat template in the model's file writes; None where it has none, or none that is known."""
+    if llama not in _layouts:
+        template = (getattr(llama, "metadata", None) or {}).get("tokenizer.chat_template")
+        try:
+            _layouts[llama] = None if template is None else Layout.from_tokenizer(_Template(template))
+        except UnsupportedLayout:
+            _layouts[llama] = None
+    return _layouts[llama]
+
+
+class _Template:
+    """A chat template with the method of transformers' tokenizers, for `Layout.from_tokenizer`."""
+
+    def __init__(self, template: str) -> None:
+        kind = library.llama_chat_format.Jinja2ChatFormatter
+        self._written = {
+            prompt: kind(template=template, eos_token="", bos_token="", add_generation_prompt=prompt)
+            for prompt in (False, True)
+        }
+
+    def apply_chat_template(
+        self, messages: Any, *, tools: Any = None, tokenize: bool = False, add_generation_prompt: bool = False
+    ) -> str:
+        """The conversation as text."""
+        return str(self._written[add_generation_prompt](messages=messages, tools=tools).prompt)

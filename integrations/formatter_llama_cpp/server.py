@@ -1,0 +1,124 @@
+"""llama-cpp-python's own OpenAI server with our masks.
+
+    python -m formatter_llama_cpp.server --model model.gguf [--layout hermes] [every option of llama_cpp.server]
+
+`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty is answered
+with status 400 before anything is generated; everything else is the library's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.layouts import Layout
+from formatter_llama_cpp import _compat_server
+from formatter_llama_cpp.server_chat import FormatChat, format_completion
+from formatter_llama_cpp.server_formats import has_format, plain_response_format, requested_format
+from formatter_llama_cpp.vocabulary import compiled_format
+
+__all__ = ["FormatCheck", "main"]
+
+_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/engines/copilot-codex/completions")
+#: Larger bodies are refused: formats and prompts are far smaller.
+_MOST_BYTES = 32 * 2**20
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve; `arguments` are those of the command line."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--layout", choices=Layout.names())
+    ours, others = parser.parse_known_args(arguments)
+    layout = None if ours.layout is None else Layout.named(ours.layout)
+    _compat_server.serve(others, lambda llama: prepare(llama, layout), lambda app: FormatCheck(app, layout))
+
+
+def prepare(llama: Any, layout: Layout | None) -> None:
+    """Make a loaded model keep the formats that are requested of it."""
+    found = _compat_server.layout_of(llama) if layout is None else layout
+    llama.chat_handler = FormatChat(_compat_server.chat_handler(llama), found)
+    llama.create_completion = format_completion(llama, llama.create_completion)
+
+
+class FormatCheck:
+    """Refuses requests whose formats are faulty, before an answer is begun: a stream cannot take back its status."""
+
+    def __init__(self, app: Any, layout: Layout | None) -> None:
+        self._app = app
+        self._layout = layout
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        """Serve one request, as ASGI has it."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _PATHS:
+            await self._app(scope, receive, send)
+            return
+        body = await _read(receive)
+        if body is None:
+            return  # the client has gone
+        try:
+            body = await _compat_server.in_thread(self.checked, body)
+        except FormatterError as error:
+            await _refuse(send, error)
+            return
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+        scope["headers"] = [*headers, (b"content-length", str(len(body)).encode())]
+        parts = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def again() -> _Message:
+            return next(parts, None) or await receive()
+
+        await self._app(scope, again, send)
+
+    def checked(self, body: bytes) -> bytes:
+        """The body of a request in the library's own words.
+
+        Raises:
+            FormatterError: the format that it asks for is faulty.
+        """
+        if len(body) > _MOST_BYTES:
+            raise InvalidArgument(f"the request has {len(body)} bytes; send at most {_MOST_BYTES}")
+        try:
+            request = json.loads(body)
+        except RecursionError as error:
+            raise InvalidArgument("the request is nested too deeply") from error
+        except ValueError:  # the library says so itself
+            return body
+        if not isinstance(request, dict) or not has_format(request):
+            return body
+        llama = _compat_server.loaded_model()
+        layout = self._layout or _compat_server.layout_of(llama)
+        format = requested_format(request, layout)
+        if format is not None:
+            compiled_format(llama, format)
+        return json.dumps({**request, "response_format": plain_response_format(request)}).encode()
+
+
+async def _read(receive: _Receive) -> bytes | None:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _refuse(send: _Send, error: FormatterError) -> None:
+    answer = {"message": str(error), "type": "invalid_request_error", "param": None, "code": type(error).__name__}
+    body = json.dumps({"error": answer}).encode("utf-8", "replace")
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,152 @@
+"""Completions and chat completions of a server, in the format that the request asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from formatter_core import ChatAnswer, ChatDeltas
+from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.layouts import Layout
+from formatter_llama_cpp._compat import texts_of
+from formatter_llama_cpp._compat_chat import chat_prompt
+from formatter_llama_cpp._compat_grammar import grammar_text
+from formatter_llama_cpp.factory import create_logits_processor
+from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
+from formatter_llama_cpp.server_formats import requested_format
+
+__all__ = ["FormatChat", "format_completion"]
+
+
+def format_completion(llama: Any, create: Callable[..., Any]) -> Callable[..., Any]:
+    """`Llama.create_completion`, with our masks in place of a `grammar`."""
+
+    def create_completion(
+        *arguments: Any, grammar: Any = None, logits_processor: Any = None, stream: bool = False, **options: Any
+    ) -> Any:
+        if grammar is None:
+            return create(*arguments, logits_processor=logits_processor, stream=stream, **options)
+        processor = create_logits_processor(llama, grammar)
+        processor.extend(logits_processor or ())
+        output = create(*arguments, logits_processor=processor, stream=stream, **options)
+        if stream:
+            return _checked(processor, output)
+        processor.raise_error()
+        return output
+
+    return create_completion
+
+
+class FormatChat:
+    """A chat handler in front of the model's own: it asks that for the text, with the masks of the requested format.
+
+    Args:
+        handler: the model's own.
+        layout: how the model writes turns; None where that is not known.
+    """
+
+    def __init__(self, handler: Callable[..., Any], layout: Layout | None) -> None:
+        self._handler = handler
+        self._layout = layout
+
+    def __call__(
+        self,
+        *,
+        llama: Any,
+        messages: Any,
+        tools: Any = None,
+        tool_choice: Any = None,
+        response_format: Any = None,
+        grammar: Any = None,
+        logits_processor: Any = None,
+        stream: bool = False,
+        **options: Any,
+    ) -> Any:
+        """The chat completion, or its chunks."""
+        request = {
+            "tools": tools,
+            "tool_choice": tool_choice,
+            "response_format": response_format,
+            "grammar": grammar_text(grammar) or grammar,
+            "functions": options.pop("functions", None),
+            "function_call": options.pop("function_call", None),
+        }
+        is_open = bool(tools) and self._opens_reasoning(llama, messages, tools)
+        format = requested_format(request, self._layout, reasoning_is_open=is_open)
+        known = {"llama": llama, "messages": messages, "tools": tools, "stream": stream, **options}
+        if format is None:
+            return self._handler(logits_processor=logits_processor, **known)
+        processor = create_logits_processor(llama, format)
+        processor.extend(logits_processor or ())
+        output = self._handler(logits_processor=processor, **known)
+        has_calls = isinstance(format, ChatAnswerFormat)
+        if stream:
+            return _chunks_of_calls(processor, output) if has_calls else _checked(processor, output)
+        processor.raise_error()
+        return _with_calls(processor, output) if has_calls else output
+
+    def _opens_reasoning(self, llama: Any, messages: Any, tools: Any) -> bool:
+        if self._layout is None:
+            return False
+        ids, _ = chat_prompt(llama, messages, handler=self._handler, tools=tools)
+        return self._layout.opens_reasoning(texts_of(llama, ids)[0])
+
+
+def _checked(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
+    yield from chunks
+    processor.raise_error()
+
+
+def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> dict[str, Any]:
+    """A chat completion whose text was a turn of the model's layout: content, reasoning and calls apart."""
+    result = processor.result(output)
+    if not result.is_complete or not isinstance(result.value, ChatAnswer):
+        return output
+    choice = output["choices"][0]
+    content = result.value.content
+    text = content if content is None or isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    choice["message"] = {"role": "assistant", "content": text}
+    if result.value.reasoning is not None:
+        choice["message"]["reasoning_content"] = result.value.reasoning
+    if result.value.tool_calls:
+        choice["finish_reason"] = "tool_calls"
+        choice["message"]["tool_calls"] = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.json or json.dumps(call.arguments)},
+            }
+            for number, call in enumerate(result.value.tool_calls)
+        ]
+    return output
+
+
+def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
+    """The chunks of a stream, whose deltas are those of the turn's parts."""
+    deltas, has_calls = ChatDeltas(), False
+
+    def made(chunk: Any, events: Any) -> Iterator[Any]:
+        for delta in deltas.of(events):
+            yield {**chunk, "choices": [{**chunk["choices"][0], "delta": delta, "finish_reason": None}]}
+
+    for chunk in chunks:
+        choice = chunk["choices"][0]
+        if "role" in choice["delta"]:
+            yield chunk
+            continue
+        formatter = processor.formatter
+        reason = choice["finish_reason"]
+        if reason == "stop" and formatter.can_stop:  # the end is the one token that processors are not shown
+            formatter = formatter.fork()
+            formatter.accept_token(formatter.end_ids[0])
+        for one in made(chunk, formatter.events()):
+            has_calls = has_calls or "tool_calls" in one["choices"][0]["delta"]
+            yield one
+        if reason is not None:
+            processor.raise_error()
+            is_called = has_calls and reason == "stop"
+            yield {
+                **chunk,
+                "choices": [{**choice, "delta": {}, "finish_reason": "tool_calls" if is_called else reason}],
+            }

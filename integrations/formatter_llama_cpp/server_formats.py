@@ -1,0 +1,113 @@
+"""The format that a request to an OpenAI server asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from formatter_core import formats
+from formatter_core.errors import InvalidArgument, UnsupportedLayout
+from formatter_core.layouts import Layout
+from formatter_core.support.arguments import shown
+
+__all__ = ["has_format", "plain_response_format", "requested_format"]
+
+_FIELDS = ("response_format", "grammar", "tools", "tool_choice", "functions", "function_call")
+
+
+def has_format(request: Mapping[str, Any]) -> bool:
+    """Whether a request names anything that formats are made of."""
+    return any(request.get(field) is not None for field in _FIELDS)
+
+
+def requested_format(
+    request: Mapping[str, Any], layout: Layout | None, *, reasoning_is_open: bool = False
+) -> Any | None:
+    """The format of a request, not compiled; None where its text is free.
+
+    Args:
+        request: the fields of the request's body.
+        layout: how the model writes turns; None where that is not known.
+        reasoning_is_open: whether the prompt has opened the model's reasoning.
+
+    Raises:
+        InvalidArgument: fields that exclude each other, or are not what OpenAI's API has there.
+        UnsupportedLayout: tools for a model whose layout is not known.
+        FormatterError: whatever the format's own maker raises.
+    """
+    if request.get("functions") is not None or request.get("function_call") is not None:
+        raise InvalidArgument("functions and function_call are not supported; give tools and tool_choice")
+    grammar, tools = request.get("grammar"), request.get("tools")
+    content = _content_format(request.get("response_format"))
+    if grammar is not None and content is not None:
+        raise InvalidArgument("response_format and grammar exclude each other; give one of them")
+    if grammar is not None:
+        if not isinstance(grammar, str):
+            raise InvalidArgument(
+                f"grammar is {shown(grammar)}; give the text of a grammar in GBNF", argument="grammar"
+            )
+        content = formats.gbnf(grammar)
+    choice = _tool_choice(request.get("tool_choice"))
+    if not tools or choice == "none":
+        if choice not in ("auto", "none"):
+            raise InvalidArgument(f"tool_choice is {shown(choice)}, and there are no tools", argument="tool_choice")
+        return content
+    if not isinstance(tools, list):
+        raise InvalidArgument(f"tools is {shown(tools)}; give a list", argument="tools")
+    if layout is None:
+        raise UnsupportedLayout("it is not known how this model writes tool calls; start the server with --layout NAME")
+    return formats.chat_answer(
+        layout,
+        tools=tools,
+        tool_choice=choice,
+        parallel=request.get("parallel_tool_calls") is not False,
+        reasoning_is_open=reasoning_is_open,
+        content=content,
+    )
+
+
+def plain_response_format(request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`response_format` in the words of llama-cpp-python, which knows no "json_schema"."""
+    wanted = request.get("response_format")
+    schema = _schema_of(wanted)
+    return wanted if schema is None else {"type": "json_object", "schema": schema}
+
+
+def _content_format(wanted: Any) -> Any | None:
+    schema = _schema_of(wanted)
+    return None if schema is None else formats.json_schema(schema)
+
+
+def _schema_of(wanted: Any) -> Any | None:
+    """The schema that a `response_format` names; None for free text."""
+    if wanted is None:
+        return None
+    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        schema = wanted.get("schema")
+        return {"type": "object"} if schema is None else schema
+    if kind == "json_schema":
+        named = wanted.get("json_schema")
+        if isinstance(named, Mapping) and "schema" in named:
+            return named["schema"]
+    raise InvalidArgument(
+        f'response_format is {shown(wanted)}; give {{"type": "text"}}, {{"type": "json_object", "schema": ...}} or '
+        '{"type": "json_schema", "json_schema": {"schema": ...}}',
+        argument="response_format",
+    )
+
+
+def _tool_choice(choice: Any) -> str:
+    if choice is None:
+        return "auto"
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        choice = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(choice, str):
+        raise InvalidArgument(
+            'tool_choice is not "auto", "none", "required" or {"type": "function", "function": {"name": ...}}',
+            argument="tool_choice",
+        )
+    return choice

@@ -1,0 +1,50 @@
+"""Servers of llama-cpp-python, each in a process of its own on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+__all__ = ["serving"]
+
+_TIME_OUT = 120
+
+
+@contextmanager
+def serving(module: str, model: Path, log: Path, *options: str) -> Iterator[str]:
+    """The address of a server, a Python module that takes the command line of `llama_cpp.server`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", module, "--model", str(model), "--model_alias", "small", "--host", "127.0.0.1"]
+    words += ["--port", str(port), "--n_ctx", "1024", "--n_threads", "1", *options]
+    with log.open("w") as output:
+        process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/v1/models", process, log)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _TIME_OUT
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")

@@ -1,0 +1,200 @@
+"""llama-cpp-python's own OpenAI server with our masks, on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+for needed in ("llama_cpp", "uvicorn", "openai"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"needs {needed}", allow_module_level=True)
+
+import httpx2 as httpx  # noqa: E402
+import jsonschema  # noqa: E402
+
+from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
+from tests.engines_real.llama_cpp_servers import serving  # noqa: E402
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"to": kind},
+     "required": ["to"], "additionalProperties": False}}}
+    for name, kind in (("go", {"enum": ["Delhi", "Oslo"]}), ("wait", {"type": "integer", "minimum": 1, "maximum": 9}))
+]  # fmt: skip
+MESSAGES = [{"role": "user", "content": "Who?"}]
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA, "strict": True}}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("server")
+    model = write_bpe(folder / "model.gguf")
+    with (
+        serving("formatter_llama_cpp.server", model, folder / "log", "--layout", "hermes") as address,
+        httpx.Client(base_url=address, timeout=120) as client,
+    ):
+        yield client
+
+
+def chat(client: Any, **fields: Any) -> Any:
+    return client.post("/chat/completions", json={"messages": MESSAGES, "max_tokens": 200, **fields})
+
+
+def choice_of(answer: Any) -> Any:
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]
+
+
+def chunks_of(client: Any, path: str, **fields: Any) -> list[Any]:
+    with client.stream("POST", path, json={"stream": True, "max_tokens": 200, **fields}) as answer:
+        assert answer.status_code == 200
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line)["choices"][0] for line in lines[:-1]]
+
+
+@pytest.mark.parametrize("wanted", [JSON_SCHEMA, {"type": "json_object", "schema": SCHEMA}], ids=["schema", "object"])
+def test_a_schema_is_kept(client: Any, wanted: Any) -> None:
+    for seed in range(3):
+        choice = choice_of(chat(client, response_format=wanted, seed=seed, temperature=1.0))
+        jsonschema.validate(json.loads(choice["message"]["content"]), SCHEMA)
+        chunks = chunks_of(client, "/chat/completions", messages=MESSAGES, response_format=wanted, seed=seed)
+        text = "".join(chunk["delta"].get("content", "") for chunk in chunks)
+        jsonschema.validate(json.loads(text), SCHEMA)
+
+
+def test_a_grammar_is_kept(client: Any) -> None:
+    grammar = 'root ::= "n" [0-9] [0-9]? | "zero"'
+    for fields in ({"messages": MESSAGES}, {"prompt": "the name"}):
+        path = "/chat/completions" if "messages" in fields else "/completions"
+        choice = choice_of(client.post(path, json={**fields, "grammar": grammar, "max_tokens": 50}))
+        text = choice["text"] if "text" in choice else choice["message"]["content"]
+        assert re.fullmatch("n[0-9]{1,2}|zero", text)
+        chunks = chunks_of(client, path, grammar=grammar, **fields)
+        text = "".join(chunk.get("text") or chunk.get("delta", {}).get("content") or "" for chunk in chunks)
+        assert re.fullmatch("n[0-9]{1,2}|zero", text)
+
+
+NAMED = {"type": "function", "function": {"name": "go"}}
+
+
+@pytest.mark.parametrize("tool_choice", ["required", NAMED], ids=["required", "named"])
+def test_tools_are_called(client: Any, tool_choice: Any) -> None:
+    for seed in range(3):
+        fields = {"tools": TOOLS, "tool_choice": tool_choice, "seed": seed, "temperature": 1.0}
+        choice = choice_of(chat(client, **fields))
+        assert choice["finish_reason"] == "tool_calls"
+        check_calls([call["function"] for call in choice["message"]["tool_calls"]], tool_choice)
+        streamed: dict[int, dict[str, str]] = {}
+        chunks = chunks_of(client, "/chat/completions", messages=MESSAGES, **fields)
+        for chunk in chunks:
+            for call in chunk["delta"].get("tool_calls", ()):
+                known = streamed.setdefault(call["index"], {"name": "", "arguments": ""})
+                for field, text in call["function"].items():
+                    known[field] += text
+        assert chunks[-1]["finish_reason"] == "tool_calls"
+        check_calls(list(streamed.values()), tool_choice)
+
+
+def check_calls(calls: list[dict[str, str]], tool_choice: Any) -> None:
+    assert calls
+    parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+    for call in calls:
+        assert tool_choice == "required" or call["name"] == "go"
+        jsonschema.validate(json.loads(call["arguments"]), parameters[call["name"]])
+
+
+def test_without_a_format_the_text_is_free(client: Any) -> None:
+    assert choice_of(chat(client, max_tokens=5))["message"]["content"]
+    assert choice_of(chat(client, max_tokens=5, tools=TOOLS, tool_choice="none"))["message"]["content"]
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"response_format": {"type": "json_object", "schema": {"type": "no such type"}}},
+    {"response_format": {"type": "json_object", "schema": {"type": "string", "pattern": "(?=a)b"}}},
+    {"response_format": {"type": "json_schema"}},
+    {"response_format": "json"},
+    {"response_format": {"type": "json_object", "schema": {"$ref": "#/nowhere"}}},
+    {"response_format": {"type": "json_object", "schema": {"pattern": "(" * 500}}},
+    {"grammar": "root ::= ["},
+    {"grammar": "root ::= nowhere"},
+    {"grammar": 5},
+    {"grammar": 'root ::= "a"', "response_format": {"type": "json_object"}},
+    {"tools": [{"type": "function"}], "tool_choice": "auto"},
+    {"tools": TOOLS, "tool_choice": "fly"},
+    {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}},
+    {"tools": [], "tool_choice": "required"},
+    {"tools": "none"},
+    {"functions": [{"name": "go", "parameters": {}}]},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_hostile_requests_are_refused_and_the_server_lives(client: Any, stream: bool) -> None:
+    for fields in HOSTILE:
+        answer = chat(client, stream=stream, **fields)
+        assert answer.status_code == 400, (fields, answer.text)
+        assert answer.json()["error"]["message"]
+    answer = client.post("/chat/completions", content=b"[" * 100_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert choice_of(chat(client, response_format=JSON_SCHEMA))["finish_reason"] == "stop"
+
+
+def test_many_requests_at_a_time_some_of_them_aborted(client: Any) -> None:
+    """A sample of `scripts/load_llama_server.py`."""
+
+    def one(number: int) -> str:
+        fields = {"messages": MESSAGES, "response_format": JSON_SCHEMA, "seed": number, "temperature": 1.0}
+        if number % 6 == 0:
+            with client.stream("POST", "/chat/completions", json={"stream": True, **fields}) as answer:
+                next(answer.iter_lines())
+            return "aborted"
+        choice = choice_of(client.post("/chat/completions", json=fields))
+        jsonschema.validate(json.loads(choice["message"]["content"]), SCHEMA)
+        return "right"
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(one, range(24)))
+    assert outcomes.count("right") == 20
+
+
+TEMPLATE = """{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}{{ "\n" if message.content else "" }}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def test_the_layout_is_that_of_the_models_chat_template() -> None:
+    from formatter_llama_cpp._compat_server import layout_of
+
+    class Model:
+        def __init__(self, metadata: dict[str, str]) -> None:
+            self.metadata = metadata
+
+    found = layout_of(Model({"tokenizer.chat_template": TEMPLATE}))
+    assert found is not None
+    assert found.name == "hermes"
+    assert layout_of(Model({})) is None
+    assert layout_of(Model({"tokenizer.chat_template": "{{ messages[0].content }}"})) is None
+
+
+def test_the_command_names_its_option() -> None:
+    command = [sys.executable, "-m", "formatter_llama_cpp.server", "--layout", "no such layout"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "hermes" in done.stderr
