@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import UnsupportedFormat
+from formatter_core import to_gbnf
+from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedFormat
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
 from formatter_openai.chat_answers import tool_arguments
@@ -36,6 +37,12 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     if isinstance(format, ChatAnswerFormat) and server != "formatter_vllm":
         return _chat_answer(format, server, endpoint)
     data = format.to_json()
+    if server == "llama_cpp":
+        try:
+            return {"extra_body": {"grammar": to_gbnf(format)}}
+        except (InvalidGrammar, LimitExceeded) as error:
+            if data["type"] not in ("json_schema", "python_type") or endpoint != "chat":
+                raise UnsupportedFormat(f"its grammars cannot say this format: {error}", server=server) from error
     if data["type"] == "python_type" and server != "formatter_vllm":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
     arguments = _SERVERS[server](data, data["type"], endpoint)
@@ -88,12 +95,9 @@ def _formatter_vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> d
     return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": data})}}}
 
 
-def _llama_cpp(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
-    if kind == "json_schema" and endpoint == "chat":
-        return {"response_format": {"type": "json_object", "schema": _schema(data, "llama_cpp")}}
-    if kind == "choice":
-        return {"extra_body": {"grammar": "root ::= " + " | ".join(map(_gbnf_literal, data["options"]))}}
-    return None
+def _llama_cpp(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any]:
+    """For a schema that no grammar of its can say; what it makes of one by itself is less, and is checked."""
+    return {"response_format": {"type": "json_object", "schema": _schema(data, "llama_cpp")}}
 
 
 _SERVERS: dict[str, Callable[[Mapping[str, Any], str, Endpoint], dict[str, Any] | None]] = {
@@ -128,9 +132,3 @@ def _without_look_around(schema: Any) -> Any:
     pattern = schema.get("pattern")
     refused = isinstance(pattern, str) and ("(?!" in pattern or "(?=" in pattern)
     return {key: _without_look_around(item) for key, item in schema.items() if not (refused and key == "pattern")}
-
-
-def _gbnf_literal(text: str) -> str:
-    """A text in llama.cpp's grammar notation."""
-    escaped = "".join(f"\\x{ord(c):02X}" if ord(c) < 32 or c in '"\\' else c for c in text)
-    return f'"{escaped}"'
