@@ -147,7 +147,7 @@ def test_the_format_goes_to_the_server_in_its_own_words(script, server, endpoint
         ("openai", "chat", formats.json_schema({"$ref": "x:y"}, registry={"x:y": {"type": "integer"}})),
         ("vllm", "chat", FormatterBuilder().append("text")),
         ("vllm", "chat", formats.kbnf("start ::= 'a';")),
-        ("llama_cpp", "completions", formats.kbnf("start ::= start '+' start | 'a';")),
+        ("llama_cpp", "completions", formats.kbnf('start ::= a "x" | "y"; a ::= start "z";')),
     ],
 )
 def test_what_the_server_cannot_keep_is_refused_before_anything_is_sent(script, server, endpoint, format) -> None:
