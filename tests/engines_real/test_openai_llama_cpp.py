@@ -88,7 +88,9 @@ def test_log_probabilities(model_of, endpoint) -> None:
 
 def test_what_the_server_cannot_keep_is_refused(model_of) -> None:
     with pytest.raises(UnsupportedFormat):
-        model_of(endpoint="completions").complete(["x"], TextRequest(formats.kbnf('start ::= a "x" | "y"; a ::= start "z";')))
+        model_of(endpoint="completions").complete(
+            ["x"], TextRequest(formats.kbnf('start ::= a "x" | "y"; a ::= start "z";'))
+        )
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
