@@ -55,7 +55,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_push": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_following_push_token": (_INT, (_POINTER, ctypes.c_uint32)),
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
-    "fcn_following_find_news": (_INT, (_POINTER, _POINTER)),
+    "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),

@@ -23,6 +23,9 @@ from formatter_core.support.forking import TABLES
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of"]
 
+#: How many new marks come with the call that finds them; others take one more.
+_MARKS = 32
+
 
 class NativeParser:
     """A grammar made ready for parsing, shared by threads."""
@@ -142,7 +145,8 @@ class Following:
             lambda made: library.fcn_following_new(made_by.pointer, made), library.fcn_following_free, parser.limits
         )
         self._pointer = ctypes.c_void_p(self._handle.pointer)
-        self._numbers = array("I", bytes(8))
+        self._numbers = array("I", bytes(8 + 8 * _MARKS))
+        self._address = self._numbers.buffer_info()[0]
 
     def push(self, data: bytes) -> None:
         """Append bytes."""
@@ -159,15 +163,17 @@ class Following:
     def news(self) -> News:
         """What is agreed that was not when this was asked last."""
         numbers = self._numbers
-        count = self._check(self._library.fcn_following_find_news(self._pointer, numbers.buffer_info()[0]))
-        kept, agreed_to = numbers
+        count = self._check(self._library.fcn_following_find_news(self._pointer, self._address, _MARKS))
+        kept, agreed_to = numbers[:2]
         if not count:
             return News(kept, [], agreed_to)
-        marks = array("I", bytes(8 * count))
-        check(self._library.fcn_following_marks(self._pointer, marks.buffer_info()[0]), self._limits)
-        symbols, names = iter(marks), self._parser.names
-        pairs = zip(symbols, symbols, strict=True)
-        return News(kept, [Mark(bool(symbol & 1), names[symbol >> 1], offset) for symbol, offset in pairs], agreed_to)
+        marks = numbers[2 : 2 + 2 * count]
+        if count > _MARKS:
+            marks = array("I", bytes(8 * count))
+            check(self._library.fcn_following_marks(self._pointer, marks.buffer_info()[0]), self._limits)
+        names = self._parser.names
+        pairs = zip(marks[::2], marks[1::2], strict=True)
+        return News(kept, [Mark(symbol & 1 > 0, names[symbol >> 1], offset) for symbol, offset in pairs], agreed_to)
 
     def _check(self, answer: int) -> int:
         try:

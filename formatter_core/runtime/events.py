@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from formatter_core.engine.native_parser import parser_of
@@ -152,17 +151,18 @@ class EventStream:
         """The events of these marks, and of captured text up to a byte, but for those that were delivered."""
         events: list[Event] = []
         if self._same < len(self._delivered) or to < self._delivered_to or self._text_before is not None:
-            events.extend(self._retract(marks, to))
-        for mark in marks[len(self._delivered) :]:
-            events.extend(self._add_text(mark.offset))
-            events.extend(self._add_mark(mark))
-        events.extend(self._add_text(to))
-        self._delivered += marks[len(self._delivered) :]
+            self._retract(marks, to, events)
+        new = marks[len(self._delivered) :]
+        for mark in new:
+            self._add_text(mark.offset, events)
+            self._add_mark(mark, events)
+        self._add_text(to, events)
+        self._delivered += new
         self._same = len(marks)
         self._delivered_to = to
         return events
 
-    def _retract(self, marks: list[Mark], to: int) -> Iterator[Event]:
+    def _retract(self, marks: list[Mark], to: int, events: list[Event]) -> None:
         """Take back what is no longer so, and go back to there."""
         same = self._same + _shared(self._delivered[self._same :], marks[self._same :])
         offsets = [mark.offset for mark in self._delivered[same:]]
@@ -173,61 +173,62 @@ class EventStream:
         if same == len(self._delivered) and to == self._delivered_to:
             self._text_before = None
             return
-        yield Retracted(to)
+        events.append(Retracted(to))
         kept = [mark for mark in self._delivered[:same] if mark.offset < to]
         self._delivered, self._delivered_to, self._open, self._text_before = kept, to, [], None
+        known: list[Event] = []  # what is delivered again is not new
         for mark in kept:
-            for _ in (*self._add_text(mark.offset), *self._add_mark(mark, is_new=False)):
-                pass
-        for _ in self._add_text(to):
-            pass
+            self._add_text(mark.offset, known)
+            self._add_mark(mark, known)
+        self._add_text(to, known)
 
-    def _add_text(self, to: int) -> Iterator[Event]:
+    def _add_text(self, to: int, events: list[Event]) -> None:
         for capture in self._open:
-            yield from capture.add(self._text, to)
+            capture.add(self._text, to, events)
 
-    def _add_mark(self, mark: Mark, *, is_new: bool = True) -> Iterator[Event]:
-        is_told = is_new and not mark.name.startswith(".")
+    def _add_mark(self, mark: Mark, events: list[Event]) -> None:
         if mark.opens:
-            self._open.append(_Open(mark.name, mark.offset))
-            if is_told:
-                yield HoleOpened(mark.name, mark.offset)
+            capture = _Open(mark.name, mark.offset)
+            self._open.append(capture)
+            if capture.is_visible:
+                events.append(HoleOpened(mark.name, mark.offset))
             return
         capture = self._open.pop()
         data = bytes(self._text[capture.start : mark.offset])
         match = Match(capture.name, capture.start, mark.offset, data, tuple(capture.inner))
         if self._open:
             self._open[-1].inner.append(match)
-        if is_told:
-            yield from capture.finish()
+        if capture.is_visible:
+            capture.finish(events)
             convert = self._lowered.converters.get(match.name, text_of)
-            yield ValueCompleted(match.name, converted(convert, match), match.start, match.end)
+            events.append(ValueCompleted(match.name, converted(convert, match), match.start, match.end))
 
 
-@dataclass
 class _Open:
     """An open capture, and how much of its text was delivered."""
 
-    name: str
-    start: int
-    inner: list[Match] = field(default_factory=list)
+    __slots__ = ("_at", "_decoder", "inner", "is_visible", "name", "start")
 
-    def __post_init__(self) -> None:
-        self._at = self.start
+    def __init__(self, name: str, start: int) -> None:
+        self.name = name
+        self.start = self._at = start
+        self.inner: list[Match] = []
+        self.is_visible = not name.startswith(".")
         self._decoder = _decoder("replace")
 
-    def add(self, text: bytearray, end: int) -> Iterator[Event]:
+    def add(self, text: bytearray, end: int, events: list[Event]) -> None:
         """Text up to `end`; a split character comes out whole."""
-        if self._at < end:
+        if self._at < end and self.is_visible:
             added = self._decoder.decode(text[self._at : end])
             self._at = end
-            if added and not self.name.startswith("."):
-                yield TextAdded(self.name, added)
+            if added:
+                events.append(TextAdded(self.name, added))
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self, events: list[Event]) -> None:
+        """The rest of its text."""
         rest = self._decoder.decode(b"", True)
         if rest:
-            yield TextAdded(self.name, rest)
+            events.append(TextAdded(self.name, rest))
 
 
 def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:

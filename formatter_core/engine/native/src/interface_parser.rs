@@ -237,11 +237,12 @@ pub unsafe extern "C" fn fcn_following_pop(following: *mut Following, steps: usi
 
 /// Find what all parses agree on, as far as it is new; the answer is the number of new marks. `out` takes two numbers: of
 /// the marks that were reported before, those that are still agreed; and the offset in bytes up to which there are no others.
+/// Then come the new marks, where there are at most `room` of them.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses; `out` has room for two numbers.
+/// `following` is a live handle that no other call uses; `out` has room for two numbers and for `room` marks.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out: *mut u32) -> i32 {
+pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out: *mut u32, room: usize) -> i32 {
     // SAFETY: as the caller promises.
     unsafe {
         with(following, |following| {
@@ -249,12 +250,15 @@ pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out:
             let news = following.news();
             out.cast::<[u32; 2]>()
                 .write_unaligned([news.kept as u32, news.agreed_to]);
+            if count <= room {
+                write_marks(&news.marks, out.add(2));
+            }
             i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
         })
     }
 }
 
-/// Write the new marks that were found, two numbers for each: twice the number of a capture's name, and one more where it
+/// Write the new marks that were found last, two numbers for each: twice the number of a capture's name, and one more where it
 /// opens; and the offset in bytes.
 ///
 /// # Safety
@@ -264,11 +268,21 @@ pub unsafe extern "C" fn fcn_following_marks(following: *mut Following, out: *mu
     // SAFETY: as the caller promises.
     unsafe {
         with(following, |following| {
-            for (index, (symbol, offset)) in following.news().marks.iter().enumerate() {
-                *out.add(2 * index) = *symbol;
-                *out.add(2 * index + 1) = *offset;
-            }
+            write_marks(&following.news().marks, out);
             Ok(DONE)
         })
+    }
+}
+
+/// # Safety
+/// `out` has room for the marks.
+unsafe fn write_marks(marks: &[(u32, u32)], out: *mut u32) {
+    for (index, (symbol, offset)) in marks.iter().enumerate() {
+        // SAFETY: as the caller promises.
+        unsafe {
+            out.add(2 * index)
+                .cast::<[u32; 2]>()
+                .write_unaligned([*symbol, *offset])
+        };
     }
 }

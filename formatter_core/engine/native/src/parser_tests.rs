@@ -112,6 +112,73 @@ fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, 
     }
 }
 
+/// What is agreed after each of some random steps, forth and back.
+type Agreed = Vec<(u32, u32, Vec<u32>)>;
+
+/// Follow a random text, also past where nothing goes on. A fault is answered as it is.
+fn follow(random: &mut Random, parser: *const Parser) -> Result<Agreed, i32> {
+    let mut following = ptr::null_mut();
+    let mut agreed = Vec::new();
+    // SAFETY: the parser is live, the following is this function's own, and there is room for what is written.
+    unsafe {
+        let begun = fcn_following_new(parser, &mut following);
+        if begun != 0 {
+            return Err(begun);
+        }
+        let (mut answer, mut length) = (0, 0);
+        for _ in 0..random.below(16) {
+            match random.below(8) {
+                0 => {
+                    answer = fcn_following_push_token(following, 7);
+                    length += 1;
+                }
+                1 if length > 0 => {
+                    let steps = 1 + random.below(length);
+                    answer = fcn_following_pop(following, steps);
+                    length -= steps;
+                }
+                _ => {
+                    answer = fcn_following_push(following, TEXT[random.below(TEXT.len())..].as_ptr(), 1);
+                    length += 1;
+                }
+            }
+            let mut numbers = [0; 2];
+            if answer == 0 {
+                answer = fcn_following_find_news(following, numbers.as_mut_ptr(), 0);
+            }
+            if answer < 0 {
+                break;
+            }
+            let mut marks = vec![0; 2 * answer as usize];
+            answer = fcn_following_marks(following, marks.as_mut_ptr());
+            agreed.push((numbers[0], numbers[1], marks));
+        }
+        fcn_following_free(following);
+        match answer {
+            0.. => Ok(agreed),
+            _ => Err(answer),
+        }
+    }
+}
+
+/// What is agreed are marks in order, which open and close.
+fn check_agreed(agreed: &Agreed) {
+    let mut known: Vec<(u32, u32)> = Vec::new();
+    for (kept, to, marks) in agreed {
+        assert!(*kept as usize <= known.len());
+        known.truncate(*kept as usize);
+        known.extend(marks.chunks(2).map(|mark| (mark[0], mark[1])));
+        let mut open = Vec::new();
+        for (index, (symbol, offset)) in known.iter().enumerate() {
+            assert!(offset <= to && (index == 0 || known[index - 1].1 <= *offset));
+            match symbol % 2 {
+                1 => open.push(symbol - 1),
+                _ => assert_eq!(open.pop(), Some(*symbol)),
+            }
+        }
+    }
+}
+
 fn check(marks: &[u32]) {
     let (mut open, mut last) = (0, 0);
     for mark in marks.chunks(2) {
@@ -126,7 +193,7 @@ fn check(marks: &[u32]) {
 fn nothing_that_is_passed_in_breaks_the_parser() {
     let end = Instant::now() + Duration::from_secs(setting("FCN_FUZZ_SECONDS", 1));
     let mut random = Random(setting("FCN_FUZZ_SEED", 0x9e37_79b9_7f4a_7c15).max(1));
-    let (mut made, mut refused, mut complete) = (0, 0, 0);
+    let (mut made, mut refused, mut complete, mut agreed) = (0, 0, 0, 0);
     while Instant::now() < end {
         let limits = match random.below(8) {
             0 => [10, 11, 16, 14].map(|bits| random.next() >> (64 - bits)),
@@ -143,6 +210,13 @@ fn nothing_that_is_passed_in_breaks_the_parser() {
                         }
                         Err(answer) => assert!(is_sound(answer)),
                     }
+                    match follow(&mut random, parser) {
+                        Ok(found) => {
+                            agreed += usize::from(found.iter().any(|news| !news.2.is_empty()));
+                            check_agreed(&found);
+                        }
+                        Err(answer) => assert!(is_sound(answer)),
+                    }
                 }
                 // SAFETY: the handle is live, and not used again.
                 unsafe { fcn_parser_free(parser) };
@@ -153,8 +227,12 @@ fn nothing_that_is_passed_in_breaks_the_parser() {
             }
         }
     }
-    println!("{made} parsers, {refused} refused, {complete} complete texts");
-    assert!(made > refused / 8 && complete > made / 8);
+    println!("{made} parsers, {refused} refused, {complete} complete texts, {agreed} with marks");
+    assert!(made > refused / 8 && complete > made / 8 && agreed > made / 16);
+}
+
+fn both(random: &mut Random, parser: *const Parser) -> Result<(Option<Vec<u32>>, Agreed), i32> {
+    Ok((read(random, parser)?, follow(random, parser)?))
 }
 
 /// A panic ends the reading that it strikes, or all that share what was being changed; what still answers is right.
@@ -171,13 +249,13 @@ fn after_a_panic_of_the_parser_whatever_answers_is_right() {
         for _ in 0..8 {
             let seed = random.next();
             panic_after(random.next() >> (54 + random.below(10)));
-            let found = read(&mut Random(seed.max(1)), struck);
+            let found = both(&mut Random(seed.max(1)), struck);
             panic_after(u64::MAX);
             match found {
                 Err(answer) if answer <= -1000 => panics += 1,
                 found => {
                     right += 1;
-                    assert_eq!(found, read(&mut Random(seed.max(1)), whole));
+                    assert_eq!(found, both(&mut Random(seed.max(1)), whole));
                 }
             }
         }
