@@ -368,36 +368,46 @@ def show(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+#: What the plot shows of the native engine, each beside its color: what was, and what a user gets now.
+SHOWN = {
+    "set": ("a set, as before 0.2.1", "C3"),
+    "list": ("a list", "C1"),
+    "mask+threads": ("a mask, in threads: what you get", "C2"),
+}
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The reductions by batch; a panel for each forward pass and format."""
-    cases = list(groups(found))
-    columns = max(1, (len(cases) + 1) // 2)
-    figure, axes = pyplot.subplots(2, columns, figsize=(4.2 * columns, 8), sharex=True, squeeze=False)
-    styles = {"native": "-", "kbnf": "--"}
-    colors = dict(zip(ANSWERS, ("C3", "C1", "C4", "C5", "C0", "C2"), strict=True))
-    for axis, (case, batches) in zip(
-        axes.flat, sorted(cases, key=lambda each: each[0].split(", ")[::-1]), strict=False
-    ):
-        for mode in ordered(batches):
-            if mode != "none":
-                answer, engine = mode.split()
-                values = [reduction(runs, mode) for runs in batches.values()]
-                axis.plot(list(batches), values, styles[engine], color=colors[answer], label=mode, linewidth=1.2)
-        published = PUBLISHED["original (set)"]
-        axis.plot(BATCHES, published, ":k", linewidth=1, label="published, original")
-        axis.plot(BATCHES, PUBLISHED["threads, list, newer engine"], "-.k", linewidth=1, label="published, last")
-        axis.set_title(case, fontsize=9)
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(list(batches), [str(batch) for batch in batches])
-        axis.set_yscale("symlog", linthresh=5)
-        axis.set_yticks(ticks := [-5, -2, 0, 2, 5, 10, 20, 50, 100], [str(tick) for tick in ticks])
-        axis.set_ylim(-5, 100)
-        axis.grid(alpha=0.3)
-    for axis in axes[-1]:
-        axis.set_xlabel("batch")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("reduction in tokens/s, %")
+    """The reductions by batch: a panel for each format, with the longest forward pass that is waited for busily."""
+    chosen: dict[str, tuple[str, dict[int, dict[str, list[float]]]]] = {}
+    for case, batches in groups(found):
+        forward, format = case.split(", ")
+        if format not in chosen or _rank(forward) > _rank(chosen[format][0]):
+            chosen[format] = forward, batches
+    figure, axes = pyplot.subplots(1, len(chosen), figsize=(4.6 * len(chosen), 3.6), sharey=True, squeeze=False)
+    for axis, (format, (forward, batches)) in zip(axes.flat, sorted(chosen.items()), strict=True):
+        places = list(range(len(batches)))
+        axis.fill_between(
+            places, [noise(runs) for runs in batches.values()], color="0.9", label="noise without a filter"
+        )
+        for answer, (label, color) in SHOWN.items():
+            if f"{answer} native" in next(iter(batches.values())):
+                values = [reduction(runs, f"{answer} native") for runs in batches.values()]
+                axis.plot(places, values, "o-", color=color, label=label)
+                axis.annotate(f"{values[-1]:.1f} %", (places[-1], values[-1]), (6, -4), textcoords="offset points")
+        axis.set_title(f"{format}, forward pass of {forward}", fontsize=10)
+        axis.set_xticks(places, [str(batch) for batch in batches])
+        axis.set_xlim(-0.2, len(places) - 0.4)
+        axis.set_xlabel("sequences in a batch")
+        axis.set_ylim(bottom=0)
+        axis.grid(axis="y", alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("fewer tokens/s, %")
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=5, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncol=4, fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
     return figure
+
+
+def _rank(forward: str) -> tuple[bool, int]:
+    milliseconds, _, wait = forward.partition(" ms ")
+    return wait == "busy", int(milliseconds)
