@@ -7,6 +7,7 @@
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
+    python3.11 dev.py gpu         masks, loops and lists of best tokens on a GPU, and a page that says on which
     python3.11 dev.py site        the pages as a site, in `site`; a link that leads nowhere is a failure
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
     python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
@@ -87,7 +88,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 #: The environment of each benchmark.
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "schema_times", "endurance"), "bench"),
-    **dict.fromkeys(("generation", "top_tokens"), "dev"),
+    **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     "exllamav2_overhead": "exllamav2",
     "vllm_overhead": "vllm",
@@ -149,7 +150,8 @@ REAL = [
 
 def main(arguments: Sequence[str]) -> int:
     commands = {
-        function.__name__: function for function in (demo, test, lint, real, compare, bench, site, wheel, install, run)
+        function.__name__: function
+        for function in (demo, test, lint, real, compare, bench, gpu, site, wheel, install, run)
     }
     if not arguments or arguments[0] not in commands:
         print(__doc__)
@@ -263,6 +265,15 @@ def bench(arguments: list[str]) -> int:
     build_native()
     name = arguments.pop(0) if arguments and arguments[0] in BENCHMARKS else "masks"
     return python(BENCHMARKS[name], "-m", "benchmarks", name, *arguments)
+
+
+def gpu(arguments: list[str]) -> int:
+    """On a machine without a GPU only the first part runs, and its page says so. Arguments go to the first part."""
+    failures = bench(["gpu", *arguments])
+    if python("dev", "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"):
+        print("generation, top_tokens: not run, because torch finds no GPU")
+        return failures
+    return failures or bench(["generation", "--devices", "cuda"]) or bench(["top_tokens"])
 
 
 def site(arguments: list[str]) -> int:

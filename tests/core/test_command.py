@@ -204,6 +204,14 @@ def test_a_reader_that_has_seen_enough(folder) -> None:
     assert writer.returncode == 2
 
 
+def test_a_terminal_that_knows_ascii_alone(folder) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "formatter_core", "match", "--regex", "é[a-z]", "letters.txt"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert r"expected `\xe9`" in done.stdout
+
+
 def test_the_version_and_the_help(folder) -> None:
     assert formatter_core("--version").stdout.strip() == re.search(
         '__version__ = "(.*)"', (ROOT / "formatter_core" / "__init__.py").read_text()
