@@ -97,6 +97,30 @@ def requests_of_llama_cpp_are_told_by_their_tokens_alone(patch: Patch, module: A
     patch.setattr(module._compat, "generation_of", lambda llama: None)
 
 
+@breaks(3, f"{LLAMA}test_a_processor_serves_its_own_llama_alone[0.3.36]")
+@module_of("llama_cpp", "logits_processor")
+def a_processor_of_llama_cpp_serves_any_model(patch: Patch, module: Any) -> None:
+    patch.setattr(module._compat, "are_ids_of", lambda llama, ids: True)
+
+
+@breaks(3, f"{LLAMA}test_a_text_that_contradicts_the_tokens_is_refused[0.3.36]")
+@module_of("llama_cpp", "results")
+def a_text_that_contradicts_the_tokens_of_llama_cpp_is_believed(patch: Patch, module: Any) -> None:
+    patch.setattr(module, "_result_with", lambda formatter, *facts: formatter.result("end"))
+
+
+@breaks(3, f"{PARALLEL}test_a_scheduler_that_was_interrupted_in_a_step_says_so")
+@module_of("llama_cpp", "scheduler")
+def a_scheduler_of_llama_cpp_goes_on_after_an_interruption(patch: Patch, module: Any) -> None:
+    patch.setattr(module.Scheduler, "_check_whole", lambda self: None)
+
+
+@breaks(1, f"{PARALLEL}test_a_full_context_changes_no_output[0.3.36-64]")
+@module_of("llama_cpp", "admission")
+def a_preempted_sample_of_llama_cpp_loses_a_token(patch: Patch, module: Any) -> None:
+    after(patch, module.Slots, "preempt", lambda sample, *_: (sample.tokens[-1:] and sample.tokens.pop(), sample)[1])
+
+
 @breaks(
     3,
     f"{LLAMA}test_where_nothing_is_left_the_sequence_ends_with_the_cause[0.3.36-all forbidden]",
@@ -140,8 +164,8 @@ def llama_cpp_ends_at_one_id_alone(patch: Patch, module: Any) -> None:
     patch.setattr(module, "is_end", lambda llama: lambda token_id: token_id == 300)
 
 
-@breaks(1, f"{PARALLEL}test_any_mixture_equals_its_solo_runs[16-512-32]")
-@module_of("llama_cpp", "scheduler")
+@breaks(1, f"{PARALLEL}test_a_full_context_changes_no_output[0.3.36-64]")
+@module_of("llama_cpp", "admission")
 def a_context_of_llama_cpp_shares_a_token_too_many(patch: Patch, module: Any) -> None:
     prefix = module.common_prefix
     patch.setattr(
