@@ -92,7 +92,7 @@ BENCHMARKS = {
     "llama_cpp": "llama_cpp",
     "exllamav2_overhead": "exllamav2",
     "vllm_overhead": "vllm",
-    "mlx": "mlx",
+    "mlx_loops": "mlx",
 }
 
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.

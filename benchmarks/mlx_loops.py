@@ -1,0 +1,302 @@
+"""mlx-lm's loops with formats: whether every output is right, and what a step costs.
+
+    python3.11 dev.py bench mlx_loops                        # all of it: about half an hour
+    python3.11 dev.py bench mlx_loops --parts cost           # the cost of a step alone
+
+Outputs are those of the small trained model of the repository: eight formats by as many prompts as there are seeds,
+greedy and sampled, each checked against its format without tokens; batches of sixteen with different formats beside
+solo runs; and greedy outputs with a draft model, which is the model with noise on its weights, beside those without.
+
+The cost is that of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
+without a processor, one that is the same again (the control), and one for each format with our processor and with
+outlines' take turns. Because a step's noise is larger than what a processor costs, processors are also measured without
+the model: shown the same tokens, each with its mask applied to logits. outlines masks by a Metal kernel; where there is
+no Metal, its mask is applied by the same operations in mlx itself. All times are processor time of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import numpy as np
+from mlx.utils import tree_flatten
+from mlx_lm.generate import BatchGenerator, generate_step
+from mlx_lm.models import llama
+from mlx_lm.sample_utils import make_sampler
+
+from benchmarks.data import llama3_ranks
+from benchmarks.harness import aim, markdown, medians, ratio, spread, take_turns
+from formatter_core import Compiler, Vocabulary, formats, parse
+from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
+
+TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "born": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+        "city": {"enum": ["Oslo", "Delhi", "Lima"]},
+    },
+    "required": ["name", "born", "city"],
+    "additionalProperties": False,
+}
+FORMATS: dict[str, Any] = {
+    "schema": formats.json_schema(PERSON),
+    "open schema": formats.json_schema(
+        {"type": "object", "properties": {"age": {"type": "integer"}}, "maxProperties": 3}
+    ),
+    "array": formats.json_schema({"type": "array", "items": {"type": "boolean"}, "maxItems": 6}),
+    "regex": formats.regex("[A-Z][a-z]{2,9}, [0-9]{1,3} years"),
+    "parts of characters": formats.regex("(é|ü|感|[a-c]){3,12}"),
+    "choice": formats.choice(["yes", "no", "perhaps", "I do not know"]),
+    "grammar": formats.kbnf('start ::= "(" start ")" | #"[a-z]{1,3}";'),
+    "quotation": formats.substring_of("Ivo lives in Delhi and works as a pilot."),
+}
+#: What the cost is measured on: as outlines can have it too.
+MEASURED = {
+    "pattern": r"[A-Z][a-z]{2,9}: [0-9]{1,6}(, [a-z]{1,12}){2,40}\.",
+    "free text": r"[^\n]{20,400}\n",
+    "choice": "(yes|no|perhaps){40,60}",
+}
+NAMES = ("Ivo", "Ann", "Mia", "Bo", "Zoe", "Max", "Lena", "Omar")
+CITIES = ("Delhi", "Oslo", "Lima", "Cairo")
+JOBS = ("pilot", "teacher", "baker", "nurse")
+PARTS = ("outputs", "batches", "drafts", "cost")
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--parts": {"nargs": "+", "choices": PARTS, "default": list(PARTS)},
+    "--seeds": {"type": int, "default": 200, "help": "outputs of each format, greedy and sampled"},
+    "--batches": {"type": int, "default": 25, "help": "of sixteen rows"},
+    "--drafts": {"type": int, "default": 200, "help": "greedy outputs with a draft model"},
+    "--tokens": {"type": int, "default": 16, "help": "in each run of the cost"},
+    "--rounds": {"type": int, "default": 7, "help": "of the cost"},
+    "--layers": {"type": int, "default": 24, "help": "of the model with random weights"},
+}
+SMOKE = {"seeds": 1, "batches": 1, "drafts": 2, "rounds": 1, "tokens": 4, "layers": 1}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {"mlx-lm": mlx_lm.__version__, "mlx": mx.__version__, "device": str(mx.default_device())}
+    loaded = mlx_lm.load(str(TINY))
+    parts: dict[str, Callable[[], Any]] = {
+        "outputs": lambda: outputs(loaded, options.seeds),
+        "batches": lambda: batches(loaded, options.batches),
+        "drafts": lambda: drafts(loaded, options.drafts),
+        "cost": lambda: cost(options),
+    }
+    return {**found, **{part: parts[part]() for part in options.parts}}
+
+
+def prompt_of(seed: int) -> str:
+    rng = random.Random(seed)
+    age = rng.randint(1, 99)
+    return f"{rng.choice(NAMES)} is {age} years old, lives in {rng.choice(CITIES)} and works as a {rng.choice(JOBS)}.\n"
+
+
+def alone(loaded: tuple[Any, ...], prompt: Any, format: Any, **options: Any) -> Any:
+    """The result of one output."""
+    model, tokenizer = loaded
+    processor = create_logits_processor(tokenizer, format, model=model)
+    options = {"max_tokens": 60, "logits_processors": [processor], **options}
+    *_, last = mlx_lm.stream_generate(model, tokenizer, prompt, **options)
+    return processor.result(last)
+
+
+def outputs(loaded: tuple[Any, ...], seeds: int) -> dict[str, Any]:
+    """How many outputs are complete and valid, are cut and say so, or are wrong; by format and sampling."""
+    found: dict[str, dict[str, int]] = {}
+    for (name, format), temperature in itertools.product(FORMATS.items(), (0.0, 1.0)):
+        counts = found.setdefault(
+            f"{name}, {'sampled' if temperature else 'greedy'}", dict.fromkeys(("complete", "cut", "wrong"), 0)
+        )
+        for seed in range(seeds):
+            mx.random.seed(seed)
+            result = alone(loaded, prompt_of(seed), format, sampler=make_sampler(temperature))
+            if result.is_complete and parse(format, result.bytes).is_complete:
+                counts["complete"] += 1
+            elif not result.is_complete and (result.ended, len(result.tokens)) == ("length", 60):
+                counts["cut"] += 1
+            else:
+                counts["wrong"] += 1
+    return found
+
+
+def batches(loaded: tuple[Any, ...], count: int) -> dict[str, int]:
+    """Rows of batches of sixteen with different formats, and how many differ from the same prompts alone."""
+    model, tokenizer = loaded
+    rows = differing = 0
+    for batch in range(count):
+        rng = random.Random(batch)
+        requests = [
+            (tokenizer.encode(prompt_of(16 * batch + row)), rng.choice(list(FORMATS.values()))) for row in range(16)
+        ]
+        generator = BatchGenerator(model, max_tokens=60, stop_tokens=[[end] for end in tokenizer.eos_token_ids])
+        hooks = [create_logits_processor(tokenizer, format, model=model) for _, format in requests]
+        generator.insert([prompt for prompt, _ in requests], logits_processors=[[hook] for hook in hooks])
+        lasts = {}
+        while responses := generator.next_generated():
+            lasts.update({response.uid: response for response in responses})
+        generator.close()
+        for row, (prompt, format) in enumerate(requests):
+            own, other = hooks[row].result(lasts[row]), alone(loaded, prompt, format)
+            rows += 1
+            differing += (own.bytes, own.ended) != (other.bytes, other.ended)
+    return {"rows": rows, "different": differing}
+
+
+def drafts(loaded: tuple[Any, ...], count: int) -> dict[str, int]:
+    """Greedy outputs, how many differ with a draft model, and how many of their tokens were drafted."""
+    model, tokenizer = loaded
+    draft, _ = mlx_lm.load(str(TINY))
+    noise = mx.random.key(0)
+    weights = [
+        (name, value + 0.04 * mx.random.normal(value.shape, key=noise))
+        for name, value in tree_flatten(draft.parameters())
+    ]
+    draft.load_weights([(name, value.astype(mx.float16)) for name, value in weights])
+    different = tokens = drafted = 0
+    for seed in range(count):
+        format = list(FORMATS.values())[seed % len(FORMATS)]
+        expected = alone(loaded, prompt_of(seed), format)
+        processor = create_logits_processor(tokenizer, format, model=model)
+        options = {"max_tokens": 60, "draft_model": draft, "num_draft_tokens": 1 + seed % 4}
+        responses = list(
+            mlx_lm.stream_generate(model, tokenizer, prompt_of(seed), logits_processors=[processor], **options)
+        )
+        result = processor.result(responses[-1])
+        different += (result.tokens, result.ended) != (expected.tokens, expected.ended)
+        tokens += len(responses)
+        drafted += sum(response.from_draft for response in responses)
+    return {"outputs": count, "different": different, "tokens": tokens, "drafted": drafted}
+
+
+# --- cost ------------------------------------------------------------------------------------------------------------
+
+
+def cost(options: argparse.Namespace) -> dict[str, Any]:
+    """CPU milliseconds of a step of the loop, and CPU microseconds of a processor and its mask without a model."""
+    pieces: list[bytes | None] = [*llama3_ranks(), *[None] * 256]
+    vocabulary = Vocabulary(pieces, [128_001])
+    model = random_model(len(pieces), options.layers)
+    prompt = [9906, 11]
+
+    def steps(make: Callable[[], Any] | None) -> float:
+        processors = None if make is None else [make()]
+        loop = generate_step(mx.array(prompt), model, max_tokens=options.tokens, logits_processors=processors)
+        next(loop)
+        begun, taken = time.process_time(), sum(1 for _ in loop)
+        return 1000 * (time.process_time() - begun) / taken
+
+    def replay(make: Callable[[], Any], tokens: list[int]) -> float:
+        processor, logits = make(), mx.zeros((1, len(pieces)))
+        contexts = [mx.array([*prompt, *tokens[:count]]) for count in range(len(tokens) + 1)]
+        mx.eval(logits, contexts)
+        mx.eval(processor(contexts[0], logits))
+        begun = time.process_time()
+        for context in contexts[1:]:
+            mx.eval(processor(context, logits))
+        return 1e6 * (time.process_time() - begun) / len(tokens)
+
+    compiler = Compiler(vocabulary)
+    compiled = {name: compiler.compile(formats.regex(pattern)) for name, pattern in MEASURED.items()}
+    makes: dict[str, Callable[[], Any]] = {
+        f"{name}, ours": partial(FormatterLogitsProcessor, own) for name, own in compiled.items()
+    }
+    makes |= {f"{name}, outlines": make for name, make in outlines_processors(vocabulary)}
+    texts = {name: walk(own, options.tokens) for name, own in compiled.items()}
+    loops = {"none": partial(steps, None), "control": partial(steps, None)}
+    loops |= {name: partial(steps, make) for name, make in makes.items()}
+    replays = {name: partial(replay, make, texts[name.rsplit(", ", 1)[0]]) for name, make in makes.items()}
+    return {
+        "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
+        "steps, ms": take_turns(loops, options.rounds),
+        "replays, us": take_turns(replays, 3 * options.rounds),
+    }
+
+
+def walk(compiled: Any, count: int) -> list[int]:
+    """The first tokens of a random output."""
+    formatter, rng = compiled.formatter(), random.Random(0)
+    for _ in range(count):
+        text = [token for token in formatter.allowed_tokens() if token not in formatter.end_ids]
+        formatter.accept_token(rng.choice(text))
+    return list(formatter.tokens)
+
+
+def random_model(width: int, layers: int) -> Any:
+    """The shape of a model of half a billion parameters, in the numbers that a CPU computes fastest with."""
+    arguments = llama.ModelArgs(
+        model_type="llama", hidden_size=896, num_hidden_layers=layers, intermediate_size=4864, num_attention_heads=14,
+        num_key_value_heads=2, rms_norm_eps=1e-6, vocab_size=width, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = llama.Model(arguments)
+    mx.eval(model.parameters())
+    return model
+
+
+def outlines_processors(vocabulary: Vocabulary) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """By pattern, what makes outlines' processor for mlx; nothing where outlines is absent."""
+    try:
+        import outlines_core
+        from outlines.backends.outlines_core import OutlinesCoreLogitsProcessor
+        from outlines_core.kernels import mlx as kernels
+    except ImportError:
+        return
+    if not mx.metal.is_available():
+        kernels.apply_token_bitmask = without_metal
+    ids: dict[bytes, list[int]] = {}
+    for token_id, piece in enumerate(vocabulary.tokens):
+        if piece:
+            ids.setdefault(piece, []).append(token_id)
+    theirs = outlines_core.Vocabulary(vocabulary.end_ids[0], ids)
+    for name, pattern in MEASURED.items():
+        index = outlines_core.Index(pattern, theirs)
+        yield name, partial(OutlinesCoreLogitsProcessor, index, "mlx")
+
+
+def without_metal(logits: mx.array, mask: Any) -> mx.array:
+    """What outlines' Metal kernel does, in mlx itself."""
+    words = mx.array(mask.view(np.uint32))
+    bits = ((words[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1).astype(mx.bool_).reshape(len(mask), -1)
+    return mx.where(bits[:, : logits.shape[-1]], logits, mx.array(-np.inf, logits.dtype))
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def show(found: dict[str, Any]) -> str:
+    lines = [f"mlx-lm {found['mlx-lm']}, mlx {found['mlx']}, {found['device']}; {found['machine']}"]
+    if "outputs" in found:
+        rows = [[name, *map(str, counts.values())] for name, counts in found["outputs"].items()]
+        lines += ["", markdown(["outputs", "complete", "cut", "wrong"], rows)]
+    for part in ("batches", "drafts"):
+        if part in found:
+            lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
+    if "cost" in found:
+        steps, replays = found["cost"]["steps, ms"], found["cost"]["replays, us"]
+        noise = 100 * spread(steps["none"])
+        lines += [
+            "",
+            f"{found['cost']['parameters']:,} parameters; a step without a format, beside the next: {noise:.1f} %",
+        ]
+        whole, own = medians(steps), medians(replays)
+        rows = [
+            [name, f"{value:.1f}", f"{100 * (ratio(steps[name], steps['none']) - 1):+.1f} %", f"{own.get(name, 0):.0f}"]
+            for name, value in whole.items()
+        ]
+        lines += ["", markdown(["what", "step, CPU ms", "beside none", "processor and mask, CPU µs"], rows), ""]
+        for name in MEASURED:
+            lines.append(aim(f"{name}: ours, in % of a step", own[f"{name}, ours"] / whole["none"] / 10, 3))
+            if f"{name}, outlines" in replays:
+                share = ratio(replays[f"{name}, ours"], replays[f"{name}, outlines"])
+                lines.append(aim(f"{name}: ours / outlines'", share, 0.2))
+    return "\n".join(lines)
