@@ -37,6 +37,7 @@ def create_logits_processor(
     *,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -46,6 +47,7 @@ def create_logits_processor(
     formats: Ordered[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -54,6 +56,7 @@ def create_logits_processor(
     formats: Ordered[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
 
@@ -63,10 +66,13 @@ def create_logits_processor(
         formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
         model: the first thing that `mlx_lm.load` returns. The processor then refuses every other model.
         end_ids: the ids that end an output, in place of those at which mlx-lm stops.
+        max_tokens: each output is complete within so many tokens, its end id included; give the number that the loop
+            gets. Without it an output may be cut.
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
+        BudgetTooSmall: no output of a format is known to fit into `max_tokens`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if (format is None) == (formats is None) or (formats is not None and not len(formats)):
@@ -75,9 +81,10 @@ def create_logits_processor(
             argument="format",
         )
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    options = {"model": model, "max_tokens": max_tokens}
     if formats is None:
-        return FormatterLogitsProcessor(compiler.compile(format), model=model)
-    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], model=model)
+        return FormatterLogitsProcessor(compiler.compile(format), **options)
+    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], **options)
 
 
 class FormatterLogitsProcessor(Generic[Value_co]):
@@ -92,6 +99,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
     Args:
         formats: one for all prompts; or one for each, by their numbers in the batch, None for an unconstrained prompt.
         model: the only one that it may be used with; None for any.
+        max_tokens: each output is complete within so many; None leaves it free.
     """
 
     def __init__(
@@ -99,13 +107,15 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         formats: CompiledFormat[Value_co] | Ordered[CompiledFormat[Value_co] | None],
         *,
         model: Any = None,
+        max_tokens: int | None = None,
     ) -> None:
         self._formats = formats
         self._model = model
+        self._max_tokens = max_tokens
         self._lock = threading.Lock()
         self._needed, self._end_ids = 0, set[int]()
         for compiled in self._compiled:
-            self._end_ids.update(compiled.vocabulary.end_ids)
+            self._end_ids.update(compiled.formatter(max_tokens=max_tokens).end_ids)  # or BudgetTooSmall
             self._needed = max(self._needed, _needed_width(compiled.vocabulary))
         self.reset()
 
@@ -236,7 +246,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
             )
         if compiled is None:
             return None
-        return Sequence(compiled, prompt, has_drafts)
+        return Sequence(compiled, self._max_tokens, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
         """What a row of a batch gets whose request is refused: an exception would end the other rows too."""

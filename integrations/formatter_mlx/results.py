@@ -38,7 +38,7 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
     if sequence.cursor.error is not None:
         raise sequence.cursor.error
     tokens, reason = _tokens_of(sequence, output, misuse)
-    formatter = sequence.compiled.formatter()
+    formatter = sequence.start()
     _accept(formatter, tokens)
     if formatter.is_finished:
         return formatter.result("end")

@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor, bitmask
+from formatter_core import CompiledFormat, Cursor, Formatter, bitmask
 from formatter_core.errors import HookReused, WrongModel
 from formatter_mlx.masks import Mask
 
@@ -33,22 +33,29 @@ class Sequence:
 
     Args:
         compiled: its format.
+        max_tokens: it is complete within so many; None leaves it free.
         prompt: int64 (length,), what the first step showed. The prompt may be a part of the model's context: loops
             leave out what a prompt cache holds, and speculative decoding all but the last token.
 
     Attributes:
-        compiled: its format.
         cursor: the state after the tokens that were shown last.
         has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
     """
 
-    def __init__(self, compiled: CompiledFormat, prompt: NDArray[np.int64], has_drafts: bool) -> None:
-        self.compiled = compiled
-        self.cursor = Cursor(compiled.formatter())
+    def __init__(
+        self, compiled: CompiledFormat, max_tokens: int | None, prompt: NDArray[np.int64], has_drafts: bool
+    ) -> None:
+        self._beginning = (compiled, max_tokens)
+        self.cursor = Cursor(self.start())
         self.has_drafts = has_drafts
         self._prompt = prompt
         self._shown = prompt
         self._mask = Mask(len(compiled.vocabulary))
+
+    def start(self) -> Formatter:
+        """A new formatter at the beginning of the output."""
+        compiled, max_tokens = self._beginning
+        return compiled.formatter(max_tokens=max_tokens)
 
     @property
     def tokens(self) -> list[int]:

@@ -23,6 +23,7 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler  # noqa: E4
 
 from formatter_core import Compiler, formats, parse  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
+    BudgetTooSmall,
     HookNotCalled,
     HookReused,
     IncompleteResult,
@@ -138,6 +139,23 @@ def test_an_output_that_is_cut_says_so(model: Any, tokenizer: Any) -> None:
     assert (result.ended, len(result.tokens)) == ("length", 9)
     with pytest.raises(IncompleteResult):
         _ = result.value
+
+
+def test_with_a_budget_no_output_is_cut(model: Any, tokenizer: Any, drafting: Any) -> None:
+    """Alone, with drafts and in a batch; the loop's own limit is the same number."""
+    person = {**SCHEMA, "properties": {**SCHEMA["properties"], "age": {"type": "integer"}}}
+    for seed, format in enumerate([person, formats.regex("[a-z]{3,300}"), formats.regex("(x, )*y")]):
+        mx.random.seed(seed)
+        for options in ({"sampler": make_sampler(1.5)}, {"draft_model": drafting}):
+            processor = create_logits_processor(tokenizer, format, model=model, max_tokens=40)
+            last = last_of(model, tokenizer, PROMPT, max_tokens=40, logits_processors=[processor], **options)
+            assert processor.result(last).is_complete
+        processor = create_logits_processor(tokenizer, format, model=model, max_tokens=40)
+        prompts = [tokenizer.encode(text) for text in (PROMPT, OTHER)]
+        batch = mlx_lm.batch_generate(model, tokenizer, prompts, max_tokens=40, logits_processors=[processor])
+        assert all(result.is_complete for result in processor.results(batch))
+    with pytest.raises(BudgetTooSmall):
+        create_logits_processor(tokenizer, SCHEMA, max_tokens=2)
 
 
 def test_a_stream_that_is_left_early(model: Any, tokenizer: Any) -> None:
