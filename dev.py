@@ -321,6 +321,10 @@ def install(arguments: list[str]) -> int:
             if pip_install(native, built, clean) or command([native, *quickstart], cwd=folder, env=clean):
                 print("the wheel with the native library does not work")
                 return 1
+            script = Path(native).with_name("formatter-core")
+            if command([native, "-c", INSTALLED], env=clean) or command([str(script), "self-test"], env=clean):
+                print("the wheel lacks something")
+                return 1
             broken = folder / "broken"
             broken.mkdir()
             (broken / "cargo").write_text("#!/bin/sh\nexit 1\n")
@@ -348,6 +352,19 @@ try:
 except errors.EngineUnavailable as error:
     raise SystemExit(not ("cargo" in str(error) and "formatter-core[kbnf]" in str(error)))
 raise SystemExit(1)
+"""
+
+
+#: The page of a trace is there, and the description has no link that a package index cannot follow.
+INSTALLED = """
+import re
+from importlib import metadata
+from formatter_core import parse
+from formatter_core.trace.page import page_of
+assert page_of([], parse(bool, "true"), [], [])
+description = metadata.metadata("formatter-core").get_payload()
+assert "Makes a language model" in description
+assert not re.search(r"\\]\\((?!https?://|#)", description)
 """
 
 

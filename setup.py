@@ -7,8 +7,10 @@ The environment variable FORMATTER_NATIVE decides: "require" fails without cargo
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -49,4 +51,15 @@ def native_extensions() -> list[RustExtension]:
     ]
 
 
-setup(rust_extensions=native_extensions(), cmdclass={"bdist_wheel": PlatformWheel})
+def long_description() -> str:
+    """The readme for a package index, where links to files of the checkout lead nowhere: their texts alone."""
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    return re.sub(r"\[([^\]]+)\]\((?!https?://|#)[^)]+\)", r"\1", text)
+
+
+setup(
+    rust_extensions=native_extensions(),
+    cmdclass={"bdist_wheel": PlatformWheel},
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
+)
