@@ -140,6 +140,7 @@ REAL = [
             "test_llama_cpp_grammars.py",
             "test_llama_cpp_docs.py",
             "test_llama_cpp_server.py",
+            "test_llama_cpp_misuse.py",
             "test_openai_llama_cpp.py",
         ],
     ),
