@@ -21,6 +21,7 @@ from formatter_core.runtime.explanation import describe
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Capture, Result
+from formatter_core.support.arguments import shown
 from formatter_core.support.lazy import cached_property
 from formatter_core.trace.page import page_of
 from formatter_core.trace.steps import Alternative, Step, shown_bytes
@@ -94,8 +95,10 @@ def trace_of(output: Generated) -> Trace:
     """The trace of an output of `completion`, which was made with `scores=trace.SCORES` (or more of the best tokens).
 
     Raises:
-        InvalidArgument: the output has no format, or the best tokens were not listed.
+        InvalidArgument: something else, or the output has no format, or the best tokens were not listed.
     """
+    if not isinstance(output, Generated):
+        raise InvalidArgument(f"{shown(output)} is not an output of completion", argument="output")
     if output.formatter is None or output.result is None:
         raise InvalidArgument("the output has no format, so nothing was masked; trace one that has", argument="output")
     chosen = output.chosen

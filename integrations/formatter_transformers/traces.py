@@ -13,7 +13,7 @@ from formatter_core.errors import InvalidArgument
 from formatter_core.generation import ChosenToken, ScoreSettings
 from formatter_core.runtime import torch_bitmask
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.support.arguments import whole_number
+from formatter_core.support.arguments import shown, whole_number
 from formatter_core.trace import SCORES, Trace, make_trace
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
 from formatter_transformers.token_scores import score_step
@@ -37,6 +37,11 @@ def trace_of(processor: FormatterLogitsProcessor, output: Any, *, row: int = 0, 
     Raises:
         InvalidArgument: an output without logits, of another call, or a row that it lacks or that has no format.
     """
+    if not isinstance(processor, FormatterLogitsProcessor):
+        raise InvalidArgument(
+            f"{shown(processor)} is not a FormatterLogitsProcessor; give the one that generate was called with",
+            argument="processor",
+        )
     logits = getattr(output, "logits", None)
     if not logits:
         raise InvalidArgument(

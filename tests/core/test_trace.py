@@ -61,6 +61,8 @@ def test_what_a_trace_needs() -> None:
         completion(model)("p"),
         completion(model, formats.regex("ab"))("p"),
         Generated((1,), b"a", "end"),
+        None,
+        "an output",
     ):
         with pytest.raises(InvalidArgument):
             trace.trace_of(output)

@@ -89,3 +89,5 @@ def test_an_output_without_logits_is_refused(tokenizer, model) -> None:
     output = model.generate(**inputs, max_new_tokens=5, logits_processor=[processor])
     with pytest.raises(InvalidArgument, match="output_logits"):
         trace_of(processor, output)
+    with pytest.raises(InvalidArgument, match="FormatterLogitsProcessor"):
+        trace_of(output, processor)
