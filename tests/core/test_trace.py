@@ -239,9 +239,9 @@ def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
     page.write_text(hostile_trace().to_html(), encoding="utf-8")
     done = subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--user-data-dir={tmp_path}/profile",
-         page.as_uri()],
-        capture_output=True, text=True, timeout=120, check=False,
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
+         f"--user-data-dir={tmp_path}/profile", page.as_uri()],
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     drawn = _Tags(done.stdout.split("<main>")[1].split("</main>")[0])
     tokens = [attributes for _, attributes in drawn.tags if "data-index" in attributes]
