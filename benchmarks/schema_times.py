@@ -10,7 +10,8 @@ Three ways, each over the schemas that both engines compile, the engines taking 
 - `children`: the same without that schema. The first write to any page of memory copies it, and the time is for the
   most part that of such copies.
 
-Then how long compiling takes where the format is found in the compiler's cache, as a share of compiling it.
+Then how long compiling takes where the format is found in the compiler's cache, and how long it takes to read the
+compiled format from bytes, as shares of compiling it.
 
 Times are CPU time of the process, so that other jobs matter less. "Python" is the share of formatter-core's time that
 is not spent in its native library. The cases are those of `json_schema.py`.
@@ -24,6 +25,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.data import Encode, choose, llama3
@@ -159,22 +161,33 @@ def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str)
     return found
 
 
-def found_in_cache(vocabulary: Vocabulary, texts: list[str]) -> dict[str, float]:
-    """Percentiles of the time to compile a text again (the median of some), as a share of the time to compile it."""
+def shares_of_compiling(vocabulary: Vocabulary, texts: list[str]) -> dict[str, dict[str, float]]:
+    """Percentiles of the times to compile a text again and to read it from bytes, as shares of that to compile it."""
     compiler = Compiler(vocabulary, engine="native")
-    shares = []
+    shares: dict[str, list[float]] = {"found in the cache": [], "read from bytes": []}
+
+    def compiled(text: str) -> object:
+        return compiler.compile(formats.json_schema(text))
+
+    def read(data: bytes) -> object:
+        return compiler.from_bytes(data)
+
     for text in dict.fromkeys(texts):
-        times = []
-        for _ in range(1 + LOOK_UPS):
-            before = time.process_time()
-            try:
-                compiler.compile(formats.json_schema(text))
-            except FormatterError:
-                break
-            times.append(time.process_time() - before)
-        if times:
-            shares.append(statistics.median(times[1:]) / times[0])
-    return percentiles(shares, digits=4)
+        try:
+            first = cpu_time(partial(compiled, text))
+        except FormatterError:
+            continue
+        data = compiler.compile(formats.json_schema(text)).to_bytes()
+        for name, again in zip(shares, (partial(compiled, text), partial(read, data)), strict=True):
+            shares[name].append(statistics.median(cpu_time(again) for _ in range(LOOK_UPS)) / first)
+    return {name: percentiles(found, digits=4) for name, found in shares.items()}
+
+
+def cpu_time(call: Callable[[], object]) -> float:
+    """Seconds of this process."""
+    before = time.process_time()
+    call()
+    return time.process_time() - before
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -211,7 +224,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         found = run(compilers, clock, texts, way)
         results[way] = summary(found)
         results[way]["milliseconds"] = milliseconds(found)
-    return {"ways": results, "found in the cache": found_in_cache(vocabulary, texts)}
+    return {"ways": results, **shares_of_compiling(vocabulary, texts)}
 
 
 def show(found: dict[str, Any]) -> str:
@@ -220,7 +233,8 @@ def show(found: dict[str, Any]) -> str:
     for way, one in found["ways"].items():
         shown = {key: value for key, value in one.items() if key != "milliseconds"}
         lines.append(f"{way}: {json.dumps(shown)}")
-    return "\n".join([*lines, f"found in the cache: {json.dumps(found['found in the cache'])}"])
+    lines += [f"{name}: {json.dumps(found[name])}" for name in ("found in the cache", "read from bytes")]
+    return "\n".join(lines)
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:

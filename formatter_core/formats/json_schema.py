@@ -7,6 +7,7 @@ import marshal
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
@@ -119,8 +120,12 @@ class JsonSchemaFormat(Alternatives):
     def key(self) -> Hashable:
         return self._key
 
+    def is_as_made(self) -> bool:
+        """Whether nobody has changed the schema since `key` was first asked for."""
+        return bool(self._key[1] == _content(self.schema))
+
     @cached_property
-    def _key(self) -> Hashable:
+    def _key(self) -> tuple[Hashable, ...]:
         options = self.whitespace, self.key_order, self.string_formats, self.on_unsupported
         return "json_schema", _content(self.schema), *options, _content(self.registry)
 
@@ -152,10 +157,31 @@ def json_schema(
         InvalidSchema: not JSON.
         InvalidArgument: an invalid option.
     """
+    if isinstance(schema, str) and registry is None and len(schema) <= _LONGEST_KEPT:
+        return _of_text(schema, whitespace, key_order, string_formats, on_unsupported)
     known = None
     if registry is not None:
         known = {uri.rstrip("#"): _data(getattr(each, "contents", each)) for uri, each in _entries(registry)}
     return JsonSchemaFormat(_data(schema), whitespace, key_order, string_formats, on_unsupported, known)
+
+
+#: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
+_LONGEST_KEPT, _MOST_KEPT = 16_384, 128
+
+
+def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
+    try:
+        made = _kept(text, *options)
+    except TypeError:  # an option that cannot be one
+        return JsonSchemaFormat(_data(text), *options)
+    return made if made.is_as_made() else JsonSchemaFormat(_data(text), *options)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _kept(text: str, *options: Any) -> JsonSchemaFormat:
+    made = JsonSchemaFormat(_data(text), *options)
+    made.key()
+    return made
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:

@@ -127,9 +127,9 @@ class EventStream:
         try:
             news = self._news()
         except LimitExceeded as error:
-            if error.limit != "states" or not self._followed:
+            if error.limit != "states":
                 raise
-            self._follower = None  # its automata were those of all texts so far
+            self._follower = None  # its automata were those of all texts so far; another one begins without any
             self._followed = self._same = 0
             self._agreed = []
             news = self._news()

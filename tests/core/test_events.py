@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
+from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import Bytes, Choice, Grammar, Repeat, Sequence, Terminal
+from formatter_core.grammar import Capture as CaptureNode
+from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.result import Capture, Event, HoleOpened, Retracted, TextAdded, ValueCompleted
 
 from .conftest import END, TOKENS
@@ -100,6 +105,34 @@ def test_rollback_takes_back_what_was_told(compiler: Compiler) -> None:
     assert ("age", 12) not in [(e.name, e.value) for e in events if isinstance(e, ValueCompleted)]
     formatter.accept_bytes(b".")
     assert kinds(formatter.events())[-1] == ("value", "age", 1)
+
+
+@pytest.mark.contract("after a rollback past something delivered, Retracted")
+def test_other_text_in_place_of_what_was_told(compiler: Compiler) -> None:
+    formatter = compiler.compile(person()).formatter()
+    formatter.accept_bytes(b"Name: ABC")
+    assert kinds(formatter.events()) == [("open", "name", 6), ("text", "name", "ABC")]
+    formatter.rollback(1)
+    formatter.accept_bytes(b"Name: AXY")
+    assert kinds(formatter.events()) == [("back", 7), ("text", "name", "XY")]
+    formatter.rollback(1)
+    formatter.accept_bytes(b"Name: AXY, ")
+    assert kinds(formatter.events()) == [("value", "name", "AXY")]
+
+
+@pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
+def test_events_go_on_after_automata_are_let_go() -> None:
+    words = Choice(tuple(CaptureNode("word", Terminal(Repeat(Bytes(bytes([letter])), 0, 150))) for letter in b"ab"))
+    grammar = Grammar({"s": Sequence((Repeat(Sequence((words, Bytes(b"."))), 0, None),))}, "s")
+    limits = Limits(states=20)  # for each node; two words need more
+    for letter in (b"a", b"b", b"a"):  # texts whose automata are made by one parser
+        stream = EventStream(Lowered(grammar), lambda: follower_of(grammar, limits, native=True))
+        heard = []
+        for part in (letter * 100, letter * 50, b"."):
+            stream.append([part])
+            heard += kinds(stream.advance(None))
+        assert heard[0] == ("open", "word", 0)
+        assert heard[-1] == ("value", "word", (letter * 150).decode())
 
 
 @pytest.mark.contract("after a rollback past something delivered, Retracted")

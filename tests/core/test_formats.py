@@ -224,3 +224,12 @@ class TestWhatCompileTakes:
         first = compiler.compile(formats.choice(["once", "only"]))
         assert compiler.compile(formats.choice(["once", "only"])) is first
         assert compiler.compile(formats.choice(["only", "once"])) is not first
+
+
+def test_a_schema_that_somebody_changed_does_not_come_back() -> None:
+    text = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
+    first = formats.json_schema(text)
+    assert formats.json_schema(text) == first
+    assert isinstance(first.schema, dict)
+    first.schema["type"] = "array"  # which nobody should
+    assert formats.json_schema(text).schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
