@@ -25,7 +25,8 @@ __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]
 
 _LONGEST_TEXT = 2**32 - 1
 _NO_TOKEN = 2**32 - 1
-_MOST_TOKENS = (2**32 - 1) // 4  # of a budget; the engine's word for "none are enough"
+_NO_BUDGET = 2**32 - 1  # no output has that many tokens
+_NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is enough
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
@@ -256,11 +257,11 @@ class NativeState:
         library = self._vocabulary.library
         check(
             library.fcn_sequence_set_budget(
-                self._pointer, min(max_tokens, _MOST_TOKENS), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
+                self._pointer, min(max_tokens, _NO_BUDGET), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
             ),
             self._limits,
         )
-        return needed.value if needed.value < _MOST_TOKENS else None
+        return needed.value if needed.value < _NEVER else None
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""

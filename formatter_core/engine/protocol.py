@@ -87,17 +87,17 @@ class EngineState(Protocol):
         ...
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
-        """Complete the text within `max_tokens` steps from the start on, one for the end id included.
+        """Complete the text within `max_tokens` tokens from the start on, the end id included.
 
-        From then on a mask holds a token only if a completion is left that fits, and no other token is accepted. One is
-        always allowed, or the text may end.
+        Bytes that were accepted without a token do not count. From then on a mask holds a token only if a completion is
+        left that fits, and no other token is accepted. One is always allowed, or the text may end.
 
         Args:
             max_tokens: the budget.
             avoided: tokens of text that are end ids of this sequence alone: no completion that counts has them.
 
         Returns:
-            how many steps are enough, or None if no completion is known; the budget holds only where they are not more
+            how many tokens are enough, or None if no completion is known; the budget holds only where they are not more
             than `max_tokens`.
 
         Raises:

@@ -21,7 +21,7 @@ __all__ = ["Beam", "BeamSearch", "beam_search"]
 
 
 def beam_search(
-    model: LogitsModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int = 128
+    model: LogitsModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int | None = None
 ) -> list[Generated]:
     """The most probable outputs in a format that `width` beams find, the best first, all of them complete.
 
@@ -36,7 +36,8 @@ def beam_search(
         prompt: text, token ids, an earlier output, or an output with more text.
         format: whatever `Compiler.compile` takes.
         width: how many beams.
-        max_tokens: tokens of each output at most, the end id included.
+        max_tokens: tokens of each output at most, the end id included, by default 128. A number that is given is a
+            budget: beams are complete within it, if the format has outputs that short (docs/budgets.md).
 
     Raises:
         InvalidArgument: an empty prompt, numbers below 1.
@@ -45,15 +46,18 @@ def beam_search(
         FormatterError: whatever compiling the format raises.
     """
     before = beginning(model, prompt, None).tokens
-    if max_tokens < 1:
+    most = 128 if max_tokens is None else max_tokens
+    if most < 1:
         raise InvalidArgument(f"max_tokens is {max_tokens}; give a number from 1", argument="max_tokens")
-    if len(before) + max_tokens > model.max_length:
-        raise PromptTooLong(len(before), model.max_length, output=max_tokens)
-    search = BeamSearch(model.compiler.compile(format).formatter(), width)
+    if len(before) + most > model.max_length:
+        raise PromptTooLong(len(before), model.max_length, output=most)
+    compiled = model.compiler.compile(format)
+    start = compiled.formatter() if max_tokens is None else compiled.formatter_within(most)
+    search = BeamSearch(start, width)
     batch = model.start([before])
     while True:
         search.take(model.best(batch.logits, search.masks, search.candidates))
-        search.drop_at(max_tokens)
+        search.drop_at(most)
         if not search.is_over:
             batch.select([beam.parent for beam in search.beams])
             batch.forward([beam.tokens[-1:] for beam in search.beams])

@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
-from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
@@ -38,6 +39,7 @@ from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
+from formatter_core.runtime.formatter import Formatter
 from formatter_core.support.arguments import shown, token_ids_of, whole_number
 from formatter_core.support.generics import Value_co
 
@@ -65,6 +67,7 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
+    fit: bool = True,
 ) -> Writer[_T]: ...
 @overload
 def completion(
@@ -77,6 +80,7 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
+    fit: bool = True,
 ) -> Writer[Any]: ...
 def completion(
     model: LogitsModel | ApiModel,
@@ -88,13 +92,15 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     batch: int = 64,
+    fit: bool = True,
 ) -> Writer[Any]:
     """Writes until a format is complete, or, without one, until the model ends its text.
 
     Args:
         model: what writes.
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
-        max_tokens: of each output at most, by default 1,024; what is cut there is not complete, and can be continued.
+        max_tokens: of each output at most, the end id included, by default 1,024. What is cut there is not complete,
+            and can be continued.
         sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default what the
             model says (`model.sampling`, of transformers its `generation_config`), and greedy where it says nothing.
         scores: what to find out about each token, by default its log-probability; what is off is not computed.
@@ -102,6 +108,8 @@ def completion(
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
         batch: how many sequences are computed together at most.
+        fit: a `max_tokens` that is given is a budget: each output is complete within it, if the format has outputs that
+            short and the engine keeps budgets (docs/budgets.md). False cuts outputs there instead.
 
     A model behind an API is sent only what is given here, and its server has defaults of its own.
 
@@ -114,7 +122,9 @@ def completion(
         compiled = None if format is None else _compiled(model, format)
         most = 1024 if max_tokens is None else max_tokens
         asked = LOGPROBS if scores is None else scores
-        return LogitsWriter(model, compiled, most, sampling, asked, forced_text, batch)
+        writer = LogitsWriter(model, compiled, most, sampling, asked, forced_text, batch)
+        writer.fits = fit and max_tokens is not None
+        return writer
     return _api_writer(model, max_tokens, sampling, scores, format=format)
 
 
@@ -201,6 +211,7 @@ class LogitsWriter(Generic[Value_co]):
         self.compiled = compiled
         self.max_tokens = max_tokens
         self.batch = batch
+        self.fits = False  # whether `max_tokens` is a budget
         self.sampling: BatchSampler = getattr(model, "sampling", GREEDY) if sampling is None else sampling
         self.scores = scores
         self._settings = LoopSettings(forced_text, stop_ids, stops, ignore_eos)
@@ -309,6 +320,17 @@ class LogitsWriter(Generic[Value_co]):
         except FormatterError as error:  # the others are there all the same
             return replace(output, error=error)
 
+    def _formatter(self, compiled: CompiledFormat | None, room: int) -> Formatter | None:
+        return None if compiled is None else self._within(compiled.formatter(), room)
+
+    def _within(self, formatter: Formatter, room: int) -> Formatter:
+        """The formatter, whose output is complete within so many more tokens where it can be."""
+        formatter.set_budget(None)
+        if self.fits and room > 0:
+            with suppress(BudgetTooSmall, UnsupportedByEngine):
+                formatter.set_budget(room)
+        return formatter
+
     def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None) -> list[Row]:
         whole_number(samples, "samples", 1)
         seen: dict[tuple[int, ...], int] = {}
@@ -324,9 +346,9 @@ class LogitsWriter(Generic[Value_co]):
             for sample in range(samples):
                 key = sequence_key(own_seed, begins.tokens, earlier + sample)
                 text = TextStream(self._settings.stops)
-                formatter = None if compiled is None else compiled.formatter()
+                formatter = self._formatter(compiled, room)
                 if begins.resumed is not None and begins.resumed.formatter is not None:
-                    formatter = begins.resumed.formatter.fork()
+                    formatter = self._within(begins.resumed.formatter.fork(), room)
                     text.begin(begins.resumed.bytes)
                 rows.append(
                     Row(

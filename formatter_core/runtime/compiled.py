@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from formatter_core.errors import BudgetTooSmall
+from formatter_core.errors import BudgetTooSmall, UnsupportedByEngine
 from formatter_core.formats import from_json
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
@@ -52,19 +52,44 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         Args:
             end_ids: this request's own stop ids, in place of the vocabulary's.
             max_tokens: the output is complete within it, the end id counted: near its end only those tokens are
-                allowed after which a completion is left that fits. None sets no such budget.
+                allowed after which a completion is left that fits. None: the budget of `within`, or none.
 
         Raises:
             InvalidVocabulary: an end id is outside the vocabulary, or there are none.
             BudgetTooSmall: no complete output is known to fit into `max_tokens`.
             UnsupportedByEngine: the engine keeps no budgets.
         """
-        if max_tokens is not None:
+        if max_tokens is None:
+            max_tokens = self.max_tokens
+        else:
             whole_number(max_tokens, "max_tokens", 1)
         own = self.vocabulary.end_ids
         chosen = own if end_ids is None else checked_end_ids(end_ids, len(self.vocabulary))
         # Reuse the same tuple, so that the formatter need not check which ids are text.
         return Formatter(self, own if chosen == own else chosen, max_tokens)
+
+    def within(self, max_tokens: int | None) -> CompiledFormat[Value_co]:
+        """The same, with a budget for every sequence that is not given one; None changes nothing.
+
+        Raises:
+            BudgetTooSmall: no complete output is known to fit into `max_tokens`.
+            UnsupportedByEngine: the engine keeps no budgets.
+            InvalidArgument: `max_tokens` is not a whole number from 1.
+        """
+        if max_tokens is None:
+            return self
+        self.formatter(max_tokens=max_tokens)
+        same: CompiledFormat[Value_co] = CompiledFormat.__new__(CompiledFormat)
+        same.__dict__.update(self.__dict__)
+        same.max_tokens = max_tokens
+        return same
+
+    def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
+        """`formatter(max_tokens=max_tokens)` if some output fits and the engine keeps budgets, else `formatter()`."""
+        try:
+            return self.formatter(max_tokens=max_tokens)
+        except (BudgetTooSmall, UnsupportedByEngine):
+            return self.formatter()
 
     def parse(self, text: str | bytes) -> Result[Value_co]:
         """The result of a text, without tokens; special tokens are spelt by name.

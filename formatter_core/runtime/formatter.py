@@ -256,6 +256,17 @@ class Formatter(Generic[Value_co]):
 
     # --- state -------------------------------------------------------------------------------------------------
 
+    @_exclusive
+    def set_budget(self, max_tokens: int | None) -> None:
+        """From here on, complete the output within at most this many tokens, the end id included; None lifts a budget.
+
+        Raises:
+            BudgetTooSmall: no completion is known to fit; nothing was changed. Its numbers count from the beginning.
+            UnsupportedByEngine: the engine keeps no budgets.
+            InvalidArgument: `max_tokens` is not a whole number from 1.
+        """
+        self._state.set_budget(None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1))
+
     @property
     def is_finished(self) -> bool:
         """Whether an end id was accepted."""

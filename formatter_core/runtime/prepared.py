@@ -26,6 +26,7 @@ class PreparedFormat(Generic[Value_co]):
         engine: the name of the grammar engine that computes its masks.
         limits: the limits that each step keeps.
         program: its grammar as engines read it.
+        max_tokens: the budget of its sequences, unless they are given another one; None for none.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class PreparedFormat(Generic[Value_co]):
         self.engine = engine
         self.limits = limits
         self.program = program
+        self.max_tokens: int | None = None
 
     def text_among(self, end_ids: tuple[int, ...]) -> list[int]:
         """Those of a sequence's own end ids that the engine takes for text."""

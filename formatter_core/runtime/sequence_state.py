@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
 from operator import index
@@ -68,10 +69,22 @@ class SequenceState:
     def _start(self) -> EngineState:
         engine = self.compiled.engine_grammar.start()
         if self.budget is not None:
-            needed = engine.set_budget(self.budget, self.compiled.text_among(self.end_ids))
-            if needed is None or needed > self.budget:
-                raise BudgetTooSmall(self.budget, needed)
+            self._limit(engine, self.budget)
         return engine
+
+    def _limit(self, engine: EngineState, budget: int) -> None:
+        needed = engine.set_budget(budget, self.compiled.text_among(self.end_ids))
+        if needed is None or needed > budget:
+            raise BudgetTooSmall(budget, needed)
+
+    def set_budget(self, max_tokens: int | None) -> None:
+        """See `Formatter.set_budget`."""
+        if max_tokens is not None:
+            max_tokens += len(self.transcript.tokens)
+            self._limit(self.engine, max_tokens)
+        elif self.budget is not None:
+            self._limit(self.engine, sys.maxsize)
+        self.budget = max_tokens
 
     def reset(self) -> None:
         """Begin again with the empty text."""
@@ -152,15 +165,15 @@ class SequenceState:
 
         def reason() -> str:
             fits_format, reason = transcript.explain(token_id, end_ids, can_stop=_no, allows=_no)
-            return reason + self._over_budget(transcript.length) if fits_format else reason
+            return reason + self._over_budget(transcript) if fits_format else reason
 
         return TokenRejected(token_id, position=transcript.length, reason=reason)
 
-    def _over_budget(self, length: int) -> str:
-        """The words for a token that the format allows, after so many steps, and the budget does not."""
+    def _over_budget(self, transcript: Transcript) -> str:
+        """The words for a token that the format allows, and the budget does not."""
         if self.budget is None:
             return ""
-        left = max(0, self.budget - length)
+        left = max(0, self.budget - len(transcript.tokens))
         return f", but no completion that goes on with it fits into what is left of max_tokens = {self.budget}: {left}"
 
     def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
@@ -203,7 +216,7 @@ class SequenceState:
             token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
         )
         if is_allowed and self.budget is not None and not self._allows(token_id):
-            is_allowed, reason = False, reason + self._over_budget(self.transcript.length)
+            is_allowed, reason = False, reason + self._over_budget(self.transcript)
         return f"{'allowed' if is_allowed else 'not allowed'}: {reason}"
 
     def _allows(self, token_id: int) -> bool:

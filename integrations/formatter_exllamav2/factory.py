@@ -19,6 +19,7 @@ def create_filter(
     end_ids: Iterable[int] | None = None,
     prefix_str: str | None = None,
     background: bool = True,
+    max_tokens: int | None = None,
 ) -> FormatterFilter:
     """A filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
 
@@ -35,11 +36,14 @@ def create_filter(
         end_ids: the ids that end an output, instead of those that the model's files name.
         prefix_str: the text at the end of the prompt that the format begins with; the output continues it.
         background: whether the generator's threads make masks while the model runs.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `max_new_tokens` the
+            same.
 
     Raises:
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format)
+    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format).within(max_tokens)
     return FormatterFilter(model, tokenizer, compiled, prefix_str=prefix_str, background=background)

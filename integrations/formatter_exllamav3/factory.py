@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from formatter_core.errors import InvalidArgument
 from formatter_exllamav3.filter import FormatterFilter
 from formatter_exllamav3.vocabulary import compiler_for
 
@@ -21,6 +22,7 @@ def create_filter(
     prefix_str: str | None = None,
     eos_after_completed: bool = True,
     background: bool = True,
+    max_tokens: int | None = None,
 ) -> FormatterFilter:
     """A filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
 
@@ -41,13 +43,20 @@ def create_filter(
         eos_after_completed: whether the job ends when nothing more may follow. Otherwise the rest of its output is
             free, up to an id that ends an output.
         background: whether the generator's threads make masks while the model runs.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `max_new_tokens` the
+            same. Not together with `trigger_token`, before which an output is free.
 
     Raises:
+        InvalidArgument: `max_tokens` together with `trigger_token`.
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format)
+    if max_tokens is not None and trigger_token is not None:
+        reason = "max_tokens counts from the beginning of an output, which trigger_token leaves free; give one of them"
+        raise InvalidArgument(reason, argument="max_tokens")
+    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format).within(max_tokens)
     return FormatterFilter(
         tokenizer,
         compiled,

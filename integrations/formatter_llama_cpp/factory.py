@@ -13,7 +13,7 @@ __all__ = ["create_logits_processor", "create_sampler"]
 
 
 def create_logits_processor(
-    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None
+    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None, max_tokens: int | None = None
 ) -> FormatterLogitsProcessor:
     """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
 
@@ -28,16 +28,20 @@ def create_logits_processor(
         format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
             others, so name another one only if your own loop stops at it.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give the request the same.
 
     Raises:
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterLogitsProcessor(llama, compiled_format(llama, format, end_ids=end_ids))
+    return FormatterLogitsProcessor(llama, compiled_format(llama, format, end_ids=end_ids).within(max_tokens))
 
 
-def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> FormatterSampler:
+def create_sampler(
+    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None, max_tokens: int | None = None
+) -> FormatterSampler:
     """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
 
     ::
@@ -51,11 +55,13 @@ def create_sampler(llama: Any, format: Any, *, end_ids: Iterable[int] | None = N
         llama: the `llama_cpp.Llama` whose model generates.
         format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, in place of those at which llama.cpp ends one.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md).
 
     Raises:
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         UnsupportedEngineVersion: this release has no samplers that others can write.
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterSampler(compiled_format(llama, format, end_ids=end_ids))
+    return FormatterSampler(compiled_format(llama, format, end_ids=end_ids).within(max_tokens))

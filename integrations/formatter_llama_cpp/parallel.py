@@ -19,7 +19,7 @@ def generate_parallel(
     samples: int = 1,
     format: Any = None,
     formats: Sequence[Any] | None = None,
-    max_tokens: int = 128,
+    max_tokens: int | None = None,
     sampling: Sampling = GREEDY,
     stop_strings: str | Iterable[str] = (),
     seed: int | None = None,
@@ -35,7 +35,7 @@ def generate_parallel(
         samples: how many outputs each prompt has.
         format: one format for all prompts.
         formats: one for each prompt, None where it is free, in place of `format`.
-        max_tokens: tokens of each output at most.
+        max_tokens: see `Scheduler.submit`.
         sampling: how tokens are chosen; give a temperature where samples should differ.
         stop_strings: see `Scheduler.submit`.
         seed: see `Scheduler.submit`.

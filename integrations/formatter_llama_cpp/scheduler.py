@@ -100,7 +100,7 @@ class Scheduler:
         *,
         samples: int = 1,
         format: Any = None,
-        max_tokens: int = 128,
+        max_tokens: int | None = None,
         sampling: Sampling = GREEDY,
         stop_strings: str | Iterable[str] = (),
         seed: int | None = None,
@@ -116,7 +116,9 @@ class Scheduler:
                 as `Llama.create_chat_completion` writes them, with its stop strings.
             samples: how many sequences to generate from it.
             format: whatever `Compiler.compile` takes, or a `LlamaGrammar`; None leaves the text free.
-            max_tokens: tokens of each output at most, the end id included; fewer where the context is too small.
+            max_tokens: tokens of each output at most, the end id included, by default 128; fewer where the context is
+                too small. A number that is given is a budget: the output is complete within it, if the format has
+                outputs that short (docs/budgets.md).
             sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
             stop_strings: the text ends before the first of these, as that of `Llama.create_completion` does; with a
                 format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
@@ -141,7 +143,7 @@ class Scheduler:
         self._check_whole()
         ids, chat_stops = prompt_of(self._llama, prompt, self.context.width)
         whole_number(samples, "samples", 1)
-        whole_number(max_tokens, "max_tokens", 1)
+        most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
         one_of(forced_text, "forced_text", ("exact", "canonical", "off"))
         stops = (*stop_bytes(stop_strings), *stop_bytes(chat_stops))
         sampling = sampling if seed is None else replace(sampling, seed=seed)
@@ -152,10 +154,13 @@ class Scheduler:
         if room < 1:
             raise PromptTooLong(len(ids), self.context.context_size)
         compiled = None if format is None else compiled_format(self._llama, format)
-        most = min(max_tokens, room)
+        most = min(most, room)
         request = Request(ids, compiled, most, top_logprobs, events, forced_text, processors)
+        start = None
+        if compiled is not None:
+            start = compiled.formatter() if max_tokens is None else compiled.formatter_within(most)
         for index in range(samples):
-            cursor = None if compiled is None else Cursor(compiled.formatter())
+            cursor = None if start is None else Cursor(start.fork())
             mask = None if cursor is None else Mask(self.vocabulary)
             request.samples.append(Sample(request, index, sampling.sampler(index), cursor, mask, TextStream(stops)))
         with self._in_one_piece():

@@ -39,6 +39,7 @@ def create_logits_processor(
     *,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -48,6 +49,7 @@ def create_logits_processor(
     formats: Sequence[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -56,6 +58,7 @@ def create_logits_processor(
     formats: Sequence[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
@@ -66,8 +69,11 @@ def create_logits_processor(
         model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
             wide its logits are.
         end_ids: the ids that end an output, in place of the model's.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `generate` at least
+            as many `max_new_tokens`.
 
     Raises:
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidArgument: the tokenizer's name in place of the tokenizer; neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
         FormatterError: whatever else `Compiler.compile` raises.
@@ -79,7 +85,9 @@ def create_logits_processor(
         )
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     given = [format] if formats is None else formats
-    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in given])
+    return FormatterLogitsProcessor(
+        [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
+    )
 
 
 class _LastWord(LogitsProcessor):

@@ -59,6 +59,7 @@ __all__ = [
     "refused_parameters",
     "request_arguments",
     "request_end_ids",
+    "request_max_tokens",
     "tokenizer_of",
     "unknown_tokens_reason",
 ]
@@ -130,8 +131,19 @@ def request_end_ids(parameters: Any) -> frozenset[int]:
     return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
 
 
-def refused_parameters(parameters: Any) -> str | None:
-    """Why a format cannot hold together with the request's other parameters; None where it can."""
+def request_max_tokens(parameters: Any) -> int | None:
+    """How many tokens the request may have; None if it does not say."""
+    found: int | None = getattr(parameters, "max_tokens", None)
+    return found
+
+
+def refused_parameters(parameters: Any, *, fits: bool = False) -> str | None:
+    """Why a format cannot hold together with the request's other parameters; None where it can.
+
+    `fits`: the output is to be complete within the request's `max_tokens`.
+    """
+    if fits and request_max_tokens(parameters) is None:
+        return '"fit" needs a number of tokens to fit into; give max_tokens'
     if getattr(parameters, "min_tokens", 0):
         return (
             f"min_tokens={parameters.min_tokens} forbids the end where the format allows nothing else; "

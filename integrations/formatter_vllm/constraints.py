@@ -8,7 +8,7 @@ from typing import Any
 from formatter_core import Compiler, Cursor, Formatter
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
 from formatter_vllm import _compat
-from formatter_vllm.requests import read_format
+from formatter_vllm.requests import Wanted, read_request
 
 __all__ = ["Constraint", "Constraints"]
 
@@ -43,21 +43,24 @@ class Constraints:
         end_ids: tuple[int, ...] = () if self._compiler is None else self._compiler.vocabulary.end_ids
         competing = False
         try:
-            format = read_format(_compat.request_arguments(parameters))
-            if format is None:
+            wanted = read_request(_compat.request_arguments(parameters))
+            if wanted is None:
                 return None
             end_ids, competing = self._end_ids(parameters) or end_ids, _compat.competing_rules(parameters)
-            return Constraint(Cursor(self._formatter(format, parameters, end_ids)), competing)
+            return Constraint(Cursor(self._formatter(wanted, parameters, end_ids)), competing)
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
             return Constraint(Cursor.failed(error, end_ids), competing)
 
-    def _formatter(self, format: Any, parameters: Any, end_ids: tuple[int, ...]) -> Formatter:
-        reason = _compat.refused_parameters(parameters)  # vLLM before 0.11.1 checks no request before it comes here
+    def _formatter(self, wanted: Wanted, parameters: Any, end_ids: tuple[int, ...]) -> Formatter:
+        reason = _compat.refused_parameters(
+            parameters, fits=wanted.fits
+        )  # vLLM before 0.11.1 checks no request before it comes here
         if reason is not None:
             raise InvalidArgument(reason)
         if self._compiler is None:
             raise self._unusable or UnsupportedFormat("it was started without a tokenizer", server="vLLM")
-        return self._compiler.compile(format).formatter(end_ids)
+        max_tokens = _compat.request_max_tokens(parameters) if wanted.fits else None
+        return self._compiler.compile(wanted.format).formatter(end_ids, max_tokens)
 
     def _end_ids(self, parameters: Any) -> tuple[int, ...]:
         """The ids at which this request stops, as far as the model can sample them."""

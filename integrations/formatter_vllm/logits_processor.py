@@ -14,7 +14,7 @@ from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.constraints import Constraints
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
-from formatter_vllm.requests import read_format
+from formatter_vllm.requests import read_request
 from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
 
 __all__ = ["FormatterLogitsProcessor"]
@@ -53,13 +53,13 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             ValueError: with the message of the error; vLLM answers with HTTP 400.
         """
         try:
-            format = read_format(_compat.request_arguments(sampling_params))
-            if format is None:
+            wanted = read_request(_compat.request_arguments(sampling_params))
+            if wanted is None:
                 return
-            reason = _compat.refused_parameters(sampling_params)
+            reason = _compat.refused_parameters(sampling_params, fits=wanted.fits)
             if reason is not None:
                 raise InvalidArgument(reason)
-            check_format(format)
+            check_format(wanted.format)
         except FormatterError as error:
             raise ValueError(str(error)) from error
         except Exception as error:

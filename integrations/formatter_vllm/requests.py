@@ -1,7 +1,8 @@
 """What a request asks for: a format as JSON data among the request's own arguments.
 
 The key is `formatter`; its value is an object with one of the keys `json_schema`, `regex`, `choice` (a list), `kbnf`,
-or `format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry.
+or `format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry. Beside it
+`"fit": true` makes the output complete within the request's own `max_tokens`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from formatter_core import Format, formats
 from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded
 from formatter_core.schema.load import read_json
 
-__all__ = ["KEY", "create_extra_args", "read_format"]
+__all__ = ["KEY", "Wanted", "create_extra_args", "read_request"]
 
 #: The request's argument that holds the format.
 KEY = "formatter"
@@ -39,11 +40,24 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _SHORT = 20_000
 
 
-def create_extra_args(format: Any) -> dict[str, str]:
+class Wanted(NamedTuple):
+    """What a request asks for.
+
+    Attributes:
+        format: the format of its output.
+        fits: whether the output is to be complete within the request's `max_tokens`.
+    """
+
+    format: Format
+    fits: bool = False
+
+
+def create_extra_args(format: Any, *, fit: bool = False) -> dict[str, str]:
     """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
         format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
+        fit: whether each output is to be complete within the request's `max_tokens` (docs/budgets.md).
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
@@ -51,11 +65,12 @@ def create_extra_args(format: Any) -> dict[str, str]:
     Raises:
         InvalidFormat: not a format.
     """
-    return {KEY: json.dumps({"format": formats.as_format(format).to_json()})}
+    fits = {"fit": True} if fit else {}
+    return {KEY: json.dumps({"format": formats.as_format(format).to_json(), **fits})}
 
 
-def read_format(arguments: Any) -> Format | None:
-    """The format that a request's arguments ask for; None if they ask for none.
+def read_request(arguments: Any) -> Wanted | None:
+    """What a request's arguments ask for; None if they ask for no format.
 
     Raises:
         InvalidFormat: they ask for one in a way that cannot be read.
@@ -70,7 +85,7 @@ def read_format(arguments: Any) -> Format | None:
 
 
 @lru_cache(maxsize=64)  # many requests ask for the same
-def _read_text(text: str) -> Format:
+def _read_text(text: str) -> Wanted:
     try:
         wanted = read_json(text)
     except (InvalidSchema, LimitExceeded, RecursionError) as error:
@@ -78,13 +93,18 @@ def _read_text(text: str) -> Format:
     return _read(wanted)
 
 
-def _read(wanted: Any) -> Format:
-    if not isinstance(wanted, Mapping) or len(wanted) != 1 or not _READERS.keys() & wanted.keys():
+def _read(wanted: Any) -> Wanted:
+    kinds = [key for key in wanted if key != "fit"] if isinstance(wanted, Mapping) else []
+    if len(kinds) != 1 or kinds[0] not in _READERS:
         found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__
         raise InvalidFormat(f"`{KEY}` is an object with exactly one of the keys {', '.join(_READERS)}; found {found}")
-    kind, value = next(iter(wanted.items()))
+    fits = wanted.get("fit", False)
+    if not isinstance(fits, bool):
+        raise InvalidFormat(f"`{KEY}.fit` is a {type(fits).__name__}; give true or false")
+    (kind,) = kinds
+    value = wanted[kind]
     if not isinstance(value, _TYPES[kind]):
         raise InvalidFormat(
             f"`{KEY}.{kind}` is a {type(value).__name__}; give {' or '.join(one.__name__ for one in _TYPES[kind])}"
         )
-    return _READERS[kind](value)
+    return Wanted(_READERS[kind](value), fits)

@@ -43,9 +43,11 @@ def alone(prompt: list[int], job: dict[str, Any], sample: int = 0) -> tuple[list
 
     llama = ContextLlama(NEWEST)
     format = job.get("format")
-    formatter = None if format is None else compiler_for(llama).compile(format).formatter()
+    most = job.get("max_tokens")
+    compiled = None if format is None else compiler_for(llama).compile(format)
+    formatter = compiled and (compiled.formatter() if most is None else compiled.formatter_within(most))
     sampler, ids = job.get("sampling", Sampling()).sampler(sample), []
-    while len(ids) < job.get("max_tokens", 128):
+    while len(ids) < (128 if most is None else most):
         logits = logits_of([*prompt, *ids])
         if formatter is not None:
             masked = np.full_like(logits, -np.inf)

@@ -122,33 +122,57 @@ class TestRequests:
     @pytest.mark.parametrize("format", [formats.regex(NUMBER), SCHEMA, Point, card(), formats.choice(["a", "é"])])
     def test_whatever_compile_takes_goes_there_and_back(self, format) -> None:
         from formatter_vllm import create_extra_args
-        from formatter_vllm.requests import read_format
+        from formatter_vllm.requests import read_request
 
         made = create_extra_args(format)
         assert all(isinstance(value, str) for value in made.values())
         for arguments in (made, json.loads(json.dumps(made))):
             plain = formats.from_json(formats.as_format(format).to_json(), type=Any)
-            assert read_format(arguments).key() == plain.key()
+            assert read_request(arguments).format.key() == plain.key()
 
     def test_the_short_keys(self) -> None:
-        from formatter_vllm.requests import read_format
+        from formatter_vllm import create_extra_args
+        from formatter_vllm.requests import read_request
 
-        assert read_format({"formatter": {"regex": NUMBER}}).key() == formats.regex(NUMBER).key()
-        assert read_format({"formatter": {"choice": ["a", "b"]}}).key() == formats.choice(["a", "b"]).key()
+        assert read_request({"formatter": {"regex": NUMBER}}).format.key() == formats.regex(NUMBER).key()
+        assert read_request({"formatter": {"choice": ["a", "b"]}}).format.key() == formats.choice(["a", "b"]).key()
         text = json.dumps({"json_schema": SCHEMA})
-        assert read_format({"formatter": text}).key() == formats.json_schema(SCHEMA).key()
-        assert read_format({"formatter": {"kbnf": 'start ::= "a";'}}).key() == formats.kbnf('start ::= "a";').key()
+        assert read_request({"formatter": text}).format.key() == formats.json_schema(SCHEMA).key()
+        wanted = read_request({"formatter": {"kbnf": 'start ::= "a";'}})
+        assert wanted.format.key() == formats.kbnf('start ::= "a";').key()
+        assert not wanted.fits
+        assert read_request({"formatter": {"regex": NUMBER, "fit": True}}).fits
+        assert read_request(create_extra_args(formats.regex(NUMBER), fit=True)).fits
+
+    def test_an_output_can_be_made_to_fit_into_the_request(self, new_vllm, tokenizer) -> None:
+        from formatter_vllm import FormatterLogitsProcessor, create_extra_args
+        from formatter_vllm.constraints import Constraints
+
+        constraints = Constraints(Compiler(Vocabulary.of_bytes()), None)
+        arguments = create_extra_args(formats.regex("a+b"), fit=True)
+        constraint = constraints.of_request(parameters_of(arguments, max_tokens=4))
+        constraint.cursor.follow([ord("a")])
+        assert constraint.cursor.formatter.max_tokens == 4
+        assert constraint.cursor.formatter.count_valid(b"ab") == 2
+        assert constraint.cursor.formatter.count_valid(b"aab") == 1
+        assert "BudgetTooSmall" in repr(constraints.of_request(parameters_of(arguments, max_tokens=2)).cursor.error)
+        plain = constraints.of_request(parameters_of(create_extra_args(formats.regex("a+b")), max_tokens=2))
+        assert plain.cursor.formatter.max_tokens is None
+        with pytest.raises(ValueError, match="give max_tokens"):
+            FormatterLogitsProcessor.validate_params(parameters_of(arguments, max_tokens=None))
+        with pytest.raises(ValueError, match="true or false"):
+            FormatterLogitsProcessor.validate_params(parameters_of({"formatter": {"regex": "a", "fit": 1}}))
 
     @pytest.mark.parametrize("keyword", ["const", "minimum"])
     def test_numbers_in_a_schema_keep_their_digits(self, keyword) -> None:
-        from formatter_vllm.requests import read_format
+        from formatter_vllm.requests import read_request
 
         number, below = "0.12345678901234567890123", "0.12345678901234567890122"
         schema = f'{{"type": "number", "{keyword}": {number}}}'
         compiler = Compiler(Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[256]))
         whole = json.dumps({"format": formats.json_schema(schema).to_json()})
         for text in (f'{{"json_schema": {schema}}}', json.dumps({"json_schema": schema}), whole):
-            compiled = compiler.compile(read_format({"formatter": text}))
+            compiled = compiler.compile(read_request({"formatter": text}).format)
             assert compiled.parse(number).is_complete
             assert not compiled.parse(below).is_complete
 

@@ -170,13 +170,37 @@ def test_rollback_forks_and_reset_keep_the_budget(compiler: Compiler) -> None:
     assert walked(formatter, random.Random(1)) <= 8
 
 
-def test_bytes_without_a_token_count_as_one(compiler: Compiler) -> None:
-    formatter = compiler.compile(LETTERS).formatter(max_tokens=4)
+def test_bytes_without_a_token_count_as_none(compiler: Compiler) -> None:
+    formatter = compiler.compile(LETTERS).formatter(max_tokens=3)
     formatter.accept_bytes(b'"a')
     formatter.accept_token(ord("b"))
     assert formatter.allowed_tokens() == [ord('"')]
     with pytest.raises(TokenRejected):
-        formatter.accept_bytes(b"c")
+        formatter.accept_token(ord("c"))
+    formatter.accept_bytes(b"c")
+    formatter.rollback(3)
+    assert len(formatter.allowed_tokens()) == 2  # a quote, and `"name"`
+    formatter.accept_bytes(b'"a')
+    assert len(formatter.allowed_tokens()) > 26
+
+
+def test_a_budget_can_be_set_later(compiler: Compiler) -> None:
+    formatter = after(compiler, LETTERS, b'"ab')
+    with pytest.raises(BudgetTooSmall) as raised:
+        formatter.set_budget(1)
+    assert (raised.value.max_tokens, raised.value.needed) == (4, 5)
+    formatter.set_budget(2)
+    assert formatter.allowed_tokens() == [ord('"')]
+    for more in (50, None):
+        formatter.set_budget(more)
+        assert len(formatter.allowed_tokens()) > 26
+    assert formatter.max_tokens is None
+
+
+def test_a_formatter_within_a_number_has_no_budget_where_nothing_fits(compiler: Compiler) -> None:
+    compiled = compiler.compile(LETTERS)
+    assert compiled.formatter_within(9).max_tokens == 9
+    assert compiled.formatter_within(2).max_tokens is None
 
 
 def test_batches_and_cursors_keep_budgets(compiler: Compiler) -> None:

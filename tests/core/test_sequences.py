@@ -242,12 +242,27 @@ def test_an_output_is_a_prompt_again() -> None:
     assert third.prompt == (*first.prompt, *first.tokens, *model.encode_continuation(b" and more"))
 
 
+def test_a_number_of_tokens_that_is_given_is_a_budget() -> None:
+    model = TinyModel(by_tokens(3))
+    whole = completion(model, card())("x")
+    needed = model.compiler.compile(card()).min_tokens
+    assert needed < len(whole.tokens)
+    for most in range(needed, len(whole.tokens) + 2):
+        output = completion(model, card(), max_tokens=most)("x")
+        assert output.result.is_complete
+        assert len(output.tokens) <= most
+    part = completion(model, card(), max_tokens=needed - 1)("x")  # too few for any
+    assert part.stopped == "length"
+    rest = completion(model, card(), max_tokens=len(whole.tokens))(part)
+    assert rest.result.is_complete
+
+
 def test_an_unfinished_output_goes_on_within_its_format() -> None:
     model = TinyModel(by_tokens(3))
     write = completion(model, card())
     whole = write("x")
     for cut in range(1, len(whole.tokens)):
-        part = completion(model, card(), max_tokens=cut, forced_text="off")("x")
+        part = completion(model, card(), max_tokens=cut, forced_text="off", fit=False)("x")
         assert part.stopped == "length"
         rest = write(part)
         assert rest.tokens == whole.tokens

@@ -40,9 +40,14 @@ impl Budget {
         Budget { maximum, avoided }
     }
 
-    /// How many tokens may come after one more, when `steps` have come.
-    pub fn after_next(&self, steps: u32) -> u32 {
-        self.maximum.saturating_sub(steps).saturating_sub(1)
+    /// How many tokens may come when so many have come.
+    pub fn after(&self, tokens: u32) -> u32 {
+        self.maximum.saturating_sub(tokens)
+    }
+
+    /// The same after one more.
+    pub fn after_next(&self, tokens: u32) -> u32 {
+        self.after(tokens).saturating_sub(1)
     }
 
     /// The fewest tokens known to complete a state, the end id included.

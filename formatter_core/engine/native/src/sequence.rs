@@ -43,6 +43,8 @@ pub struct Sequence {
     older: Option<Arc<Segment>>,
     /// How many states there are before the current one.
     steps: u32,
+    /// Those of the steps that were bytes without a token, which count against no budget.
+    byte_steps: Vec<u32>,
     budget: Option<Budget>,
 }
 
@@ -64,6 +66,7 @@ impl Sequence {
             recent: Vec::new(),
             older: None,
             steps: 0,
+            byte_steps: Vec::new(),
             budget: None,
         })
     }
@@ -93,7 +96,7 @@ impl Sequence {
         let needed = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
             budget.distance(grammar, state)
         })?;
-        let needed = add(needed, self.steps);
+        let needed = add(needed, self.tokens());
         if needed <= maximum && needed < NEVER {
             self.budget = Some(budget);
         }
@@ -114,7 +117,7 @@ impl Sequence {
         let Some(budget) = &self.budget else {
             return Ok(None);
         };
-        let most = budget.after_next(self.steps);
+        let most = budget.after_next(self.tokens());
         let fitting = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
             Ok(match budget.is_far(grammar, state, most)? {
                 true => None,
@@ -129,13 +132,13 @@ impl Sequence {
 
     /// Append a token; false, with nothing changed, where it is not allowed.
     pub fn accept_token(&mut self, token: u32) -> Outcome<bool> {
-        let (budget, steps) = (&self.budget, self.steps);
+        let (budget, tokens) = (&self.budget, self.tokens());
         let next = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
             let next = grammar.after_token(state, token)?;
             match (budget, next) {
                 (Some(budget), Some(next)) => {
-                    let fits = budget.is_far(grammar, state, budget.after_next(steps))?
-                        || fits(budget, steps, grammar, &next)?;
+                    let fits = budget.is_far(grammar, state, budget.after_next(tokens))?
+                        || fits(budget, tokens + 1, grammar, &next)?;
                     Ok(fits.then_some(next))
                 }
                 (_, next) => Ok(next),
@@ -168,7 +171,7 @@ impl Sequence {
         let Some(budget) = &self.budget else {
             return Ok(true);
         };
-        let most = budget.after_next(self.steps);
+        let most = budget.after_next(self.tokens());
         Ok(budget.is_known_far(&self.state, most) && budget.is_known_far(next, most.saturating_sub(1)))
     }
 
@@ -184,14 +187,15 @@ impl Sequence {
             }
         }
         if let Some(budget) = &self.budget {
-            let steps = self.steps;
+            let tokens = self.tokens();
             if !with_room(&mut grammar, &mut state, |grammar, state| {
-                fits(budget, steps, grammar, state)
+                fits(budget, tokens, grammar, state)
             })? {
                 return Ok(false);
             }
         }
         self.grammar = grammar;
+        self.byte_steps.push(self.steps);
         Ok(self.go_on(Some(state)))
     }
 
@@ -224,6 +228,7 @@ impl Sequence {
             self.recent.truncate(keep);
         }
         self.steps -= steps as u32;
+        self.byte_steps.retain(|step| *step < self.steps);
         true
     }
 
@@ -243,7 +248,7 @@ impl Sequence {
             let Some(budget) = self.budget.as_ref().filter(|_| !state.can_stop) else {
                 return Ok(forced);
             };
-            let most = budget.after_next(self.steps);
+            let most = budget.after_next(self.tokens());
             if budget.is_far(grammar, state, most)? {
                 return Ok(forced);
             }
@@ -254,6 +259,11 @@ impl Sequence {
             common.truncate(limit);
             Ok(if common.len() > forced.len() { common } else { forced })
         })
+    }
+
+    /// How many tokens were accepted.
+    fn tokens(&self) -> u32 {
+        self.steps - self.byte_steps.len() as u32
     }
 
     fn go_on(&mut self, next: Option<Arc<State>>) -> bool {
@@ -280,9 +290,9 @@ fn write(mask: &Mask, row: &mut [u32]) -> Filled {
     }
 }
 
-/// Whether a step that leads to `next` leaves a completion within the budget.
-fn fits(budget: &Budget, steps: u32, grammar: &Grammar, next: &State) -> Outcome<bool> {
-    Ok(budget.distance(grammar, next)? <= budget.after_next(steps))
+/// Whether, after so many tokens, `state` leaves a completion within the budget.
+fn fits(budget: &Budget, tokens: u32, grammar: &Grammar, state: &State) -> Outcome<bool> {
+    Ok(budget.distance(grammar, state)? <= budget.after(tokens))
 }
 
 /// Ask a grammar about a state; where its automata have no room for the answer, go over to one with empty automata.
