@@ -171,6 +171,20 @@ def test_a_cut_output_is_not_complete(llama: Any) -> None:
     assert result.text == output["choices"][0]["text"]
 
 
+def test_fifty_outputs_are_complete_within_their_budgets(llama: Any) -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    for seed in range(50):
+        most = 12 + seed
+        processor = create_logits_processor(llama, schema if seed % 2 else formats.regex("a[a-z ]*b"), max_tokens=most)
+        options = {"max_tokens": most, "temperature": 1.0, "seed": seed, "logits_processor": processor}
+        if seed % 5:
+            output: Any = llama.create_completion("the", **options)
+        else:
+            chunks = llama.create_completion("the", stream=True, **options)
+            output = "".join(chunk["choices"][0]["text"] for chunk in chunks)
+        assert processor.result(output).is_complete
+
+
 def test_a_stop_string_cuts(llama: Any) -> None:
     with create_logits_processor(llama, LINE) as processor:
         output = llama.create_completion("the", max_tokens=100, stop=[" "], logits_processor=processor)

@@ -261,7 +261,7 @@ def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
 @pytest.mark.parametrize("stop", [["a"], [" e", "or"], ["é", "!"], "th"], ids=repr)
 def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> None:
     for prompt, format in itertools.product(("the name", "people live in", LONG_PROMPT), (None, LINE)):
-        processor = None if format is None else create_logits_processor(llama, format)
+        processor = None if format is None else create_logits_processor(llama, format, max_tokens=40)
         options = {"max_tokens": 40, "temperature": 0, "logits_processor": processor}
         upstream = llama.create_completion(prompt, stop=stop, repeat_penalty=1.0, **options)["choices"][0]
         with Scheduler(llama, max_sequences=2) as scheduler:

@@ -461,3 +461,15 @@ class TestMisuse:
     def test_the_name_of_a_tokenizer(self) -> None:
         with pytest.raises(InvalidArgument, match="AutoTokenizer"):
             create_logits_processor("examples/tiny_model", int)
+
+
+def test_fifty_outputs_are_complete_within_their_budgets(tokenizer, model) -> None:
+    formats_of = [SCHEMA, formats.regex(r"a[a-j]*b"), card(), {"type": "array", "items": {"type": "string"}}]
+    for seed in range(50):
+        torch.manual_seed(seed)
+        processor = create_logits_processor(tokenizer, formats_of[seed % 4], model=model, max_tokens=20 + seed)
+        needed = processor.formats[0].min_tokens
+        assert needed <= 20 + seed
+        options = {"do_sample": True, "max_new_tokens": 20 + seed, "logits_processor": [processor]}
+        output = model.generate(**inputs_of(tokenizer, PROMPTS[:2]), **options)
+        assert all(result.is_complete for result in processor.results(output))

@@ -1,0 +1,195 @@
+"""Outputs that fit: random walks over real schemas, with `max_tokens` as a budget and without.
+
+    python3.11 dev.py bench budgets --output budgets        # writes budgets.json and budgets.png
+
+Each walk chooses uniformly among the allowed tokens of Llama 3, which is the worst of models: text goes on and on. It
+may have from `min_tokens` to `min_tokens` + 200 tokens. With a budget it must end in time, complete and valid; without
+one it is cut there. Documents are judged by `jsonschema`. Times are CPU time of the thread; a mask is near the end from
+the first one on that the budget narrows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import VOCABULARIES, read_cases, valid_documents
+from benchmarks.harness import aim, markdown, percentiles, ratio, spread, without_garbage_collection
+from formatter_core import CompiledFormat, Compiler, Formatter, bitmask
+from formatter_core.errors import FormatterError
+
+MOST_MORE = 200
+#: What this project holds itself to: milliseconds of a narrowed mask, and what a step far from the end may cost.
+NEAR_MS, FAR = 1.0, 1.1
+STEPS = 400
+ROUNDS = 15
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--schemas": {"type": int, "default": 200},
+    "--walks": {"type": int, "default": 10, "help": "of each schema"},
+    "--vocabulary": {"choices": VOCABULARIES, "default": "llama3"},
+    "--seed": {"type": int, "default": 1},
+}
+SMOKE = {"schemas": 0, "walks": 1, "vocabulary": "tekken"}
+
+
+class Walks:
+    """What became of the walks of all schemas."""
+
+    def __init__(self) -> None:
+        self.count = self.complete = self.valid = self.invalid = self.in_time = self.complete_without = 0
+        self.shares: dict[int, list[bool]] = {}
+        self.near: list[float] = []
+        self.others: list[float] = []
+
+    def add(self, compiled: CompiledFormat, schema: Any, rng: random.Random) -> None:
+        """One walk with a budget, and one without."""
+        more = rng.randint(0, MOST_MORE)
+        most = compiled.min_tokens + more
+        formatter = compiled.formatter(max_tokens=most)
+        tokens = sum(1 for _ in self.steps(formatter, rng))
+        result = formatter.result()
+        self.count += 1
+        self.in_time += tokens <= most
+        self.complete += result.is_complete
+        verdict = is_valid(result.text, schema)
+        self.valid += verdict is True
+        self.invalid += verdict is False
+        without = compiled.formatter()
+        for _, _step in zip(range(most), self.steps(without, rng, timed=False), strict=False):
+            pass
+        self.complete_without += without.is_finished
+        self.shares.setdefault(more // 20 * 20, []).append(without.is_finished)
+
+    def steps(self, formatter: Formatter, rng: random.Random, *, timed: bool = True) -> Iterator[int]:
+        """Random tokens up to an end id, with the time of each mask."""
+        row = bitmask.allocate(1, len(formatter.compiled.vocabulary))[0]
+        is_near = False
+        while not formatter.is_finished:
+            start = time.thread_time()
+            formatter.fill_bitmask(row)
+            took = 1000 * (time.thread_time() - start)
+            if timed:
+                is_near = is_near or formatter.result().shortened is not None
+                (self.near if is_near else self.others).append(took)
+            token = rng.choice(bitmask.allowed_ids(row))
+            formatter.accept_token(token)
+            yield token
+
+
+def is_valid(text: str, schema: Any) -> bool | None:
+    """Whether `jsonschema` takes a document; None if it cannot say."""
+    try:
+        from jsonschema.validators import validator_for
+
+        kind = validator_for(schema)
+        return bool(kind(schema).is_valid(json.loads(text)))
+    except json.JSONDecodeError:
+        return False
+    except Exception:  # noqa: BLE001 - references to the network, recursion, an absent package
+        return None
+
+
+def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
+    """What a warm step costs with a budget that is far away, against one without."""
+    row = bitmask.allocate(1, len(compiled.vocabulary))[0]
+    tokens = []
+    formatter = compiled.formatter()
+    while len(tokens) < STEPS and not formatter.is_finished:
+        formatter.fill_bitmask(row)
+        if formatter.must_stop:
+            break
+        tokens.append(rng.choice(bitmask.allowed_ids(row)))
+        formatter.accept_token(tokens[-1])
+    times: dict[str, list[float]] = {"with": [], "without": [], "control": []}
+    with without_garbage_collection():
+        for _ in range(ROUNDS):
+            for name, found in times.items():
+                formatter = compiled.formatter(max_tokens=100_000 if name == "with" else None)
+                start = time.thread_time()
+                for token in tokens:
+                    formatter.step(token, row)
+                found.append((time.thread_time() - start) / max(1, len(tokens)))
+    return {
+        "ratio": ratio(times["with"], times["without"]),
+        "control": ratio(times["control"], times["without"]),
+        "spread": spread(times["control"]),
+    }
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """The walks, then the cost far from the end."""
+    vocabulary, encode = VOCABULARIES[options.vocabulary]()
+    compiler = Compiler(vocabulary, engine="native")
+    rng = random.Random(options.seed)
+    cases = list(read_cases()) if options.schemas else []
+    rng.shuffle(cases)
+    walks = Walks()
+    needed_ms: list[float] = []
+    shorter = known = used = 0
+    for case in cases:
+        if used == options.schemas:
+            break
+        try:
+            compiled = compiler.compile(case["schema"])
+            start = time.thread_time()
+            needed = compiled.min_tokens
+        except FormatterError:
+            continue
+        needed_ms.append(1000 * (time.thread_time() - start))
+        used += 1
+        for document in valid_documents(case):
+            text = json.dumps(document, separators=(",", ":"))
+            known += 1
+            shorter += compiled.parse(text).is_complete and len(encode(text)) + 1 < needed
+        for _ in range(options.walks):
+            walks.add(compiled, case["schema"], rng)
+    far = far_cost(compiler.compile({"type": "array", "items": {"type": "string"}, "minItems": 1}), rng)
+    return {
+        "schemas": used,
+        "walks": walks.count,
+        "within the budget": walks.in_time,
+        "complete": walks.complete,
+        "valid": walks.valid,
+        "not valid": walks.invalid,
+        "complete without a budget": walks.complete_without,
+        "complete without a budget, by tokens above min_tokens": {
+            more: float(np.mean(done)) for more, done in sorted(walks.shares.items())
+        },
+        "documents": known,
+        "documents of fewer tokens than min_tokens": shorter,
+        "ms of min_tokens": percentiles(needed_ms or [0.0], digits=3),
+        "ms of masks near the end": percentiles(walks.near or [0.0], digits=3),
+        "ms of other masks": percentiles(walks.others or [0.0], digits=3),
+        "step far from the end": far,
+    }
+
+
+def show(found: dict[str, Any]) -> str:
+    """A table, and our aims."""
+    rows = [(name, json.dumps(value)) for name, value in found.items()]
+    aims = [
+        aim("complete within the budget: share", found["complete"] / max(1, found["walks"]), 1.0, at_least=True),
+        aim("masks near the end: p99 ms", found["ms of masks near the end"]["p99"], NEAR_MS),
+        aim("a step far from the end: ratio", found["step far from the end"]["ratio"], FAR),
+    ]
+    return "\n".join([markdown(["what", "found"], rows), "", *aims])
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """The share of complete outputs by how many tokens there are."""
+    figure, axis = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
+    shares = found["complete without a budget, by tokens above min_tokens"]
+    places = [int(more) for more in shares]
+    axis.plot(places, [100.0] * len(places), marker="o", label="with max_tokens as a budget")
+    axis.plot(places, [100 * share for share in shares.values()], marker="o", label="cut at max_tokens")
+    axis.set_xlabel("max_tokens above the fewest that are enough")
+    axis.set_ylabel("complete outputs (%)")
+    axis.set_ylim(-5, 105)
+    axis.legend()
+    return figure
