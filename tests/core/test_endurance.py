@@ -96,6 +96,45 @@ def test_gaps_before_a_key_are_not_multiplied_by_the_keys() -> None:
     assert grammar.work_done() - before < 80_000
 
 
+@pytest.fixture(scope="module")
+def words() -> Vocabulary:
+    """Bytes and 20,000 words, some of which end a text or begin the next one."""
+    chooser = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyz ABCDEF0123456789\u00e9\u4e16"
+    texts = {"".join(chooser.choices(letters, k=chooser.randint(2, 9))) for _ in range(19_000)}
+    texts |= {text + end for text in list(texts)[:500] for end in ('"', '",', '": "')}
+    return Vocabulary([*BYTES, b"", *(text.encode() for text in sorted(texts))], [END])
+
+
+def first_mask(vocabulary: Vocabulary, schema: Any, text: bytes) -> int:
+    """The elementary steps of the mask after a text that nobody has taken before."""
+    compiled = Compiler(vocabulary, engine="native").compile(schema)
+    grammar: Any = compiled.engine_grammar
+    formatter = compiled.formatter()
+    formatter.accept_bytes(text)
+    before = grammar.work_done()
+    formatter.allowed_tokens()
+    return int(grammar.work_done() - before)
+
+
+UUID = "[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
+#: Formats whose text is as good as any at the place given: what a vocabulary knows of texts is enough for their masks.
+INSIDE_TEXTS: dict[str, tuple[Any, bytes]] = {
+    "any text": ({"type": "string"}, b'"'),
+    "another name": ({"type": "object", "properties": {"name": {}, "number": {}}}, b'{"nx'),
+    "a lower bound": ({"type": "string", "minLength": 8}, b'"'),
+    "a higher lower bound": ({"type": "string", "minLength": 30}, b'"abc'),
+    "both bounds": ({"type": "string", "minLength": 8, "maxLength": 2048}, b'"'),
+    "a match anywhere": ({"type": "string", "pattern": UUID}, b'"123e4567-e89b-12d3-a456-426655440000'),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE_TEXTS)
+def test_the_inside_of_texts_is_worked_out_with_the_vocabulary(words: Vocabulary, name: str) -> None:
+    """Each such mask was a walk, or several, along all tokens."""
+    assert first_mask(words, *INSIDE_TEXTS[name]) < 1_500
+
+
 def test_a_counted_pattern_anywhere_with_a_length_stays_cheap() -> None:
     """How far a match is away was worked out exactly for every state: three million steps for one mask."""
     pattern = r"\d+-[A-Fa-f0-9]*-[A-Fa-f0-9]{24}"

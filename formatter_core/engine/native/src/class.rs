@@ -107,6 +107,8 @@ pub struct Class {
     pub inside: TokenSet,
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
+    /// The states that its tokens lead to, where they may be asked for: see `known_slack`.
+    pub met: Option<Box<[Term]>>,
     slack: OnceLock<u32>,
     overview: OnceLock<Overview>,
     rests: Guarded<FastMap<u8, Arc<Rests>>>,
@@ -210,6 +212,7 @@ impl Class {
             inside,
             cuts: cuts.into(),
             ends: ends.into(),
+            met: None,
             slack: OnceLock::new(),
             overview: OnceLock::new(),
             rests: Guarded::new(FastMap::default(), &owner.health),
@@ -230,6 +233,7 @@ impl Class {
             TokenSet::Dense(words) => 4 * words.len(),
             TokenSet::Sparse(ids) => 4 * ids.len(),
         };
-        std::mem::size_of::<Class>() + inside + 16 * self.cuts.len() + 8 * self.ends.len()
+        let met = self.met.as_ref().map_or(0, |states| 4 * states.len());
+        std::mem::size_of::<Class>() + met + inside + 16 * self.cuts.len() + 8 * self.ends.len()
     }
 }

@@ -112,7 +112,7 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     walked(lexicon, state, Some(like), meter)
 }
 
-/// A repetition that many bytes do not leave, such as the inside of a text, and what has to follow it.
+/// A term that many bytes do not leave, such as the inside of a text, and what has to follow it.
 ///
 /// What stays inside the first part is the same whatever follows, so that its class is worked out once.
 fn parts(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
@@ -120,7 +120,7 @@ fn parts(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<(T
         let terms = &lexicon.derivatives()?.terms;
         match *terms.kind(state) {
             Kind::Concatenation(head, tail)
-                if matches!(terms.kind(head), Kind::Repeat { .. }) && !terms.nullable(tail) =>
+                if matches!(terms.kind(head), Kind::Repeat { .. } | Kind::Intersection(_)) && !terms.nullable(tail) =>
             {
                 (head, tail)
             }
@@ -206,8 +206,13 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
 
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, like, meter)?;
+    let is_whole = like.is_none() && lexicon.uncertain(state)?;
+    walk.states = is_whole.then(|| FastSet::from_iter([state]));
     walk.walk_trie(meter)?;
-    walk.finish(meter).map(Arc::new)
+    let met = walk.states.take();
+    let mut class = walk.finish(meter)?;
+    class.met = met.map(|states| states.into_iter().collect());
+    Ok(Arc::new(class))
 }
 
 /// The class of a state like another one, and the slack on the way: that of the other class's `main` state is known, or
@@ -239,8 +244,13 @@ fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Ou
             return Ok(class.keep_slack(beyond.max(open.saturating_add(whole))));
         }
     }
-    let mut walk = Walk::new(lexicon, state, None, meter)?;
-    let slack = longest_way(lexicon, &mut walk, state, meter, Walk::walk_trie)?;
+    let slack = match &class.met {
+        Some(met) => lexicon.longest_way(met.iter().copied(), meter)?,
+        None => {
+            let mut walk = Walk::new(lexicon, state, None, meter)?;
+            longest_way(lexicon, &mut walk, state, meter, Walk::walk_trie)?
+        }
+    };
     Ok(class.keep_slack(slack))
 }
 

@@ -60,6 +60,8 @@ pub struct Walk<'a> {
     last_state: Term,
     /// What is known of states without their counts.
     uncounted: FastMap<Term, (Term, u32)>,
+    /// How many bytes are too many for `all_go_on`, for each state where it was once said of so many.
+    too_far: FastMap<Term, usize>,
     visited: usize,
 }
 
@@ -84,6 +86,7 @@ impl<'a> Walk<'a> {
             states: None,
             last_state: NOTHING,
             uncounted: FastMap::default(),
+            too_far: FastMap::default(),
             visited: 0,
         })
     }
@@ -147,7 +150,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let row = self.lexicon.row(step.state, meter)?;
-            if node.below.is_within(row.stays()) || self.all_go_on(&node, row, meter)? {
+            if node.below.is_within(row.stays()) || self.all_go_on(&node, step.state, row, meter)? {
                 self.inside.add(trie.all_ids_below(index - 1), words);
                 index = node.end as usize;
             } else {
@@ -167,19 +170,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether whatever stands below a node goes on from `row`, because all of its bytes lead from each state to the same
+    /// Whether whatever stands below a node goes on from `state`, because all of its bytes lead from each state to the same
     /// next one: think of texts of a limited length.
-    fn all_go_on(&mut self, node: &Node, row: &Row, meter: &mut Meter) -> Outcome<bool> {
+    fn all_go_on(&mut self, node: &Node, state: Term, row: &Row, meter: &mut Meter) -> Outcome<bool> {
         let (mut next, kinds) = row.widest();
-        if !node.below.is_within(kinds) || node.longest == u16::MAX {
+        let missing = usize::from(node.longest) - self.path.len() - 1;
+        let is_too_far = |least: &usize| *least <= missing;
+        if !node.below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far)
+        {
             return Ok(false);
         }
         let mut met = vec![next];
-        for _ in 2..usize::from(node.longest) - self.path.len() {
+        for _ in 1..missing {
             let kinds;
             (next, kinds) = self.lexicon.row(next, meter)?.widest();
             self.visited += 1;
             if !node.below.is_within(kinds) {
+                self.too_far.insert(state, missing);
                 return Ok(false);
             }
             met.push(next);

@@ -44,6 +44,9 @@ impl Terms {
         let absorbs = match kind {
             Kind::Intersection(_) => true,
             Kind::Repeat { minimum, maximum, .. } => *minimum == 0 && *maximum == UNBOUNDED,
+            Kind::Concatenation(first, _) => {
+                matches!(self.kind(*first), Kind::Repeat { .. }) && self.facts[*first as usize].absorbs
+            }
             _ => false,
         };
         let is_chain = match kind {

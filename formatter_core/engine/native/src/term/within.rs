@@ -63,8 +63,24 @@ impl Terms {
                 fewer.len() < parts.len() && fewer.iter().all(|part| parts.binary_search(part).is_ok())
             }
             (_, Kind::Repeat { item, .. }) => self.is_repetition(narrow, *item, DEPTH_COMPARED),
+            (_, Kind::Concatenation(first, tail)) => match self.kind(*first) {
+                Kind::Repeat { item, .. } => self.is_repetition_before(narrow, *item, [*tail, wide]),
+                _ => false,
+            },
             _ => false,
         }
+    }
+
+    /// Whether a term is plainly some repetitions of `item`, and one of `tails`.
+    fn is_repetition_before(&self, mut term: Term, item: Term, tails: [Term; 2]) -> bool {
+        for _ in 0..MOST_COMPARED {
+            match self.kind(term) {
+                _ if tails.contains(&term) => return true,
+                Kind::Concatenation(first, rest) if self.is_repetition(*first, item, DEPTH_COMPARED) => term = *rest,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Whether each string of a term is plainly one of `item` any number of times.
@@ -188,6 +204,21 @@ mod tests {
         assert!(both != all && terms.intersection(vec![part, all]) != part);
         let outside = terms.intersection(vec![outside, part]);
         assert_ne!(outside, NOTHING);
+    }
+
+    #[test]
+    fn a_match_anywhere_leaves_nothing_to_look_for() {
+        let mut terms = Terms::new();
+        let characters = terms.characters(&[(0, 33), (35, 0x10_ffff)]);
+        let [digits, quote] = [terms.characters(&[(48, 57)]), terms.literal(b"\"")];
+        let all = terms.repeat(characters, 0, UNBOUNDED);
+        let rest = terms.concatenation(all, quote);
+        let number = terms.repeat(digits, 3, 3);
+        let again = terms.concatenation(number, rest);
+        let later = terms.concatenation(all, again);
+        assert_eq!(terms.alternation(vec![later, rest, again]), rest);
+        let quoted = terms.concatenation(quote, rest);
+        assert_ne!(terms.alternation(vec![quoted, rest]), rest);
     }
 
     #[test]
