@@ -174,3 +174,16 @@ class TestMlxBatch(_TestMlx):
         from tests.adapters.mlx_harness import BatchHarness
 
         return BatchHarness()
+
+
+class TestSglang(AdapterContract):
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        pytest.importorskip("torch", reason="the SGLang adapter needs torch")
+        from tests.adapters.sglang_stand_ins import sglang
+
+        with sglang():
+            from tests.adapters.sglang_harness import GrammarHarness
+
+            self.harness = GrammarHarness()
+            yield

@@ -1,0 +1,80 @@
+"""The backend for SGLang beyond the contract, on stand-ins of its base classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="the SGLang adapter needs torch")
+transformers = pytest.importorskip("transformers", reason="the tokenizer is one of transformers")
+
+from tests.adapters.sglang_stand_ins import sglang  # noqa: E402
+
+TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
+
+
+@pytest.fixture
+def backend() -> Iterator[Any]:
+    with sglang() as registry:
+        from formatter_sglang import register
+
+        register()
+        register()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(TINY)
+        yield registry["formatter"](None, tokenizer, 500, {0})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "text"),
+    [
+        ("json", '{"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}', b'{"a":1}'),
+        ("json", "$$ANY$$", b'{"b": [1, null]}'),
+        ("regex", "[a-c]{2}", b"ab"),
+        ("ebnf", 'root ::= "x" root | "y"', b"xxy"),
+        (
+            "structural_tag",
+            '{"type": "structural_tag", "format": {"type": "const_string", "value": "go"}}',
+            b"go",
+        ),
+    ],
+)
+def test_what_requests_ask_for(backend: Any, kind: str, spec: str, text: bytes) -> None:
+    grammar = getattr(backend, f"dispatch_{kind}")(spec)
+    grammar.cursor.formatter.accept_bytes(text)
+    assert grammar.cursor.formatter.can_stop
+    assert backend.initialize_vocab_mask_buffer("name", 500, 3, "cpu").shape == (3, 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [("json", "{"), ("json", '{"type": "nothing"}'), ("regex", "(a"), ("ebnf", "root ="), ("structural_tag", "[]")],
+)
+def test_what_is_refused_says_why(backend: Any, kind: str, spec: str) -> None:
+    assert getattr(backend, f"dispatch_{kind}")(spec).error_message
+
+
+def test_a_token_that_is_not_allowed_is_the_error_that_sglang_expects(backend: Any) -> None:
+    grammar = backend.dispatch_regex("ab")
+    other = grammar.copy()
+    with pytest.raises(ValueError, match="expected"):
+        grammar.accept_token(1)
+    assert grammar.cursor.error is not None
+    assert other.cursor.error is None
+
+
+def test_text_that_has_to_come(backend: Any) -> None:
+    grammar = backend.dispatch_regex("(Größe|Größer)")
+    helper = grammar.try_jump_forward(None)
+    assert grammar.jump_forward_str_state(helper) == ("Größe", -1)
+    assert backend.dispatch_regex("[ab]").try_jump_forward(None) is None
+
+
+def test_the_end_and_back(backend: Any) -> None:
+    grammar = backend.dispatch_regex("a?")
+    grammar.accept_token(0)
+    assert grammar.is_terminated()
+    grammar.rollback(1)
+    assert not grammar.is_terminated()
