@@ -149,7 +149,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             shorter += compiled.parse(text).is_complete and len(encode(text)) + 1 < needed
         for _ in range(options.walks):
             walks.add(compiled, case["schema"], rng)
-    far = far_cost(compiler.compile({"type": "array", "items": {"type": "string"}, "minItems": 1}), rng)
+    far = far_cost(compiler.compile({"type": "array", "items": {"type": "string"}, "minItems": STEPS}), rng)
     return {
         "schemas": used,
         "walks": walks.count,
