@@ -22,6 +22,9 @@ const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 /// How many bytes must lead to one state for it to be the main one.
 const MANY_BYTES: usize = 24;
 
+/// States with fewer live bytes, of literals mostly, are many, and their rows are made quickly.
+const SEVERAL_BYTES: usize = 10;
+
 /// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
 #[derive(Clone, Copy)]
 pub struct Step {
@@ -39,7 +42,7 @@ pub struct Row {
     stays: Kinds,
     live: ByteSet,
     cuts: ByteSet,
-    /// The live state that most bytes lead to, with all those bytes.
+    /// The live state that most bytes lead to, with all those bytes; none where few bytes are live.
     widest: Option<(Term, ByteSet)>,
     widest_kinds: Kinds,
 }
@@ -125,6 +128,9 @@ impl Row {
     }
 
     fn find_widest(&self) -> Option<(Term, ByteSet)> {
+        if self.live.len() < SEVERAL_BYTES {
+            return None;
+        }
         let mut targets: Vec<(Term, ByteSet)> = Vec::new();
         for (low, high, step) in self.live() {
             match targets.iter_mut().find(|(state, _)| *state == step.state) {
