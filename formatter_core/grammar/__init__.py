@@ -1,7 +1,7 @@
 """Grammars as immutable values, and their regular part: terms, derivatives, automata, UTF-8, JSON text, decimals."""
 
 from formatter_core.grammar.grammar import Grammar
-from formatter_core.grammar.members import write_out
+from formatter_core.grammar.members import can_be_complete, write_out
 from formatter_core.grammar.nodes import (
     ANY_CHAR,
     ANY_TEXT,
@@ -64,6 +64,7 @@ __all__ = [
     "Token",
     "Way",
     "as_text",
+    "can_be_complete",
     "children",
     "interned",
     "is_interned",

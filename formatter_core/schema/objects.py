@@ -1,4 +1,4 @@
-"""Objects as rules: named keys in order, right-linear; counted only where the number of properties matters."""
+"""Objects: their properties are the members of a list, in order or in any, with the conditions between them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,34 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.grammar import Choice, Node, Repeat
+from formatter_core.grammar import Member, Members, Node, Sequence, Way, can_be_complete
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
-from formatter_core.schema.machine import Machine, Property
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.shapes import Absent, Goal, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
+from formatter_core.support.values import value
 
 __all__ = ["ObjectLowering"]
 
 #: With free key order every subset of the named keys is a state.
 _MOST_UNORDERED = 8
+
+
+@value()
+class Property:
+    """A named property: its key, and for each set of conditions that it may meet, as bits, what its value satisfies.
+
+    `absent` are the conditions that are met where it is not there.
+    """
+
+    name: str
+    key: Node
+    required: bool
+    values: tuple[tuple[int, Goal], ...]
+    absent: int
 
 
 class ObjectLowering:
@@ -55,15 +69,52 @@ class ObjectLowering:
             return None
         if objects.maximum is not None and most is not None and most <= objects.maximum:
             objects = replace(objects, maximum=None)
-        if self._any_order and len(properties) + bool(extras) > 1:
-            if len(properties) > _MOST_UNORDERED:
-                reason = (
-                    f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
-                )
-                raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
-        elif objects.maximum is None and objects.minimum <= required and not (objects.conditions or objects.exclusive):
-            return self._ordered(properties, extras, title)
-        return Machine(self._rules, self._tokens, objects, properties, extras, title).lower(self._any_order)
+        if self._any_order and len(properties) > _MOST_UNORDERED:
+            reason = f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
+            raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
+        return self._with_braces(objects, properties, extras)
+
+    def _with_braces(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Node | None:
+        rules, tokens = self._rules, self._tokens
+        found: list[Node] = []
+        if objects.minimum <= 0 and _may_be_empty(objects, properties):
+            found.append(tokens.empty_object)
+        is_fixed = not extras and all(each.required for each in properties) and len(properties) > 0
+        if is_fixed and not (objects.conditions or objects.exclusive or (self._any_order and len(properties) > 1)):
+            pairs = [in_order(each.key, rules.goal(each.values[0][1])) for each in properties]
+            inside: list[Node] = [pairs[0]]
+            for pair in pairs[1:]:
+                inside += (tokens.comma, pair)
+            found.append(in_order(tokens.open_object, *inside, tokens.close_object))
+        elif properties or extras:
+            members = self._members(objects, properties, extras)
+            if not (members.conditions or members.minimum > 1) or can_be_complete(members):
+                found.append(Sequence((tokens.open_object, members, tokens.close_object)))
+        return any_of(found) if found else None
+
+    def _members(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Members:
+        goal = self._rules.goal
+        bits = _Bits(objects, properties)
+        found = [
+            Member(
+                tuple(Way(in_order(each.key, goal(value)), bits.of(met)) for met, value in each.values),
+                each.required,
+                absent=bits.of(each.absent),
+            )
+            for each in properties
+        ]
+        if extras:
+            ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
+            found.append(Member(ways, repeated=True))
+        return Members(
+            tuple(found),
+            self._tokens.comma,
+            not self._any_order,
+            max(objects.minimum, 1),
+            objects.maximum,
+            bits.count,
+            bits.of(bits.once),
+        )
 
     def _all_names(self, objects: ObjectSet, names: tuple[str, ...]) -> tuple[str, ...]:
         """The named keys, those that the walk over the schema cannot see included."""
@@ -113,38 +164,35 @@ class ObjectLowering:
             objects = replace(objects, minimum=required + 1)
         return objects
 
-    def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
-        """From the last key to the first: each rule is what may come from a key on, up to the end of the object.
 
-        So calls stand in last place, where they need no way back, and each key is written once.
-        """
-        rules, tokens = self._rules, self._tokens
-        values = [rules.goal(each.values[0][1]) for each in properties]
-        following = self._extra_properties(extras, title) if extras else None
-        may_end = True
-        for each, value in zip(reversed(properties), reversed(values), strict=True):
-            if following is not None and not each.required:
-                following = rules.shared(f"{title}: properties after {each.name!r}", following)
-            after: list[Node] = [tokens.close_object] if may_end else []
-            if following is not None:
-                after.append(in_order(tokens.comma, following))
-            here = in_order(each.key, value, any_of(after))
-            if following is None or each.required:
-                following = here
-            else:
-                following = rules.add(f"{title}: properties from {each.name!r}", Choice((here, following)))
-            may_end = may_end and not each.required
-        options: list[Node] = [tokens.empty_object] if may_end else []
-        if following is not None:
-            options.append(in_order(tokens.open_object, following))
-        return any_of(options)
+class _Bits:
+    """The bits of conditions, without those that a property meets that never comes."""
 
-    def _extra_properties(self, extras: list[KeyClass], title: str) -> Node:
-        """One or more properties that are not named, and the end."""
-        rules, tokens = self._rules, self._tokens
-        pairs = any_of([in_order(extra.key, rules.goal(extra.goal)) for extra in extras])
-        pair = rules.shared(f"{title}: another property", pairs) if len(extras) > 1 else pairs
-        return in_order(pair, Repeat(in_order(tokens.comma, pair)), tokens.close_object)
+    def __init__(self, objects: ObjectSet, properties: list[Property]) -> None:
+        known = {each.name for each in properties}
+        kept = [
+            index
+            for index, condition in enumerate(objects.conditions)
+            if not any(isinstance(clause, Absent) and clause.name not in known for clause in condition)
+        ]
+        first_once = len(objects.conditions)
+        self.once = sum(1 << first_once + index for index in range(len(objects.exclusive)))
+        self._kept = [*kept, *range(first_once, first_once + len(objects.exclusive))]
+        self.count = len(self._kept)
+
+    def of(self, bits: int) -> int:
+        """The bits as members have them."""
+        return bits and sum(1 << place for place, bit in enumerate(self._kept) if bits >> bit & 1)
+
+
+def _may_be_empty(objects: ObjectSet, properties: list[Property]) -> bool:
+    met = 0
+    for each in properties:
+        if each.required:
+            return False
+        met |= each.absent
+    bits = _Bits(objects, properties)
+    return bits.of(met) == 2**bits.count - 1
 
 
 def _pointer(objects: ObjectSet) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from formatter_core.grammar import Choice, Node, Reference, Repeat, Sequence, Terminal, walk
+from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, walk
 
 __all__ = ["productive"]
 
@@ -12,32 +12,35 @@ __all__ = ["productive"]
 def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     """The rules without what derives nothing, and without what the start then does not reach; empty where it is all.
 
-    Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, and choices in
-    which one option needs no rule. Linear in their size: an alternative waits for the references that it needs
+    Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and choices
+    in which one option needs no rule. Of members, the required ones must derive something, or one of the others. Linear in their size: an alternative waits for the references that it needs
     (Dowling & Gallier 1984, for Horn clauses).
     """
     found: set[str] = set()
     waiting: dict[str, list[_Option]] = {}
+    needs: dict[str, list[list[str]]] = {}
     # Backwards, most rules come after what they need.
     for name in reversed(rules):
         body = rules[name]
-        lacking = []
-        for option in body.items if isinstance(body, Choice) else (body,):
-            missing = {used for used in _needed(option) if used not in found}
-            if not missing:
-                found.add(name)
-                if name in waiting:
-                    _spread(name, found, waiting)
-                break
-            lacking.append(missing)
-        else:
-            for missing in lacking:
-                waiter = _Option(name, len(missing))
-                for used in missing:
-                    waiting.setdefault(used, []).append(waiter)
-    if len(found) == len(rules):
+        needs[name] = [_needed(option, needs) for option in (body.items if isinstance(body, Choice) else (body,))]
+        for each in list(needs):
+            _settle(each, needs.pop(each), found, waiting)
+    if found.issuperset(rules):
         return rules
     return _reachable(rules, start, found) if start in found else {}
+
+
+def _settle(name: str, options: list[list[str]], found: set[str], waiting: dict[str, list[_Option]]) -> None:
+    lacking = [{used for used in option if used not in found} for option in options]
+    if set() in lacking:
+        found.add(name)
+        if name in waiting:
+            _spread(name, found, waiting)
+        return
+    for missing in lacking:
+        waiter = _Option(name, len(missing))
+        for used in missing:
+            waiting.setdefault(used, []).append(waiter)
 
 
 class _Option:
@@ -66,7 +69,7 @@ def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str,
     for name in (pending := [start]):
         body = rules[name]
         options = body.items if isinstance(body, Choice) else (body,)
-        options = tuple(each for each in options if found.issuperset(_needed(each)))
+        options = tuple(each for each in options if found.issuperset(_needed(each, {})))
         kept[name] = options[0] if len(options) == 1 else Choice(options)
         for used in (used for option in options for used in _references(option)):
             if used not in kept:
@@ -75,8 +78,8 @@ def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str,
     return kept
 
 
-def _needed(node: Node) -> list[str]:
-    """The rules that a node needs."""
+def _needed(node: Node, one_of: dict[str, list[list[str]]]) -> list[str]:
+    """The rules that a node needs. In the place of one of several it needs a name, which `one_of` explains."""
     found: list[str] = []
     for item in node.items if isinstance(node, Sequence) else (node,):
         if isinstance(item, Terminal):
@@ -84,12 +87,22 @@ def _needed(node: Node) -> list[str]:
         if isinstance(item, Reference):
             found.append(item.name)
         elif isinstance(item, Repeat):
-            found += _needed(item.item) if item.minimum else ()
+            found += _needed(item.item, one_of) if item.minimum else ()
         elif isinstance(item, Choice):
-            options = [_needed(option) for option in item.items]
+            options = [_needed(option, one_of) for option in item.items]
             found += () if [] in options else (name for names in options for name in names)
         elif isinstance(item, Sequence):
-            found += _needed(item)
+            found += _needed(item, one_of)
+        elif isinstance(item, Members):
+            required = [each.ways for each in item.members if each.required]
+            for number, ways in enumerate(required or [tuple(way for each in item.members for way in each.ways)]):
+                options = [_needed(way.item, one_of) for way in ways]
+                if len(options) == 1:
+                    found += options[0]
+                elif [] not in options:
+                    name = f"way {number} of members {id(item)}"
+                    one_of[name] = options
+                    found.append(name)
     return found
 
 

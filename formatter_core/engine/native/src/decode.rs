@@ -535,6 +535,7 @@ fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Memb
         once,
         live: vec![false; ways.len()],
         lacking: members.iter().filter(|member| member.required).count(),
+        may_come: false,
         starts: Vec::new(),
         separator: 0,
         members,

@@ -48,6 +48,8 @@ pub struct Members {
     pub live: Vec<bool>,
     /// How many required members have no such way.
     pub lacking: usize,
+    /// Whether the list can be completed at all.
+    pub may_come: bool,
     /// Where each way, and the separator, begins in the network.
     pub starts: Vec<u32>,
     pub separator: u32,
@@ -93,7 +95,7 @@ impl Members {
         64 * (self.members.len() + self.ways.len()) + 8 * self.conditions as usize
     }
 
-    /// A way can be completed; whether all can be completed now.
+    /// A way can be completed; whether the list can be from now on.
     pub fn revive(&mut self, way: u32, meter: &mut Meter) -> Outcome<bool> {
         meter.work(1)?;
         let member = self.ways[way as usize].member;
@@ -101,7 +103,11 @@ impl Members {
             self.lacking -= 1;
         }
         self.live[way as usize] = true;
-        Ok(self.lacking == 0 && self.completion(&self.first(), meter)?.is_some())
+        if self.lacking > 0 || self.may_come {
+            return Ok(false);
+        }
+        self.may_come = self.completion(&self.first(), meter)?.is_some();
+        Ok(self.may_come)
     }
 
     /// Nothing has come.
@@ -192,41 +198,73 @@ impl Members {
         if let Some(choices) = memory.choices.get() {
             return Ok(choices);
         }
-        let mut choices = Vec::new();
-        let room = memory.count() < self.maximum;
-        let mut counts = Counts::of(self, memory);
-        for member in self.left(memory).take_while(|_| room) {
-            meter.work(1)?;
-            let own = &self.members[member as usize];
-            for way in self.live_ways(member) {
-                let may_come = if self.conditions == 0 {
-                    counts.allow(self, own)
-                } else {
-                    self.is_allowed(memory, way, meter)?
-                };
-                if may_come {
-                    choices.push(way);
-                }
-            }
-            if self.ordered {
-                if own.required {
-                    break;
-                }
-                if self.live_ways(member).next().is_some() {
-                    *counts.of_kind(own) -= 1;
-                }
-            }
-        }
+        let mut choices = if memory.count() >= self.maximum {
+            Vec::new()
+        } else if self.conditions == 0 {
+            self.choices_by_counts(memory, meter)?
+        } else {
+            self.choices_by_search(memory, meter)?
+        };
+        choices.sort_unstable();
         Ok(memory.choices.get_or_init(|| choices.into()))
     }
 
-    fn is_allowed(&self, memory: &Memory, way: u32, meter: &mut Meter) -> Outcome<bool> {
-        let met = self.met(memory);
-        let meets = &self.ways[way as usize].meets;
-        if self.once.iter().any(|bit| has(met, *bit) && meets.contains(bit)) {
-            return Ok(false);
+    /// The members that may come next before one of those that must have come: all that are left, or those up to it.
+    fn next_members<'m>(&'m self, memory: &'m Memory) -> impl Iterator<Item = u32> + 'm {
+        let mut is_last = false;
+        self.left(memory).take_while(move |member| {
+            let passed = is_last;
+            is_last |= self.ordered && self.members[*member as usize].required;
+            !passed
+        })
+    }
+
+    fn choices_by_counts(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Vec<u32>> {
+        let mut choices = Vec::new();
+        let mut counts = Counts::of(self, memory);
+        for member in self.next_members(memory) {
+            meter.work(1)?;
+            let own = &self.members[member as usize];
+            if self.live_ways(member).next().is_none() {
+                continue;
+            }
+            if counts.allow(self, own) {
+                choices.extend(self.live_ways(member));
+            }
+            if self.ordered {
+                *counts.of_kind(own) -= 1;
+            }
         }
-        Ok(self.completion(&self.after(memory, way), meter)?.is_some())
+        Ok(choices)
+    }
+
+    /// From the last member to the first: what completes a list after a later one often does so after an earlier one.
+    fn choices_by_search(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Vec<u32>> {
+        let mut choices = Vec::new();
+        let mut plans = vec![Plan::of(self, memory, &[], meter)?];
+        let next: Vec<u32> = self.next_members(memory).collect();
+        for way in next.into_iter().rev().flat_map(|member| self.live_ways(member)) {
+            meter.work(1)?;
+            if self.clashes(way, self.met(memory)) {
+                continue;
+            }
+            if !plans.iter().any(|plan| plan.fits(self, way)) {
+                let Some(mut ways) = self.completion(&self.after(memory, way), meter)? else {
+                    continue;
+                };
+                ways.push(way);
+                plans.truncate(1);
+                plans.push(Plan::of(self, memory, &ways, meter)?);
+            }
+            choices.push(way);
+        }
+        Ok(choices)
+    }
+
+    /// Whether a way meets a condition a second time that just one may meet.
+    fn clashes(&self, way: u32, met: &[u64]) -> bool {
+        let meets = &self.ways[way as usize].meets;
+        meets.iter().any(|bit| self.once.contains(bit) && has(met, *bit))
     }
 
     /// Ways that complete what has come, in no order; none where it cannot be completed.
@@ -285,6 +323,65 @@ impl Counts {
         let least = self.came + self.required + u32::from(!member.required);
         let optional = self.optional - u32::from(!member.required && !member.repeated);
         least <= members.maximum && (self.repeated > 0 || least.saturating_add(optional) >= members.minimum)
+    }
+}
+
+/// Members that come, where all others that are left stay away.
+struct Plan {
+    /// How often each condition is met.
+    met: Vec<u32>,
+    /// The conditions that are not met.
+    unmet: Vec<u32>,
+    comes: Vec<bool>,
+    /// Required members that do not come.
+    lacking: u32,
+    first: u32,
+    count: u32,
+}
+
+impl Plan {
+    fn of(members: &Members, memory: &Memory, ways: &[u32], meter: &mut Meter) -> Outcome<Self> {
+        meter.work(members.members.len() + members.conditions as usize)?;
+        let known = members.met(memory);
+        let mut plan = Plan {
+            met: (0..members.conditions).map(|bit| u32::from(has(known, bit))).collect(),
+            unmet: Vec::new(),
+            comes: vec![false; members.members.len()],
+            lacking: 0,
+            first: u32::MAX,
+            count: memory.count() + ways.len() as u32,
+        };
+        for way in ways {
+            let way = &members.ways[*way as usize];
+            plan.comes[way.member as usize] = true;
+            plan.first = plan.first.min(way.member);
+            way.meets.iter().for_each(|bit| plan.met[*bit as usize] += 1);
+        }
+        for member in members.left(memory).filter(|member| !plan.comes[*member as usize]) {
+            let member = &members.members[member as usize];
+            plan.lacking += u32::from(member.required);
+            member.absent.iter().for_each(|bit| plan.met[*bit as usize] += 1);
+        }
+        plan.unmet = (0..members.conditions)
+            .filter(|bit| plan.met[*bit as usize] == 0)
+            .collect();
+        Ok(plan)
+    }
+
+    /// Whether the list is complete with a way of one member more; it may be where the answer is no.
+    fn fits(&self, members: &Members, way: u32) -> bool {
+        let Way { member, ref meets } = members.ways[way as usize];
+        let own = &members.members[member as usize];
+        let is_met = |bit: &u32| meets.contains(bit);
+        let is_new = !self.comes[member as usize] && (!members.ordered || self.first > member);
+        is_new
+            && self.lacking == u32::from(own.required)
+            && (members.minimum..=members.maximum).contains(&self.count.saturating_add(1))
+            && self.unmet.iter().all(is_met)
+            && own.absent.iter().all(|bit| self.met[*bit as usize] > 1 || is_met(bit))
+            && !meets
+                .iter()
+                .any(|bit| members.once.contains(bit) && self.met[*bit as usize] > 0)
     }
 }
 
@@ -420,12 +517,8 @@ impl Search<'_> {
         meets.iter().any(|bit| self.members.once.contains(bit))
     }
 
-    /// Whether a way meets a condition a second time that just one may meet.
     fn clashes(&self, way: u32) -> bool {
-        let meets = &self.members.ways[way as usize].meets;
-        meets
-            .iter()
-            .any(|bit| self.members.once.contains(bit) && has(&self.met, *bit))
+        self.members.clashes(way, &self.met)
     }
 
     fn member_of(&self, step: Step) -> usize {
