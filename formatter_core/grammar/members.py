@@ -96,16 +96,35 @@ class _Writer:
     def _explored(self, members: Members, first: _State) -> dict[_State, list[tuple[Node, _State]]]:
         leading: dict[_State, list[tuple[Node, _State]]] = {}
         pending = [first]
+        later = _met_later(members)
         while pending:
             state = pending.pop()
             if state in leading:
                 continue
-            leading[state] = list(_steps(members, state))
+            steps = _steps(members, state)
+            leading[state] = [
+                (item, after) for item, after in steps if _is_full(members, after.met | later[after.place])
+            ]
             pending += (after for _, after in leading[state])
             if self._states + len(leading) > MOST_STATES:
                 remedy = "name fewer of them, or leave out what depends on several of them"
                 raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading
+
+
+def _met_later(members: Members) -> list[int]:
+    """By place: the conditions that members from there on may meet."""
+    later = [0]
+    for member in reversed(members.members):
+        met = later[-1] | member.absent
+        for way in member.ways:
+            met |= way.meets
+        later.append(met)
+    return later[::-1]
+
+
+def _is_full(members: Members, met: int) -> bool:
+    return met == (1 << members.conditions) - 1
 
 
 def _steps(members: Members, state: _State) -> Iterator[tuple[Node, _State]]:
@@ -136,7 +155,7 @@ def _may_end(members: Members, state: _State) -> bool:
     for member in left:
         met |= member.absent
     enough = state.written >= max(members.minimum, 1)
-    return enough and not any(member.required for member in left) and met == 2**members.conditions - 1
+    return enough and not any(member.required for member in left) and _is_full(members, met)
 
 
 def _left(members: Members, state: _State) -> Iterable[Member]:
@@ -213,7 +232,8 @@ class _Search:
         unmet = [self._possible(steps, fates, met) for bit, steps in enumerate(self._meeting) if not met >> bit & 1]
         if unmet:
             return min(unmet, key=len)
-        members, free, counted = self._members, 0, []
+        members, free = self._members, 0
+        counted: list[tuple[int, int | None]] = []
         for index, member in enumerate(members.members):
             if fates[index] == _DECIDED:
                 continue

@@ -192,7 +192,7 @@ def _may_be_empty(objects: ObjectSet, properties: list[Property]) -> bool:
             return False
         met |= each.absent
     bits = _Bits(objects, properties)
-    return bits.of(met) == 2**bits.count - 1
+    return bits.of(met) == (1 << bits.count) - 1
 
 
 def _pointer(objects: ObjectSet) -> str:

@@ -12,9 +12,10 @@ __all__ = ["productive"]
 def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     """The rules without what derives nothing, and without what the start then does not reach; empty where it is all.
 
-    Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and choices
-    in which one option needs no rule. Of members, the required ones must derive something, or one of the others. Linear in their size: an alternative waits for the references that it needs
-    (Dowling & Gallier 1984, for Horn clauses).
+    Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
+    choices in which one option needs no rule. Of members, the required ones must derive something, or one of the
+    others. Linear in their size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for
+    Horn clauses).
     """
     found: set[str] = set()
     waiting: dict[str, list[_Option]] = {}
