@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar.nodes import (
@@ -25,19 +25,22 @@ __all__ = ["MOST_STATES", "can_be_complete", "write_out"]
 
 #: Up to this many states of all `Members` of a grammar are written out.
 MOST_STATES = 20_000
+#: A list in any order with more states is better carried out by an engine: all subsets of eight members.
+_FEW_STATES = 300
 
 
-def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
+def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True, few_only: bool = False) -> Mapping[str, Node]:
     """The rules without `Members`: themselves if they have none.
 
-    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts.
+    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts. With
+    `few_only` those stay that have more than a few states, or in the written order more than are ever written out.
 
     Raises:
         LimitExceeded: there are too many states.
     """
     if not any(isinstance(node, Members) for body in rules.values() for node in walk(body)):
         return rules
-    writer = _Writer(rules, in_any_order)
+    writer = _Writer(rules, in_any_order, few_only)
     for name, body in rules.items():
         writer.rules[name] = writer.replaced(name, body)
     return writer.rules
@@ -55,9 +58,14 @@ class _State(NamedTuple):
     met: int
 
 
+#: What comes, None for a member that is passed by, and what has come then.
+_Step: TypeAlias = tuple[Optional[Node], _State]  # noqa: UP045 (evaluated when the module is imported)
+
+
 class _Writer:
-    def __init__(self, rules: Mapping[str, Node], in_any_order: bool) -> None:
+    def __init__(self, rules: Mapping[str, Node], in_any_order: bool, few_only: bool) -> None:
         self.rules = dict(rules)
+        self._few_only = few_only
         self._in_any_order = in_any_order
         self._states = 0
 
@@ -72,41 +80,48 @@ class _Writer:
         if not self._in_any_order:
             members = replace(members, ordered=True)
         first = _State(0, 0, 0, 0)
-        leading = self._explored(members, first)
+        try:
+            leading = self._explored(members, first)
+        except LimitExceeded:
+            if self._few_only:
+                return members
+            raise
         ends = {state for state in leading if _may_end(members, state)}
-        useful = _leading_to(ends, leading)
-        going_on = [state for state in leading if any(after in useful for _, after in leading[state])]
+        going_on = _going_on(ends, leading)
         if first not in going_on:
             return NOTHING
         names = {}
-        for state in going_on:
-            names[state] = f"{rule}: members, state {self._states}"
-            self._states += 1
+        for state in leading:
+            if state in going_on:
+                names[state] = f"{rule}: members, state {self._states}"
+                self._states += 1
         for state, name in names.items():
-            options = []
+            options: list[Node] = []
             for item, after in leading[state]:
-                rest = Sequence((members.separator, Reference(names[after]))) if after in names else None
-                if after in ends:
-                    options.append(item if rest is None else Sequence((item, optional(rest))))
+                rest = Reference(names[after]) if after in names else None
+                if item is None:
+                    options += [rest] if rest is not None else []
+                elif after in ends:
+                    more = [] if rest is None else [optional(Sequence((members.separator, rest)))]
+                    options.append(Sequence((item, *more)) if more else item)
                 elif rest is not None:
-                    options.append(Sequence((item, *rest.items)))
+                    options.append(Sequence((item, members.separator, rest)))
             self.rules[name] = options[0] if len(options) == 1 else Choice(tuple(options))
         return Reference(names[first])
 
-    def _explored(self, members: Members, first: _State) -> dict[_State, list[tuple[Node, _State]]]:
-        leading: dict[_State, list[tuple[Node, _State]]] = {}
+    def _explored(self, members: Members, first: _State) -> dict[_State, list[_Step]]:
+        leading: dict[_State, list[_Step]] = {}
         pending = [first]
         later = _met_later(members)
         while pending:
             state = pending.pop()
             if state in leading:
                 continue
-            steps = _steps(members, state)
-            leading[state] = [
-                (item, after) for item, after in steps if _is_full(members, after.met | later[after.place])
-            ]
+            steps = _ordered_steps(members, state) if members.ordered else _unordered_steps(members, state)
+            leading[state] = [step for step in steps if _is_full(members, step[1].met | later[step[1].place])]
             pending += (after for _, after in leading[state])
-            if self._states + len(leading) > MOST_STATES:
+            most = _FEW_STATES if self._few_only and not members.ordered else MOST_STATES
+            if (0 if self._few_only else self._states) + len(leading) > most:
                 remedy = "name fewer of them, or leave out what depends on several of them"
                 raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading
@@ -127,56 +142,59 @@ def _is_full(members: Members, met: int) -> bool:
     return met == (1 << members.conditions) - 1
 
 
-def _steps(members: Members, state: _State) -> Iterator[tuple[Node, _State]]:
-    """Each way of one more member, and what has come then."""
-    if members.maximum is not None and state.written >= members.maximum:
-        return
-    enough = max(members.minimum, 1) if members.maximum is None else members.maximum
-    written = min(state.written + 1, enough)
-    met = state.met
+def _ordered_steps(members: Members, state: _State) -> Iterator[_Step]:
+    """The ways of the next member in the written order, and that it is passed by."""
+    if state.place < len(members.members):
+        member = members.members[state.place]
+        yield from _ways(members, member, state, state.place + (not member.repeated), 0)
+        if not member.required:
+            yield None, _State(state.place + 1, 0, state.written, state.met | member.absent)
+
+
+def _unordered_steps(members: Members, state: _State) -> Iterator[_Step]:
     for index, member in enumerate(members.members):
-        if members.ordered and index < state.place:
-            continue
         if not state.used >> index & 1:
-            place = index + (not member.repeated) if members.ordered else 0
-            used = state.used if members.ordered or member.repeated else state.used | 1 << index
-            for way in member.ways:
-                if not met & way.meets & members.once:
-                    yield way.item, _State(place, used, written, met | way.meets)
-        if members.ordered:
-            if member.required:
-                return
-            met |= member.absent
+            used = state.used if member.repeated else state.used | 1 << index
+            yield from _ways(members, member, state, 0, used)
+
+
+def _ways(members: Members, member: Member, state: _State, place: int, used: int) -> Iterator[_Step]:
+    if members.maximum is None or state.written < members.maximum:
+        enough = max(members.minimum, 1) if members.maximum is None else members.maximum
+        written = min(state.written + 1, enough)
+        for way in member.ways:
+            if not state.met & way.meets & members.once:
+                yield way.item, _State(place, used, written, state.met | way.meets)
 
 
 def _may_end(members: Members, state: _State) -> bool:
-    left = list(_left(members, state))
+    """Whether a list may end after a member."""
+    if state.written < max(members.minimum, 1):
+        return False
     met = state.met
-    for member in left:
-        met |= member.absent
-    enough = state.written >= max(members.minimum, 1)
-    return enough and not any(member.required for member in left) and _is_full(members, met)
+    for index in range(state.place, len(members.members)):
+        member = members.members[index]
+        if not state.used >> index & 1:
+            if member.required:
+                return False
+            met |= member.absent
+    return _is_full(members, met)
 
 
-def _left(members: Members, state: _State) -> Iterable[Member]:
-    """The members that have not come, in the written order those passed by excepted."""
-    if members.ordered:
-        return members.members[state.place :]
-    return (member for index, member in enumerate(members.members) if not state.used >> index & 1)
-
-
-def _leading_to(ends: Iterable[_State], leading: Mapping[_State, list[tuple[Node, _State]]]) -> set[_State]:
-    """The states, and all from which one of them is reached."""
-    before: dict[_State, list[_State]] = {}
+def _going_on(ends: Iterable[_State], leading: Mapping[_State, list[_Step]]) -> set[_State]:
+    """The states that one more member leads from to an end, at once or later."""
+    written: dict[_State, list[_State]] = {}
+    passed_by: dict[_State, list[_State]] = {}
     for state, steps in leading.items():
-        for _, after in steps:
-            before.setdefault(after, []).append(state)
-    found = set(ends)
-    pending = list(found)
+        for item, after in steps:
+            (passed_by if item is None else written).setdefault(after, []).append(state)
+    found: set[_State] = set()
+    pending = [before for end in ends for before in written.get(end, ())]
     while pending:
-        new = set(before.get(pending.pop(), ())) - found
-        found |= new
-        pending += new
+        state = pending.pop()
+        if state not in found:
+            found.add(state)
+            pending += [*written.get(state, ()), *passed_by.get(state, ())]
     return found
 
 

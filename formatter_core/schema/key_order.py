@@ -1,4 +1,4 @@
-"""The order of an object's named keys: a left-to-right walk over its schemas."""
+"""The order of an object's named keys: its own `properties`, then what a left-to-right walk over its schemas adds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KeyOrder:
         self._known[literal] = (named, late)
         location = self._loader.location(literal)
         only_reference = location.resource.draft <= 7 and "$ref" in location.schema
-        for keyword in ["$ref"] if only_reference else location.schema:
+        for keyword in ["$ref"] if only_reference else sorted(location.schema, key="properties".__ne__):
             value = location.get(keyword)
             if keyword == "properties" and value is not None:
                 named.update(dict.fromkeys(value))

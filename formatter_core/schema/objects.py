@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from formatter_core.errors import UnsupportedSchema
-from formatter_core.grammar import Member, Members, Node, Sequence, Way, can_be_complete
+from formatter_core.grammar import Choice, Member, Members, Node, Repeat, Way, can_be_complete
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
@@ -17,9 +16,6 @@ from formatter_core.schema.tokens import Tokens
 from formatter_core.support.values import value
 
 __all__ = ["ObjectLowering"]
-
-#: With free key order every subset of the named keys is a state.
-_MOST_UNORDERED = 8
 
 
 @value()
@@ -69,27 +65,19 @@ class ObjectLowering:
             return None
         if objects.maximum is not None and most is not None and most <= objects.maximum:
             objects = replace(objects, maximum=None)
-        if self._any_order and len(properties) > _MOST_UNORDERED:
-            reason = f'with key_order="any" an object has at most {_MOST_UNORDERED} named keys; use key_order="schema"'
-            raise UnsupportedSchema(reason, pointer=_pointer(objects), keyword="properties")
-        return self._with_braces(objects, properties, extras)
-
-    def _with_braces(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Node | None:
-        rules, tokens = self._rules, self._tokens
+        is_free = self._any_order and len(properties) + bool(extras) > 1
+        is_counted = objects.maximum is not None or objects.minimum > required
+        if not (is_free or is_counted or objects.conditions or objects.exclusive):
+            return self._ordered(properties, extras, title)
+        tokens = self._tokens
         found: list[Node] = []
         if objects.minimum <= 0 and _may_be_empty(objects, properties):
             found.append(tokens.empty_object)
-        is_fixed = not extras and all(each.required for each in properties) and len(properties) > 0
-        if is_fixed and not (objects.conditions or objects.exclusive or (self._any_order and len(properties) > 1)):
-            pairs = [in_order(each.key, rules.goal(each.values[0][1])) for each in properties]
-            inside: list[Node] = [pairs[0]]
-            for pair in pairs[1:]:
-                inside += (tokens.comma, pair)
-            found.append(in_order(tokens.open_object, *inside, tokens.close_object))
-        elif properties or extras:
+        if properties or extras:
             members = self._members(objects, properties, extras)
-            if not (members.conditions or members.minimum > 1) or can_be_complete(members):
-                found.append(Sequence((tokens.open_object, members, tokens.close_object)))
+            if can_be_complete(members):
+                whole = in_order(tokens.open_object, members, tokens.close_object)
+                found.append(self._rules.add(f"{title}: properties", whole) if found else whole)
         return any_of(found) if found else None
 
     def _members(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Members:
@@ -163,6 +151,39 @@ class ObjectLowering:
             self._refusals.refuse(_pointer(objects), "minProperties", reason)
             objects = replace(objects, minimum=required + 1)
         return objects
+
+    def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
+        """From the last key to the first: each rule is what may come from a key on, up to the end of the object.
+
+        So calls stand in last place, where they need no way back, and each key is written once.
+        """
+        rules, tokens = self._rules, self._tokens
+        values = [rules.goal(each.values[0][1]) for each in properties]
+        following = self._extra_properties(extras, title) if extras else None
+        may_end = True
+        for each, content in zip(reversed(properties), reversed(values), strict=True):
+            if following is not None and not each.required:
+                following = rules.shared(f"{title}: properties after {each.name!r}", following)
+            after: list[Node] = [tokens.close_object] if may_end else []
+            if following is not None:
+                after.append(in_order(tokens.comma, following))
+            here = in_order(each.key, content, any_of(after))
+            if following is None or each.required:
+                following = here
+            else:
+                following = rules.add(f"{title}: properties from {each.name!r}", Choice((here, following)))
+            may_end = may_end and not each.required
+        options: list[Node] = [tokens.empty_object] if may_end else []
+        if following is not None:
+            options.append(in_order(tokens.open_object, following))
+        return any_of(options)
+
+    def _extra_properties(self, extras: list[KeyClass], title: str) -> Node:
+        """One or more properties that are not named, and the end."""
+        rules, tokens = self._rules, self._tokens
+        pairs = any_of([in_order(extra.key, rules.goal(extra.goal)) for extra in extras])
+        pair = rules.shared(f"{title}: another property", pairs) if len(extras) > 1 else pairs
+        return in_order(pair, Repeat(in_order(tokens.comma, pair)), tokens.close_object)
 
 
 class _Bits:

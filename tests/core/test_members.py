@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
+import jsonschema
 import pytest
 
 from formatter_core.engine.native import NativeEngine, NativeGrammar
@@ -11,6 +14,7 @@ from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Member, Members, Node, Reference, Repeat, Sequence, Way
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing import Recognizer, min_bytes
+from formatter_core.schema import lower_schema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
@@ -179,3 +183,51 @@ def test_too_many_states_are_not_written_out() -> None:
     grammar = Grammar({"start": members(*(member(f"a{index}") for index in range(30)))}, "start")
     with pytest.raises(LimitExceeded, match="list of members"):
         Recognizer(grammar)
+
+
+@pytest.mark.contract("JSON Schema: key_order")
+def test_objects_of_any_number_of_keys_in_any_order() -> None:
+    names = [f"key{number}" for number in range(40)]
+    schema = {"type": "object", "properties": {key: {"type": "integer"} for key in names}, "required": names[:30]}
+    grammar = NativeEngine().compile(lower_schema(schema, key_order="any"), BYTES, DEFAULT_LIMITS)
+
+    def accepts(text: str) -> bool:
+        state = grammar.start()
+        return state.accept_bytes(text.encode()) and state.can_stop()
+
+    rng = random.Random(5)
+    for _ in range(5):
+        rng.shuffle(names)
+        document = dict.fromkeys(names, 1)
+        assert accepts(json.dumps(document))
+        assert accepts(json.dumps({**document, "more": 1}))
+        assert not accepts(json.dumps(document)[:-1] + f', "{names[3]}": 1}}')
+        del document["key7"]
+        assert not accepts(json.dumps(document))
+
+
+PAIRS = range(24)
+IMPLICATIONS: dict[str, dict[str, Any]] = {
+    "24 implications": {
+        "properties": {f"{letter}{index}": {} for letter in "ab" for index in PAIRS},
+        "allOf": [{"if": {"required": [f"a{index}"]}, "then": {"required": [f"b{index}"]}} for index in PAIRS],
+    },
+    "16 alternatives": {
+        "allOf": [{"anyOf": [{"required": [f"a{index}"]}, {"required": [f"b{index}"]}]} for index in PAIRS[:16]]
+    },
+    "a chain": {"dependentRequired": {f"a{index}": [f"a{index + 1}"] for index in PAIRS}},
+}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", IMPLICATIONS)
+def test_implications_between_keys(name: str, order: Any) -> None:
+    schema = {"type": "object", **IMPLICATIONS[name]}
+    grammar = NativeEngine().compile(lower_schema(schema, key_order=order), BYTES, DEFAULT_LIMITS)
+    whole = {f"a{index}": 0 for index in range(25)}
+    kept = [whole, {**whole, "b3": 1}, {"b5": 0}, {}, {key: 0 for key in whole if key != "a9"}]
+    for document in kept:
+        ordered = sorted(document, key=lambda key: (int(key[1:]), key)) if name == "16 alternatives" else document
+        state = grammar.start()
+        accepted = state.accept_bytes(json.dumps(dict.fromkeys(ordered, 0)).encode()) and state.can_stop()
+        assert accepted == jsonschema.Draft202012Validator(schema).is_valid(document)

@@ -265,7 +265,7 @@ TABLE = [
     ),
     (
         {"type": "object", "allOf": [{"properties": {"a": A}}], "properties": {"b": B}, "unevaluatedProperties": False},
-        ['{"a": 1, "b": "x"}'],
+        ['{"b": "x", "a": 1}'],
         ['{"c": 1}'],
     ),
     ({"type": "array", "prefixItems": [A], "unevaluatedItems": False}, ["[]", "[1]"], ["[1, 2]"]),
@@ -404,12 +404,10 @@ def test_free_key_order() -> None:
         assert judge.accepts(text)
     for text in ("{}", '{"b": "x"}', '{"a": 1, "a": 1}', '{"a": 1, "d": 1}'):
         assert not judge.accepts(text)
-    with pytest.raises(UnsupportedSchema):
-        Judge({"type": "object", "properties": {str(n): {} for n in range(9)}}, key_order="any")
 
 
 @pytest.mark.contract("JSON Schema: key_order")
-def test_key_order_follows_the_walk_of_the_schema() -> None:
+def test_own_properties_come_first_and_then_what_the_walk_adds() -> None:
     schema = {
         "type": "object",
         "allOf": [{"properties": {"a": {}}}, {"$ref": "#/$defs/b"}],
@@ -418,8 +416,8 @@ def test_key_order_follows_the_walk_of_the_schema() -> None:
         "$defs": {"b": {"properties": {"b": {}}}},
     }
     judge = Judge(schema)
-    assert judge.accepts('{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}')
-    assert not judge.accepts('{"c": 1, "a": 1, "d": 1}')
+    assert judge.accepts('{"c": 1, "a": 1, "b": 1, "d": 1, "e": 1}')
+    assert not judge.accepts('{"a": 1, "c": 1, "d": 1}')
     assert not judge.accepts('{"e": 1, "d": 1}')
 
 
