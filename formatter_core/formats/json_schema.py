@@ -146,8 +146,8 @@ def json_schema(
     Args:
         whitespace: "flexible" (between tokens: nothing, one space, or a newline followed by at most 64 spaces),
             "compact" (nothing) or a `Whitespace`.
-        key_order: "schema" (named keys in the order in which the schema first names them, then the others) or "any"
-            (at most 8 named keys an object).
+        key_order: "schema" (an object's own `properties`, then what the schema adds from left to right, then the other
+            keys) or "any".
         string_formats: "enforce" the formats that JSON Schema defines, or "annotate": ignore them.
         on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
         registry: schemas by URI, for references that point outside `schema`; a dict or a `referencing.Registry`.
