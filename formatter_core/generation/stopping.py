@@ -10,7 +10,7 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Result
 from formatter_core.support.arguments import elements_of, shown
 
-__all__ = ["TextStream", "cut_back", "stop_bytes", "stopped_result"]
+__all__ = ["TextStream", "check_shown", "cut_back", "stop_bytes", "stopped_result"]
 
 _decoder = getincrementaldecoder("utf-8")
 
@@ -49,6 +49,25 @@ def stopped_result(formatter: Formatter, text: bytes) -> Result:
         formatter = formatter.fork()
         cut_back(formatter, text)
     return formatter.result("stop_string")
+
+
+def check_shown(formatter: Formatter, before: bytes, text: str) -> None:
+    """Compare an inference engine's own text of an output with what was accepted after `before`.
+
+    One has to hold the other, but for spaces and U+FFFD, which engines add and leave out: a stop string cuts the
+    engine's text, and around what was accepted there may be more.
+
+    Raises:
+        InvalidArgument: they contradict each other.
+    """
+    own = formatter.bytes[len(before) :].decode(errors="ignore")
+    shown, accepted = (one.replace("\ufffd", "").replace(" ", "") for one in (text, own))
+    if shown not in accepted and accepted not in shown:
+        raise InvalidArgument(
+            f"the output's text {text[:60]!r} is not that of the tokens that were accepted, {own[:60]!r}; give the "
+            "output of the job that this hook served last",
+            argument="output",
+        )
 
 
 class TextStream:

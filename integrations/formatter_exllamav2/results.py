@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation.stopping import stopped_result
+from formatter_core.generation.stopping import check_shown, stopped_result
 
 __all__ = ["result_of"]
 
@@ -21,7 +21,7 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
         output: the job's last result, or None.
 
     Raises:
-        InvalidArgument: `output` is something else.
+        InvalidArgument: `output` is something else, or its text contradicts the tokens.
     """
     if output is None:
         return formatter.result()
@@ -31,9 +31,11 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
             "this is not the last result of a job, which holds eos_reason; take it from generator.iterate() when "
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )
+    text = output.get("full_completion")
+    if isinstance(text, str):
+        check_shown(formatter, before, text)
     if reason == "stop_string":
-        text = str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
-        return stopped_result(formatter, before + text)
+        return stopped_result(formatter, before + str(text or "").encode("utf-8", "surrogatepass"))
     if formatter.is_finished or reason == "end_filter":
         return formatter.result("end")
     # A stop token that is not an end id is one of the caller's own.

@@ -7,7 +7,7 @@ from typing import Any
 
 from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation.stopping import stopped_result
+from formatter_core.generation.stopping import check_shown, stopped_result
 
 __all__ = ["result_of"]
 
@@ -21,8 +21,11 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
         output: the job's last result, or None.
 
     Raises:
-        InvalidArgument: `output` is something else.
+        InvalidArgument: `output` is something else, or its text contradicts the tokens.
     """
+    text = output.get("full_completion") if isinstance(output, Mapping) else None
+    if isinstance(text, str):
+        check_shown(formatter, before, text)
     if formatter.must_stop:
         return formatter.result("end")
     if output is None:
@@ -34,8 +37,6 @@ def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )
     if reason == "stop_string":
-        return stopped_result(
-            formatter, before + str(output.get("full_completion", "")).encode("utf-8", "surrogatepass")
-        )
+        return stopped_result(formatter, before + str(text or "").encode("utf-8", "surrogatepass"))
     # A stop token that is not an end id is one of the caller's own.
     return formatter.result("stop_string" if reason == "stop_token" else "length")

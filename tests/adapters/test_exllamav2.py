@@ -533,6 +533,18 @@ def test_a_preferred_end_comes_as_soon_as_the_filters_allow_it(generation: str, 
     assert all(each.result().is_complete for each in (*alone.filters, *filters))
 
 
+def test_the_output_of_another_job_is_refused(generation: str) -> None:
+    job = job_of([A, B, B, END], filter_of())
+    run(generation, job)
+    (filter,) = job.filters
+    output = {"eos_reason": "stop_token", "full_completion": filter.result().text}
+    assert filter.result(output).is_complete
+    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+        filter.result({**output, "full_completion": "another text"})
+    # What an engine adds or leaves out at the edge of a character is no contradiction.
+    assert filter.result({**output, "full_completion": f" {output['full_completion']}\ufffd"}).is_complete
+
+
 def test_banned_strings_beside_a_filter_end_its_job(generation: str) -> None:
     job = job_of([A, B, B, B], filter_of(), banned_strings=["bb"])
     run(generation, job)

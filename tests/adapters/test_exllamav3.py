@@ -297,7 +297,8 @@ def test_the_text_of_a_job_that_a_stop_string_ended_is_cut_before_it(generation:
         filter.accept_token(token)
     result = filter.result({"eos_reason": "stop_string", "full_completion": "cde"})
     assert (result.text, result.ended, result.is_complete) == ("abcde", "stop_string", False)
-    assert filter.result({"eos_reason": "stop_string", "full_completion": "other"}).text == "abcdefg"
+    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+        filter.result({"eos_reason": "stop_string", "full_completion": "other"})
     assert filter.result({"eos_reason": "stop_token"}).ended == "stop_string"
     assert filter.formatter.text == "abcdefg"
 
@@ -418,6 +419,18 @@ def test_what_was_completed_is_taken_back(newest: str) -> None:
     assert (filter.is_active, filter.formatter.text) == (True, "ab")
     assert [filter.feed(token) for token in [*b"cc", END]] == [False, False, True]
     assert filter.result().value == "abcc"
+
+
+def test_the_output_of_another_job_is_refused(generation: str) -> None:
+    job = Job([filter_of(THREE)])
+    run(generation, job)
+    (filter,) = job.filters
+    output = {"eos_reason": "stop_token", "full_completion": filter.result().text}
+    assert filter.result(output).is_complete
+    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+        filter.result({**output, "full_completion": "another text"})
+    # What an engine adds or leaves out at the edge of a character is no contradiction.
+    assert filter.result({**output, "full_completion": f" {output['full_completion']}\ufffd"}).is_complete
 
 
 def test_banned_strings_are_left_out_and_the_format_holds(newest: str) -> None:
