@@ -91,7 +91,7 @@ BENCHMARKS = {
     **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     "exllamav2_overhead": "exllamav2",
-    "vllm_overhead": "vllm",
+    **dict.fromkeys(("vllm_overhead", "vllm_hostile"), "vllm"),
     "mlx_loops": "mlx",
 }
 

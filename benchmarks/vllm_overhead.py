@@ -6,9 +6,9 @@
 Every mode writes the same tokens: a script pushes the next token of one JSON text to the top, after all masks. `none`
 has no mask; `control` applies masks that were recorded before, by the same function as `ours`, so that the difference
 of those two is what the grammar and its bookkeeping cost; the others are backends of vLLM's structured outputs with the
-same schema: `ours as backend`, `xgrammar` and `guidance`. An engine of vLLM has one such backend, so it is exchanged
-between two runs. The modes take turns in an order that is shuffled each time. Times are CPU time of the process, on one
-thread.
+same schema: `ours as backend`, `xgrammar` and `guidance`, and one that returns recorded masks, `recorded rows`. An
+engine of vLLM has one such backend, so it is exchanged between two runs. The modes take turns in an order that is
+shuffled each time. Times are CPU time of the process, on one thread.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import markdown, ratio, take_turns
 
-MODES = ("none", "control", "ours", "ours as backend", "xgrammar", "guidance")
+MODES = ("none", "control", "ours", "recorded rows", "ours as backend", "xgrammar", "guidance")
 SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {
@@ -106,13 +106,13 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
         max_model_len=2048,
         max_num_seqs=max(options.batches),
         logits_processors=[processor],
-        structured_outputs_config={"backend": "guidance"},
     )
-    backends = Backends(llm)
     tokenizer = llm.get_tokenizer()
     ids = tokenizer.encode(text(), add_special_tokens=False)
     # Each request of a batch writes another part of the text, from one of its objects on.
     processor.record(llm, [[ids[0], *ids[start : start + options.tokens - 1]] for start in starts(tokenizer, ids)])
+
+    backends = Backends(llm, [processor.recorded[tuple(script)] for script in processor.scripts])
 
     def parameters(mode: str, row: int) -> Any:
         script = processor.scripts[row % len(processor.scripts)]
@@ -121,7 +121,8 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
         if mode == "ours":
             extra.update(create_extra_args(SCHEMA))
         elif mode in backends.modes:
-            own["structured_outputs"] = StructuredOutputsParams(json=SCHEMA)
+            comment = str(row % len(processor.scripts))
+            own["structured_outputs"] = StructuredOutputsParams(json={**SCHEMA, "$comment": comment})
         return SamplingParams(temperature=0, max_tokens=len(script), ignore_eos=True, extra_args=extra, **own)
 
     def run(mode: str, batch: int) -> dict[str, float]:
@@ -151,25 +152,23 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
 class Backends:
     """The backends of structured outputs of one engine in this process, exchanged between runs."""
 
-    def __init__(self, llm: Any) -> None:
-        from vllm.v1.structured_output import backend_guidance
+    def __init__(self, llm: Any, recorded: Sequence[Any]) -> None:
+        from vllm.v1.structured_output.backend_guidance import GuidanceBackend
+        from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
         from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
         from formatter_vllm import structured_outputs
 
+        structured_outputs.register()
         self._config = llm.llm_engine.vllm_config
         self._manager = llm.llm_engine.engine_core.engine_core.structured_output_manager
-        self._guidance = backend_guidance
-        built_in, check = backend_guidance.GuidanceBackend, backend_guidance.validate_guidance_grammar
-        structured_outputs.register()
-        ours, our_check = backend_guidance.GuidanceBackend, backend_guidance.validate_guidance_grammar
-        if ours is built_in:
-            raise SystemExit("vLLM has loaded the plugin already, so that guidance itself is not there; uninstall it")
-        #: What vLLM calls it, the backend, and the check of requests that goes by the name of guidance.
+        ours = structured_outputs.create_backend_class(StructuredOutputBackend, StructuredOutputGrammar)
+        #: How each is chosen in the configuration, and the backend.
         self.modes = {
-            "ours as backend": ("guidance", self._make(ours), our_check),
-            "guidance": ("guidance", self._make(built_in), check),
-            "xgrammar": ("xgrammar", self._make(XgrammarBackend), check),
+            "ours as backend": ("auto", self._make(ours)),
+            "recorded rows": ("auto", self._make(recorded_backend(ours, recorded))),
+            "guidance": ("guidance", self._make(GuidanceBackend)),
+            "xgrammar": ("xgrammar", self._make(XgrammarBackend)),
         }
 
     def _make(self, backend: Any) -> Any:
@@ -178,9 +177,29 @@ class Backends:
 
     def choose(self, mode: str) -> None:
         if mode in self.modes:
-            name, self._manager.backend, self._guidance.validate_guidance_grammar = self.modes[mode]
-            self._config.structured_outputs_config.backend = name
+            self._config.structured_outputs_config.backend, self._manager.backend = self.modes[mode]
             self._manager._grammar_bitmask = None
+
+
+def recorded_backend(ours: type, recorded: Sequence[Any]) -> type:
+    """Ours, but its masks are the rows that were recorded for the script whose number the schema has as a comment."""
+
+    class RecordedGrammar(ours.GRAMMAR):  # type: ignore[misc, name-defined]
+        def __init__(self, rows: Any) -> None:
+            self.rows, self.length = rows, 0
+
+        def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+            self.length += len(tokens)
+            return True
+
+        def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
+            bitmask[batch_index].numpy()[:] = self.rows[min(self.length, len(self.rows) - 1)]
+
+    class RecordedBackend(ours):  # type: ignore[misc]
+        def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: Any = None) -> Any:
+            return RecordedGrammar(recorded[int(json.loads(grammar_spec)["$comment"])])
+
+    return RecordedBackend
 
 
 def starts(tokenizer: Any, ids: list[int]) -> list[int]:
@@ -196,7 +215,6 @@ def scripted_processor() -> Any:
     from formatter_core import bitmask
     from formatter_core.runtime import torch_bitmask
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args, masks
-    from formatter_vllm.requests import read_format
 
     class ScriptedProcessor(FormatterLogitsProcessor):
         """Ours, then the recorded masks of the control rows, then the push towards the next token of the script."""
@@ -214,7 +232,7 @@ def scripted_processor() -> Any:
         @classmethod
         def record(cls, llm: Any, scripts: list[list[int]]) -> None:
             width = llm.llm_engine.vllm_config.model_config.get_vocab_size()
-            compiled = cls.compiler.compile(read_format(create_extra_args(SCHEMA)))
+            compiled = cls.compiler.compile(create_extra_args(SCHEMA)["formatter"])
             for script in scripts:
                 formatter = compiled.formatter()
                 rows = bitmask.allocate(len(script), width)
@@ -266,11 +284,11 @@ def middle(samples: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(sample.get(name, 0.0) for sample in samples) for name in samples[0]}
 
 
-def against_control(samples: dict[str, list[dict[str, float]]], mode: str) -> float | None:
-    """The median over the repetitions of this mode's CPU time over that of the control in the same repetition."""
-    if "control" not in samples:
+def against(samples: dict[str, list[dict[str, float]]], mode: str, control: str = "control") -> float | None:
+    """The median over the repetitions of this mode's CPU time over that of a control in the same repetition."""
+    if control not in samples:
         return None
-    return ratio(*([one["cpu"] for one in samples[each]] for each in (mode, "control")))
+    return ratio(*([one["cpu"] for one in samples[each]] for each in (mode, control)))
 
 
 def show(found: dict[str, Any]) -> str:
@@ -280,6 +298,7 @@ def show(found: dict[str, Any]) -> str:
         "mode",
         "CPU ms a step",
         "of control",
+        "of recorded rows",
         "tokens a second",
         "in the processor",
         "masks made",
@@ -289,8 +308,11 @@ def show(found: dict[str, Any]) -> str:
     for batch, samples in found["batches"].items():
         inside_of = middle(samples["inside ours"])
         for mode in (mode for mode in MODES if mode in samples):
-            spent, share = middle(samples[mode]), against_control(samples, mode)
+            spent, share = middle(samples[mode]), against(samples, mode)
             row = [batch, mode, f"{spent['cpu']:.2f}", "" if share is None else f"{share:.3f}"]
+            is_backend = MODES.index(mode) >= MODES.index("recorded rows")
+            share = against(samples, mode, "recorded rows") if is_backend else None
+            row.append("" if share is None else f"{share:.3f}")
             inside = ("processor", "masks made", "masks applied") if mode == "ours" else ()
             row += [f"{1000 * int(batch) / spent['wall']:.0f}", *[f"{inside_of[name]:.3f}" for name in inside]]
             rows.append(row + [""] * (len(head) - len(row)))
@@ -305,7 +327,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         style = {"linestyle": "--", "color": "grey" if mode == "none" else "black"} if mode in MODES[:2] else {}
         spent = [middle(samples[mode])["cpu"] for samples in batches.values()]
         times.plot(list(batches), spent, marker="o", label=mode, **style)
-        shown = [against_control(samples, mode) for samples in batches.values()]
+        shown = [against(samples, mode) for samples in batches.values()]
         ratios.plot(list(batches), shown, marker="o", label=mode, **style)
     times.set(xlabel="requests in a batch", ylabel="CPU ms a step (median)")
     ratios.set(xlabel="requests in a batch", ylabel="of the control (median)")

@@ -11,11 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from queue import Empty, Full, Queue
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from formatter_core.errors import FormatterError, LimitExceeded, QueueFull
+from formatter_core.errors import EngineFailed, FormatterError, LimitExceeded, QueueFull
 from formatter_core.support.arguments import whole_number
 from formatter_core.support.forking import renew_in_child
 
@@ -23,8 +24,8 @@ __all__ = ["BackgroundCompiler"]
 
 Made = TypeVar("Made")
 
-#: How many contents wait for their check, which takes moments.
-_CHECKS = 64
+#: How many contents wait at most where each takes a moment.
+_SHORT_QUEUE = 32
 #: Seconds after which a thread without work ends; another one begins with the next work.
 _IDLE_SECONDS = 10.0
 
@@ -37,8 +38,9 @@ class BackgroundCompiler(Generic[Made]):
 
     Args:
         compile: makes what a content asks for, or raises.
-        check: the same within limits so narrow that it takes moments; `LimitExceeded` says that it needs more. Contents
-            that pass it never wait for others that do not. Without it all wait in one queue.
+        try_shortly: the same within limits so narrow that it takes a moment; `LimitExceeded` says that it needs more.
+            Contents for which it is enough never wait for others, and the shortest come first. Without it all wait in
+            one queue.
         threads: how many contents that need more than a moment are compiled at a time.
         queue_size: how many of those wait at most.
         refusals: how many refusals are kept.
@@ -51,13 +53,13 @@ class BackgroundCompiler(Generic[Made]):
         self,
         compile: Callable[[str], Made],
         *,
-        check: Callable[[str], object] | None = None,
+        try_shortly: Callable[[str], Made] | None = None,
         threads: int = 1,
         queue_size: int = 16,
         refusals: int = 1000,
     ) -> None:
         self._compile = compile
-        self._check = check
+        self._try_shortly = try_shortly
         self._threads = whole_number(threads, "threads", minimum=1)
         self._queue_size = whole_number(queue_size, "queue_size", minimum=1)
         self._maximum_refusals = whole_number(refusals, "refusals", minimum=1)
@@ -78,8 +80,30 @@ class BackgroundCompiler(Generic[Made]):
         with self._lock:
             return self._known(_digest(content))
 
-    def submit(self, content: str) -> Future[Made]:
+    def get(self, content: str) -> Made:
+        """What is made of this content: known, being made, or made now, in this thread.
+
+        Raises:
+            Exception: why it is refused.
+        """
+        digest = _digest(content)
+        with self._lock:
+            made = self._known(digest)
+            future = self._waiting.get(digest)
+        if made is not None:
+            return made
+        if future is not None:
+            return future.result()
+        made = self._compile(content)
+        with self._lock:
+            self._made[digest] = made
+        return made
+
+    def submit(self, content: str, *, is_costly: bool | None = None) -> Future[Made]:
         """Compile a content; the future has what was made, or why it was refused. Returns at once.
+
+        Args:
+            is_costly: whether it takes more than a moment, if that is known; else `try_shortly` finds out.
 
         Raises:
             QueueFull: too many others are waiting; this one is not kept. (The future may raise it too.)
@@ -97,7 +121,10 @@ class BackgroundCompiler(Generic[Made]):
                 return future
             if digest in self._waiting:
                 return self._waiting[digest]
-            self._first.put((content, digest))
+            if is_costly or (is_costly is None and self._try_shortly is None):
+                self._long.put(content, digest)
+            else:
+                self._short.put(content, digest)
             return self._waiting.setdefault(digest, future)
 
     def _known(self, digest: bytes) -> Made | None:
@@ -107,18 +134,18 @@ class BackgroundCompiler(Generic[Made]):
         self._refusals.move_to_end(digest)
         raise refusal.with_traceback(None)  # it would grow with each raise, and hold the frames
 
-    def _try(self, check: Callable[[str], object], content: str, digest: bytes) -> None:
+    def _work_shortly(self, content: str, digest: bytes) -> None:
         """Finish what takes a moment; the rest goes to the other queue."""
         try:
-            check(content)
-        except LimitExceeded:
-            self._long.put((content, digest))
-        else:
-            self._finish(content, digest)
+            self._finish(self._try_shortly or self._compile, content, digest)
+        except LimitExceeded as error:
+            if error.is_fixed or self._try_shortly is None:  # wider limits change nothing
+                raise
+            self._long.put(content, digest)
 
-    def _finish(self, content: str, digest: bytes) -> None:
+    def _finish(self, make: Callable[[str], Made], content: str, digest: bytes) -> None:
         """Make it; what it raises is for `_refuse`."""
-        made = self._compile(content)
+        made = make(content)
         with self._lock:
             self._made[digest] = made
             self._waiting.pop(digest).set_result(made)
@@ -127,7 +154,7 @@ class BackgroundCompiler(Generic[Made]):
         error = error.with_traceback(None)
         error.__cause__ = error.__context__ = None
         with self._lock:
-            if isinstance(error, FormatterError) and not isinstance(error, QueueFull):
+            if isinstance(error, FormatterError) and not isinstance(error, (EngineFailed, QueueFull)):
                 self._refusals[digest] = error
                 if len(self._refusals) > self._maximum_refusals:
                     self._refusals.popitem(last=False)
@@ -137,48 +164,61 @@ class BackgroundCompiler(Generic[Made]):
         """Begin without threads; in a forked child those of the parent are gone, and so is what they were asked for."""
         self._lock = threading.RLock()  # callbacks of futures may submit
         self._waiting: dict[bytes, Future[Made]] = {}
-        size, check = self._queue_size, self._check
-        self._long = _Lane(self._threads, size, self._finish, self._refuse)
-        self._first = self._long if check is None else _Lane(1, _CHECKS, partial(self._try, check), self._refuse)
+        finish = partial(self._finish, self._compile)
+        self._long = _Lane(self._threads, self._queue_size, lambda _: 0, finish, self._refuse)
+        self._short = _Lane(1, _SHORT_QUEUE, len, self._work_shortly, self._refuse)
 
 
 class _Lane:
-    """Threads that work off one queue, first come first served."""
+    """Threads that work off one queue, in the order of a rank and of arrival; if it is full, what is last gives way."""
 
     def __init__(
         self,
-        maximum: int,
+        threads: int,
         size: int,
+        rank: Callable[[str], int],
         work: Callable[[str, bytes], None],
         refuse: Callable[[bytes, Exception], None],
     ) -> None:
-        self._maximum = maximum
-        self._queue: Queue[tuple[str, bytes]] = Queue(size)
+        self._threads = threads
+        self._size = size
+        self._rank = rank
         self._work = work
         self._refuse = refuse
-        self._lock = threading.Lock()
+        self._numbers = count()
+        self._queue: list[tuple[int, int, str, bytes]] = []
+        self._changed = threading.Condition()
         self._running = 0
 
-    def put(self, job: tuple[str, bytes]) -> None:
-        with self._lock:
-            try:
-                self._queue.put_nowait(job)
-            except Full:
-                raise QueueFull(self._queue.maxsize) from None
-            if self._running < self._maximum:
+    def put(self, content: str, digest: bytes) -> None:
+        """Add a content.
+
+        Raises:
+            QueueFull: the queue is full, and nothing in it comes after this content.
+        """
+        with self._changed:
+            job = (self._rank(content), next(self._numbers), content, digest)
+            last = max(self._queue) if len(self._queue) >= self._size else None
+            if last is not None and last < job:
+                raise QueueFull(self._size)
+            if last is not None:
+                self._queue.remove(last)
+                heapify(self._queue)
+            heappush(self._queue, job)
+            if self._running < self._threads:
                 self._running += 1
                 threading.Thread(target=self._run, daemon=True, name="formatter-compile").start()
+            self._changed.notify()
+        if last is not None:
+            self._refuse(last[-1], QueueFull(self._size))
 
     def _run(self) -> None:
         while True:
-            try:
-                content, digest = self._queue.get(timeout=_IDLE_SECONDS)
-            except Empty:
-                with self._lock:
-                    if self._queue.empty():
-                        self._running -= 1
-                        return
-                continue
+            with self._changed:
+                if not self._queue and not self._changed.wait_for(lambda: self._queue, _IDLE_SECONDS):
+                    self._running -= 1
+                    return
+                _, _, content, digest = heappop(self._queue)
             try:
                 self._work(content, digest)
             except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread goes on

@@ -50,16 +50,11 @@ def interfaces() -> tuple[type, ...]:
 __all__ = [
     "CHECKS_REQUESTS",
     "INTERFACES",
-    "competing_rules",
     "end_ids",
     "interfaces",
     "is_swap",
     "lists_processor",
     "logits_width",
-    "refused_parameters",
-    "request_arguments",
-    "request_end_ids",
-    "request_max_tokens",
     "tokenizer_of",
     "unknown_tokens_reason",
 ]
@@ -118,47 +113,6 @@ def unknown_tokens_reason(config: Any) -> str:
         + "; start vLLM with --logits-processors formatter_vllm:FormatterLogitsProcessor "
         "(logits_processors=[FormatterLogitsProcessor]), or with --no-async-scheduling"
     )
-
-
-def request_arguments(parameters: Any) -> Any:
-    """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
-    return getattr(parameters, "extra_args", None)
-
-
-def request_end_ids(parameters: Any) -> frozenset[int]:
-    """The ids at which this request stops, its own and the model's."""
-    found = getattr(parameters, "all_stop_token_ids", None)
-    return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
-
-
-def request_max_tokens(parameters: Any) -> int | None:
-    """How many tokens the request may have; None if it does not say."""
-    found: int | None = getattr(parameters, "max_tokens", None)
-    return found
-
-
-def refused_parameters(parameters: Any, *, fits: bool = False) -> str | None:
-    """Why a format cannot hold together with the request's other parameters; None where it can.
-
-    `fits`: the output is to be complete within the request's `max_tokens`.
-    """
-    if fits and request_max_tokens(parameters) is None:
-        return '"fit" needs a number of tokens to fit into; give max_tokens'
-    if getattr(parameters, "min_tokens", 0):
-        return (
-            f"min_tokens={parameters.min_tokens} forbids the end where the format allows nothing else; "
-            "leave it out, and ask for the length in the format"
-        )
-    for name in ("structured_outputs", "guided_decoding"):
-        if getattr(parameters, name, None) is not None:
-            return f"the request has a format and {name} (response_format) too; leave one of them out"
-    return None
-
-
-def competing_rules(parameters: Any) -> bool:
-    """Whether other rules of the request may forbid tokens before this processor is called."""
-    names = ("allowed_token_ids", "bad_words", "logit_bias", "min_tokens")
-    return any(getattr(parameters, name, None) for name in names)
 
 
 def is_swap(direction: Any) -> bool:

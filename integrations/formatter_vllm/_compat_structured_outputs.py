@@ -1,7 +1,8 @@
-"""What the structured-outputs backend needs of vLLM's internals: their signatures are checked, two of them replaced."""
+"""What the structured-outputs backend needs of vLLM: signatures are checked, and two functions wrapped."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from importlib import import_module
@@ -9,12 +10,12 @@ from typing import Any
 
 from formatter_core.errors import FormatterError, UnsupportedEngineVersion
 
-__all__ = ["BACKEND", "GRAMMAR", "replace_guidance"]
+__all__ = ["BACKEND", "GRAMMAR", "add_backend", "structured_outputs_of"]
 
 _TYPES = "vllm.v1.structured_output.backend_types"
-_GUIDANCE = "vllm.v1.structured_output.backend_guidance"
 _MANAGER = "vllm.v1.structured_output"
 _REQUEST = "vllm.v1.structured_output.request"
+_PARAMETERS = "vllm.sampling_params"
 
 #: Module, name, and its parameters as vLLM 0.31 to 0.33 have them.
 _SIGNATURES = {
@@ -28,10 +29,20 @@ _SIGNATURES = {
     (_TYPES, "StructuredOutputGrammar.fill_bitmask"): ("self", "bitmask", "batch_index"),
     (_TYPES, "StructuredOutputGrammar.is_terminated"): ("self",),
     (_TYPES, "StructuredOutputGrammar.reset"): ("self",),
-    (_GUIDANCE, "validate_guidance_grammar"): ("sampling_params", "tokenizer"),
+    (_MANAGER, "StructuredOutputManager.grammar_init"): ("self", "request"),
     (_REQUEST, "get_structured_output_key"): ("params",),
-    (_MANAGER, "GuidanceBackend"): ("vllm_config", "tokenizer", "vocab_size"),
+    (_PARAMETERS, "SamplingParams._validate_structured_outputs"): (
+        "self",
+        "model_config",
+        "structured_outputs_config",
+        "tokenizer",
+    ),
 }
+#: How vLLM calls the backend that nobody chose; then it is ours.
+_UNCHOSEN = "auto"
+_NAME = "formatter"
+#: Options of a request's structured outputs that another backend has.
+_OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
 
 def _check() -> None:
@@ -55,24 +66,56 @@ def _check() -> None:
 _check()
 BACKEND: Any = import_module(_TYPES).StructuredOutputBackend
 GRAMMAR: Any = import_module(_TYPES).StructuredOutputGrammar
+_key_of = import_module(_REQUEST).get_structured_output_key
 
 
-def replace_guidance(backend: Any, check_request: Callable[[str, str, bool], None]) -> None:
-    """Put a backend in the place of guidance, and its check of requests in the place of that of guidance."""
-    key_of = import_module(_REQUEST).get_structured_output_key
+def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str] | None:
+    """The kind of a request's structured outputs, and what goes with it, where they are ours to keep; else None."""
+    wanted = getattr(parameters, "structured_outputs", None)
+    if wanted is None or config is None or config.backend != _UNCHOSEN:
+        return None
+    kind, specification = _key_of(wanted)
+    return kind.name, specification
+
+
+def add_backend(backend: Any, check_request: Callable[[str, str, bool], None]) -> None:
+    """Serve structured outputs by a backend where no other was chosen by name. May be called again.
+
+    Args:
+        backend: a class of vLLM's `StructuredOutputBackend`.
+        check_request: raises what is wrong with a kind, what goes with it, and whether there are `min_tokens`.
+    """
+    manager: Any = import_module(_MANAGER).StructuredOutputManager
+    parameters: Any = import_module(_PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
+    begin = inspect.unwrap(manager.grammar_init)
+    validate = inspect.unwrap(parameters._validate_structured_outputs)
 
-    def validate_guidance_grammar(sampling_params: Any, tokenizer: Any = None) -> None:
-        if sampling_params.structured_outputs is None:
+    @functools.wraps(begin)
+    def grammar_init(self: Any, request: Any) -> None:
+        wanted = getattr(request.sampling_params, "structured_outputs", None)
+        if self.backend is None and wanted is not None and wanted._backend == _NAME:
+            size = self.vllm_config.model_config.get_vocab_size()
+            self.backend = backend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+        begin(self, request)
+
+    @functools.wraps(validate)
+    def validate_structured_outputs(
+        self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any
+    ) -> None:
+        wanted = self.structured_outputs
+        found = structured_outputs_of(structured_outputs_config, self)
+        if found is None or getattr(model_config, "is_diffusion", False) or tokenizer is None:
+            validate(self, model_config, structured_outputs_config, tokenizer)
             return
-        kind, specification = key_of(sampling_params.structured_outputs)
+        unknown = [name for name in _OPTIONS if getattr(wanted, name, None)]
         try:
-            check_request(kind.name, specification, bool(sampling_params.min_tokens))
+            if unknown:
+                raise ValueError(f"{', '.join(unknown)}: formatter-core has no such option; leave it out")
+            check_request(*found, bool(self.min_tokens))
         except (FormatterError, ValueError) as error:
             raise invalid(str(error)) from error
+        wanted._backend, wanted._backend_was_auto = _NAME, True
 
-    guidance: Any = import_module(_GUIDANCE)
-    guidance.validate_guidance_grammar = validate_guidance_grammar
-    guidance.GuidanceBackend = backend
-    manager: Any = import_module(_MANAGER)
-    manager.GuidanceBackend = backend
+    manager.grammar_init = grammar_init
+    parameters._validate_structured_outputs = validate_structured_outputs

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core import Compiler, Cursor, Formatter
+from formatter_core import Cursor, Formatter
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
-from formatter_vllm import _compat
-from formatter_vllm.requests import Wanted, read_request
+from formatter_vllm import _compat_parameters
+from formatter_vllm.compilers import RequestCompiler
+from formatter_vllm.requests import content_of, is_to_fit
 
 __all__ = ["Constraint", "Constraints"]
 
@@ -34,7 +35,7 @@ class Constraints:
         unusable: why the tokenizer cannot be read.
     """
 
-    def __init__(self, compiler: Compiler | None, unusable: Exception | None) -> None:
+    def __init__(self, compiler: RequestCompiler | None, unusable: Exception | None) -> None:
         self._compiler = compiler
         self._unusable = unusable
 
@@ -43,28 +44,31 @@ class Constraints:
         end_ids: tuple[int, ...] = () if self._compiler is None else self._compiler.vocabulary.end_ids
         competing = False
         try:
-            wanted = read_request(_compat.request_arguments(parameters))
-            if wanted is None:
+            content = content_of(_compat_parameters.arguments_of(parameters))
+            if content is None:
                 return None
-            end_ids, competing = self._end_ids(parameters) or end_ids, _compat.competing_rules(parameters)
-            return Constraint(Cursor(self._formatter(wanted, parameters, end_ids)), competing)
+            end_ids, competing = (
+                self._end_ids(parameters) or end_ids,
+                _compat_parameters.has_competing_rules(parameters),
+            )
+            return Constraint(Cursor(self._formatter(content, parameters, end_ids)), competing)
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
             return Constraint(Cursor.failed(error, end_ids), competing)
 
-    def _formatter(self, wanted: Wanted, parameters: Any, end_ids: tuple[int, ...]) -> Formatter:
-        reason = _compat.refused_parameters(
-            parameters, fits=wanted.fits
-        )  # vLLM before 0.11.1 checks no request before it comes here
+    def _formatter(self, content: str, parameters: Any, end_ids: tuple[int, ...]) -> Formatter:
+        fits = is_to_fit(content)
+        # vLLM before 0.11.1 checks no request before it comes here.
+        reason = _compat_parameters.reason_to_refuse(parameters, fits=fits)
         if reason is not None:
             raise InvalidArgument(reason)
         if self._compiler is None:
             raise self._unusable or UnsupportedFormat("it was started without a tokenizer", server="vLLM")
-        max_tokens = _compat.request_max_tokens(parameters) if wanted.fits else None
-        return self._compiler.compile(wanted.format).formatter(end_ids, max_tokens)
+        max_tokens = _compat_parameters.max_tokens_of(parameters) if fits else None
+        return self._compiler.compile(content).formatter(end_ids, max_tokens)
 
     def _end_ids(self, parameters: Any) -> tuple[int, ...]:
         """The ids at which this request stops, as far as the model can sample them."""
-        wanted = sorted(_compat.request_end_ids(parameters))
+        wanted = sorted(_compat_parameters.end_ids_of(parameters))
         if self._compiler is not None:
             size = len(self._compiler.vocabulary)
             wanted = [token_id for token_id in wanted if 0 <= token_id < size]

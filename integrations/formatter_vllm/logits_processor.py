@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from formatter_core import Compiler
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import FailureLog
-from formatter_vllm import _compat
+from formatter_vllm import _compat, _compat_parameters
 from formatter_vllm.batch_rows import BatchRows
+from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.constraints import Constraints
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
-from formatter_vllm.requests import read_request
-from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
+from formatter_vllm.requests import content_of, is_to_fit
+from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["FormatterLogitsProcessor"]
 
@@ -53,13 +53,13 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             ValueError: with the message of the error; vLLM answers with HTTP 400.
         """
         try:
-            wanted = read_request(_compat.request_arguments(sampling_params))
-            if wanted is None:
+            content = content_of(_compat_parameters.arguments_of(sampling_params))
+            if content is None:
                 return
-            reason = _compat.refused_parameters(sampling_params, fits=wanted.fits)
+            reason = _compat_parameters.reason_to_refuse(sampling_params, fits=is_to_fit(content))
             if reason is not None:
                 raise InvalidArgument(reason)
-            check_format(wanted.format)
+            check_content(content)
         except FormatterError as error:
             raise ValueError(str(error)) from error
         except Exception as error:
@@ -92,7 +92,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
         return logits
 
 
-def _compiler(vllm_config: Any) -> tuple[Compiler | None, Exception | None]:
+def _compiler(vllm_config: Any) -> tuple[RequestCompiler | None, Exception | None]:
     """The compiler for the engine's tokenizer, or why there is none.
 
     An engine must start even so: it may have found this class by its entry point, and serve no format at all.

@@ -14,9 +14,10 @@ import torch
 
 from formatter_core import CompiledFormat, Cursor
 from formatter_core.runtime.cursor import FailureLog
+from formatter_vllm.compilers import compiler_for_results
 from formatter_vllm.constraints import Constraint
 from formatter_vllm.masks import StepMasks
-from formatter_vllm.vocabulary import compiler_for_results, create_vocabulary, logger
+from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["RequestLogitsProcessor", "create_logits_processor"]
 

@@ -1,43 +1,74 @@
 """What a request asks for: a format as JSON data among the request's own arguments.
 
-The key is `formatter`; its value is an object with one of the keys `json_schema`, `regex`, `choice` (a list), `kbnf`,
-or `format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry. Beside it
+The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
+`format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry. Beside it
 `"fit": true` makes the output complete within the request's own `max_tokens`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple
 
 from formatter_core import Format, formats
-from formatter_core.errors import InvalidFormat, InvalidSchema, LimitExceeded
+from formatter_core.errors import InvalidFormat, InvalidGrammar, InvalidSchema, LimitExceeded, UnsupportedFormat
+from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.load import read_json
 
-__all__ = ["KEY", "Wanted", "create_extra_args", "read_request"]
+__all__ = [
+    "KEY",
+    "Wanted",
+    "content_of",
+    "content_of_structured_outputs",
+    "create_extra_args",
+    "is_to_fit",
+    "read_format",
+    "read_request",
+]
 
+#: How near to it the name of another argument is taken for a slip.
+_NEAR = 0.8
 #: The request's argument that holds the format.
 KEY = "formatter"
 
-_READERS: dict[str, Callable[[Any], Format]] = {
-    "json_schema": formats.json_schema,
-    "regex": formats.regex,
-    "choice": formats.choice,
-    "kbnf": formats.kbnf,
-    "format": partial(formats.from_json, type=Any),  # a type stays with the client: here its schema is enough
-}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "json_schema": (dict, bool, str),
-    "regex": (str,),
-    "choice": (list, tuple),
-    "kbnf": (str,),
-    "format": (dict,),
-}
 
-#: Formats of at most this many characters are kept as they were read.
-_SHORT = 20_000
+def _grammar(text: str) -> Format:
+    """A grammar in the notation that it is written in, as vLLM's own field `grammar` has them."""
+    if "::=" not in text:
+        return formats.lark(text)
+    if _ROOT.search(text) is None:
+        return formats.kbnf(text)
+    ebnf, gbnf = formats.ebnf(text), formats.gbnf(text)
+    try:
+        ebnf.to_grammar(DEFAULT_LIMITS)
+    except InvalidGrammar:
+        with suppress(InvalidGrammar):
+            gbnf.to_grammar(DEFAULT_LIMITS)
+            return gbnf
+    return ebnf
+
+
+#: The rule in which EBNF and GBNF begin.
+_ROOT = re.compile(r"^\s*root\s*::=", re.MULTILINE)
+
+#: What each key takes, and how it becomes a format.
+_READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
+    "json_schema": ((dict, bool, str), formats.json_schema),
+    "regex": ((str,), formats.regex),
+    "choice": ((list, tuple), formats.choice),
+    "kbnf": ((str,), formats.kbnf),
+    "ebnf": ((str,), formats.ebnf),
+    "gbnf": ((str,), formats.gbnf),
+    "lark": ((str,), formats.lark),
+    "grammar": ((str,), _grammar),
+    "structural_tag": ((dict, str), formats.structural_tag),
+    "format": ((dict,), partial(formats.from_json, type=Any)),  # a type stays with the client: its schema is enough
+}
 
 
 class Wanted(NamedTuple):
@@ -69,6 +100,28 @@ def create_extra_args(format: Any, *, fit: bool = False) -> dict[str, str]:
     return {KEY: json.dumps({"format": formats.as_format(format).to_json(), **fits})}
 
 
+def content_of(arguments: Any) -> str | None:
+    """What a request's arguments ask for, as JSON text; None if they ask for nothing.
+
+    Raises:
+        InvalidFormat: it is no JSON data, or the key is misspelt.
+    """
+    if not isinstance(arguments, Mapping):
+        return None
+    if KEY not in arguments:
+        near = get_close_matches(KEY, [name for name in arguments if isinstance(name, str)], 1, _NEAR)
+        if near:
+            raise InvalidFormat(f"the argument {near[0]!r} is not known; did you mean {KEY!r}?")
+        return None
+    wanted = arguments[KEY]
+    if isinstance(wanted, str):
+        return wanted
+    try:
+        return json.dumps(wanted)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidFormat(f"`{KEY}` is not JSON data: {error}") from error
+
+
 def read_request(arguments: Any) -> Wanted | None:
     """What a request's arguments ask for; None if they ask for no format.
 
@@ -76,24 +129,34 @@ def read_request(arguments: Any) -> Wanted | None:
         InvalidFormat: they ask for one in a way that cannot be read.
         FormatterError: whatever making the format raises.
     """
-    if not isinstance(arguments, Mapping) or KEY not in arguments:
-        return None
-    wanted = arguments[KEY]
-    if isinstance(wanted, str):
-        return _read_text(wanted) if len(wanted) <= _SHORT else _read_text.__wrapped__(wanted)
-    return _read(wanted)
+    content = content_of(arguments)
+    return None if content is None else _read(content)
 
 
-@lru_cache(maxsize=64)  # many requests ask for the same
-def _read_text(text: str) -> Wanted:
+def read_format(content: str) -> Format:
+    """The format that a content asks for.
+
+    Raises:
+        InvalidFormat: it asks for one in a way that cannot be read.
+        FormatterError: whatever making the format raises.
+    """
+    return _read(content).format
+
+
+def is_to_fit(content: str) -> bool:
+    """Whether the output is to be complete within the request's `max_tokens`.
+
+    Raises:
+        FormatterError: the content cannot be read.
+    """
+    return '"fit"' in content and _read(content).fits
+
+
+def _read(content: str) -> Wanted:
     try:
-        wanted = read_json(text)
+        wanted = read_json(content)
     except (InvalidSchema, LimitExceeded, RecursionError) as error:
         raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
-    return _read(wanted)
-
-
-def _read(wanted: Any) -> Wanted:
     kinds = [key for key in wanted if key != "fit"] if isinstance(wanted, Mapping) else []
     if len(kinds) != 1 or kinds[0] not in _READERS:
         found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__
@@ -102,9 +165,31 @@ def _read(wanted: Any) -> Wanted:
     if not isinstance(fits, bool):
         raise InvalidFormat(f"`{KEY}.fit` is a {type(fits).__name__}; give true or false")
     (kind,) = kinds
-    value = wanted[kind]
-    if not isinstance(value, _TYPES[kind]):
-        raise InvalidFormat(
-            f"`{KEY}.{kind}` is a {type(value).__name__}; give {' or '.join(one.__name__ for one in _TYPES[kind])}"
-        )
-    return Wanted(_READERS[kind](value), fits)
+    types, read = _READERS[kind]
+    if not isinstance(wanted[kind], types):
+        named = " or ".join(map(_name, types))
+        raise InvalidFormat(f"`{KEY}.{kind}` is a {type(wanted[kind]).__name__}; give {named}")
+    return Wanted(read(wanted[kind]), fits)
+
+
+def _name(kind: type) -> str:
+    return kind.__name__
+
+
+def content_of_structured_outputs(kind: str, specification: str) -> str:
+    """What vLLM's own fields ask for, as the content of a request.
+
+    Args:
+        kind: the name of a `StructuredOutputOptions`.
+        specification: what goes with it, as text.
+
+    Raises:
+        UnsupportedFormat: a kind that is not known here.
+    """
+    if kind == "JSON_OBJECT":
+        return '{"json_schema": {"type": "object"}}'
+    key = {"JSON": "json_schema", "CHOICE": "choice"}.get(kind, kind.lower())
+    if key not in _READERS:
+        raise UnsupportedFormat(f"{kind.lower()} is not known to formatter-core", server="vLLM")
+    # A choice is JSON text already.
+    return f'{{"{key}": {specification if key == "choice" else json.dumps(specification)}}}'

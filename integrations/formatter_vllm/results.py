@@ -11,7 +11,7 @@ from formatter_core import CompiledFormat, Result, Vocabulary, parse
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.result import Ended
 from formatter_core.support.arguments import elements_of, token_ids_of
-from formatter_vllm.vocabulary import compiler_for_results
+from formatter_vllm.compilers import compiler_for_results
 
 __all__ = ["result", "results"]
 

@@ -1,25 +1,28 @@
-"""Our engine as a backend of vLLM's structured outputs: experimental, and only where it is asked for.
+"""Our engine as the backend of vLLM's structured outputs, where it is asked for.
 
-With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment and the backend `guidance` chosen
-(`--structured-outputs-config '{"backend": "guidance"}'`), `response_format` and `structured_outputs` are kept by
-formatter-core instead of guidance, and masks are made while the model runs. vLLM has no registry of backends, so this
-takes the place of one, through names that are internal to vLLM. Their signatures are checked first; where one differs,
-the start fails.
+With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment, formatter-core keeps `response_format`,
+`structured_outputs` and the tools that vLLM enforces, unless another backend is chosen by name
+(`--structured-outputs-config`). Masks are made while the model runs, and a request waits for its format while others
+are served. vLLM has no registry of backends, so this goes through names that are internal to vLLM. Their signatures
+are checked first; where one differs, the start fails.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from formatter_core import CompiledFormat, Compiler, Cursor, Format, Formatter, bitmask, formats
-from formatter_core.errors import InvalidArgument, UnsupportedFormat
+from formatter_core import Cursor, Formatter, bitmask
+from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.cursor import FailureLog
-from formatter_core.schema.load import read_json
-from formatter_vllm.vocabulary import check_format, compiler_of, create_vocabulary, logger
+from formatter_vllm import admission
+from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
+from formatter_vllm.requests import content_of_structured_outputs
+from formatter_vllm.settings import read_settings
+from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "register"]
 
@@ -28,54 +31,38 @@ VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
 
 _failures = FailureLog(logger)
 
-_FORMATS: dict[str, Callable[[str], Format]] = {
-    "JSON": formats.json_schema,
-    "JSON_OBJECT": lambda _: formats.json_schema({"type": "object"}),
-    "REGEX": formats.regex,
-    "CHOICE": lambda text: formats.choice(read_json(text)),
-    "GRAMMAR": formats.kbnf,
-}
-
 
 def register() -> None:
     """The entry point of the group `vllm.general_plugins`: called in every process of every vLLM; may be called again.
 
     Raises:
-        UnsupportedEngineVersion: it is asked for, and an internal name of this vLLM is not what is needed.
+        InvalidArgument: the settings in the environment cannot be read.
+        UnsupportedEngineVersion: the backend is asked for, and an internal name of this vLLM is not what is needed.
     """
+    read_settings()
     if os.environ.get(VARIABLE, "") in ("", "0"):
+        admission.install()
         return
     from formatter_vllm import _compat_structured_outputs as compat
 
-    compat.replace_guidance(create_backend_class(compat.BACKEND, compat.GRAMMAR), check_request)
-
-
-def format_of(kind: str, specification: str) -> Format:
-    """The format that a request's structured outputs ask for.
-
-    Args:
-        kind: the name of a `StructuredOutputOptions`.
-        specification: what goes with it, as text.
-
-    Raises:
-        UnsupportedFormat: structural tags, which are no format.
-        FormatterError: whatever making the format raises.
-    """
-    make = _FORMATS.get(kind)
-    if make is None:
-        raise UnsupportedFormat(f"{kind.lower()} is not a format of formatter-core", server="vLLM")
-    return make(specification)
+    compat.add_backend(create_backend_class(compat.BACKEND, compat.GRAMMAR), check_request)
+    admission.install(compat.structured_outputs_of)
 
 
 def check_request(kind: str, specification: str, has_minimum: bool) -> None:
     """Refuse a faulty request when it comes in.
+
+    Args:
+        kind: the name of a `StructuredOutputOptions`.
+        specification: what goes with it, as text.
+        has_minimum: whether the request has `min_tokens`.
 
     Raises:
         FormatterError: what is wrong.
     """
     if has_minimum:
         raise InvalidArgument("min_tokens forbids the end where the format allows nothing else; leave it out")
-    check_format(format_of(kind, specification))
+    check_content(content_of_structured_outputs(kind, specification))
 
 
 class FormatterGrammar:
@@ -87,6 +74,9 @@ class FormatterGrammar:
 
     def __init__(self, formatter: Formatter) -> None:
         self.cursor = Cursor(formatter)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.cursor!r}>"
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Go on with these tokens; False if they are not allowed."""
@@ -127,19 +117,16 @@ def create_backend_class(backend: Any, grammar: Any) -> Any:
     class FormatterBackend(backend):  # type: ignore[misc]
         """Compiles for one engine, on several threads; an error there fails that request alone."""
 
+        GRAMMAR = RequestGrammar
+
         def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
             super().__init__(vllm_config, tokenizer, vocab_size)
-            self.compiler: Compiler = compiler_of(create_vocabulary(tokenizer, model=vllm_config))
-
-        @classmethod
-        def is_tokenizer_supported(cls, tokenizer: Any) -> bool:
-            """Every one: what cannot be read is an error of the request."""
-            return True
+            self.compiler: RequestCompiler = compiler_of(create_vocabulary(tokenizer, model=vllm_config))
 
         def compile_grammar(
             self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
         ) -> FormatterGrammar:
-            compiled: CompiledFormat = self.compiler.compile(format_of(request_type.name, grammar_spec))
+            compiled = self.compiler.compile(content_of_structured_outputs(request_type.name, grammar_spec))
             size = len(compiled.vocabulary)
             ends = [token_id for token_id in stop_token_ids or () if 0 <= token_id < size]
             return RequestGrammar(compiled.formatter(ends or None))

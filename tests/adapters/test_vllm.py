@@ -223,7 +223,7 @@ class TestFailures:
             runner_of, parameters_of({"formatter": {"regex": "a"}}, end_ids=ENDS, min_tokens=2), caplog
         )
         assert set(bad.output) <= set(ENDS)
-        assert "min_tokens=2" in caplog.text
+        assert "min_tokens" in caplog.text
 
     def test_a_token_that_the_mask_did_not_allow(self, runner_of, caplog) -> None:
         engine, make = runner_of

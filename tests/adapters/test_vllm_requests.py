@@ -60,6 +60,10 @@ class TestValidation:
             ({"formatter": {"format": {"type": "nothing"}}}, "type"),
             ({"formatter": {"format": {"type": "json_schema", "schema": {}}}}, "json_schema"),
             ({"formatter": {}}, "exactly one"),
+            ({"formater": {"regex": "a"}}, "did you mean 'formatter'"),
+            ({"Formatter": {"regex": "a"}}, "did you mean 'formatter'"),
+            ({"formatter": {"ebnf": "root ::= other"}}, "other"),
+            ({"formatter": {"structural_tag": {}}}, "missing"),
             ({"formatter": None}, "NoneType"),
             ({"formatter": "regex"}, "JSON text"),
             ({"formatter": "[" * 100_000}, "JSON text"),
@@ -78,6 +82,8 @@ class TestValidation:
             ({"min_tokens": 3}, "min_tokens"),
             ({"structured_outputs": object()}, "structured_outputs"),
             ({"guided_decoding": object()}, "guided_decoding"),
+            ({"thinking_token_budget": 5}, "thinking_token_budget"),
+            ({"trace_decode_token_ids": [1]}, "trace_decode_token_ids"),
         ],
     )
     def test_parameters_that_cannot_hold_together(self, new_vllm, parameters, message) -> None:
@@ -146,9 +152,12 @@ class TestRequests:
 
     def test_an_output_can_be_made_to_fit_into_the_request(self, new_vllm, tokenizer) -> None:
         from formatter_vllm import FormatterLogitsProcessor, create_extra_args
+        from formatter_vllm.compilers import RequestCompiler
         from formatter_vllm.constraints import Constraints
+        from formatter_vllm.settings import Settings
 
-        constraints = Constraints(Compiler(Vocabulary.of_bytes()), None)
+        compiler = RequestCompiler(Compiler(Vocabulary.of_bytes()), Settings())
+        constraints = Constraints(compiler, None)
         arguments = create_extra_args(formats.regex("a+b"), fit=True)
         constraint = constraints.of_request(parameters_of(arguments, max_tokens=4))
         constraint.cursor.follow([ord("a")])

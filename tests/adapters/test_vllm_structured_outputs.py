@@ -121,7 +121,32 @@ class Grammar(ABC):
     def reset(self): ...
 
 
-def check_guidance(sampling_params, tokenizer=None): ...
+class Manager:
+    """vLLM's manager of structured outputs, as far as the adapter wraps it."""
+
+    def __init__(self, config: Any, tokenizer: Any) -> None:
+        self.vllm_config, self.tokenizer = config, tokenizer
+        self.backend: Any = None
+
+    def grammar_init(self, request):
+        self.backend = self.backend or "built in"
+        return self.backend
+
+
+@dataclass
+class Parameters:
+    """The parameters of a request; how it was validated."""
+
+    structured_outputs: Any = None
+    min_tokens: int = 0
+    validated: bool = False
+
+    def _validate_structured_outputs(self, model_config, structured_outputs_config, tokenizer):
+        self.validated = True
+
+
+def wanted(kind: str, specification: str, **options: Any) -> Any:
+    return types.SimpleNamespace(key=(Options[kind], specification), _backend=None, **options)
 
 
 def key_of(params):
@@ -133,12 +158,15 @@ def internals(monkeypatch):
     """vLLM's internal names, as the backend expects them, and the backend imported anew on them."""
     contents = {
         "vllm.exceptions": {"VLLMValidationError": type("VLLMValidationError", (Exception,), {})},
-        "vllm.v1.structured_output": {"__path__": [], "GuidanceBackend": Backend},
+        "vllm.sampling_params": {"SamplingParams": type("SamplingParams", (Parameters,), dict(vars(Parameters)))},
+        "vllm.v1.structured_output": {
+            "__path__": [],
+            "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager))),
+        },
         "vllm.v1.structured_output.backend_types": {
             "StructuredOutputBackend": Backend,
             "StructuredOutputGrammar": Grammar,
         },
-        "vllm.v1.structured_output.backend_guidance": {"validate_guidance_grammar": check_guidance},
         "vllm.v1.structured_output.request": {"get_structured_output_key": key_of},
     }
     with vllm_of("0.31"):
@@ -153,11 +181,18 @@ def register() -> None:
     import_module("formatter_vllm.structured_outputs").register()
 
 
+def validated(internals, structured_outputs: Any, backend: str = "auto", **parameters: Any) -> Any:
+    """The parameters of a request after vLLM has validated them."""
+    made = internals["vllm.sampling_params"].SamplingParams(structured_outputs, **parameters)
+    made._validate_structured_outputs(object(), types.SimpleNamespace(backend=backend), "tokenizer")
+    return made
+
+
 class TestRegister:
     def test_nothing_happens_unasked(self, internals, monkeypatch) -> None:
         monkeypatch.delenv(VARIABLE)
         register()
-        assert internals["vllm.v1.structured_output"].GuidanceBackend is Backend
+        assert validated(internals, wanted("REGEX", "(")).validated
 
     @pytest.mark.parametrize(
         ("kind", "specification", "message"),
@@ -167,31 +202,52 @@ class TestRegister:
             ("JSON", "{", "JSON"),
             ("CHOICE", "[]", "choice"),
             ("GRAMMAR", "start ::= other;", "other"),
-            ("STRUCTURAL_TAG", "{}", "structural_tag"),
+            ("GRAMMAR", "root ::= other", "other"),
+            ("GRAMMAR", "start: other", "other"),
+            ("STRUCTURAL_TAG", "{}", "`format` is missing"),
         ],
     )
     def test_requests_are_checked(self, internals, kind, specification, message) -> None:
         for _ in range(2):  # vLLM loads plugins once a process, or more often
             register()
-        check = internals["vllm.v1.structured_output.backend_guidance"].validate_guidance_grammar
-        params = types.SimpleNamespace(key=(Options[kind], specification))
-        error = internals["vllm.exceptions"].VLLMValidationError
-        with pytest.raises(error, match=message):
-            check(types.SimpleNamespace(structured_outputs=params, min_tokens=0), tokenizer=None)
+        with pytest.raises(internals["vllm.exceptions"].VLLMValidationError, match=message):
+            validated(internals, wanted(kind, specification))
 
-    def test_good_requests_pass(self, internals) -> None:
+    @pytest.mark.parametrize(
+        ("parameters", "options", "message"),
+        [({"min_tokens": 2}, {}, "min_tokens"), ({}, {"whitespace_pattern": " "}, "whitespace_pattern")],
+    )
+    def test_what_is_not_kept_is_refused(self, internals, parameters, options, message) -> None:
         register()
-        check = internals["vllm.v1.structured_output.backend_guidance"].validate_guidance_grammar
-        wanted = [
-            (Options.JSON, '{"type": "null"}'),
-            (Options.JSON_OBJECT, ""),
-            (Options.REGEX, "a"),
-            (Options.CHOICE, '["a"]'),
-            (Options.GRAMMAR, 'start ::= "a";'),
-        ]
-        for key in wanted:
-            check(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(key=key), min_tokens=0))
-        check(types.SimpleNamespace(structured_outputs=None))
+        with pytest.raises(internals["vllm.exceptions"].VLLMValidationError, match=message):
+            validated(internals, wanted("REGEX", "a", **options), **parameters)
+
+    @pytest.mark.parametrize(
+        ("kind", "specification"),
+        [
+            ("JSON", '{"type": "null"}'),
+            ("JSON_OBJECT", ""),
+            ("REGEX", "a"),
+            ("CHOICE", '["a"]'),
+            ("GRAMMAR", 'start ::= "a";'),
+            ("GRAMMAR", 'root ::= "a" [b-c]*'),
+            ("GRAMMAR", 'start: "a" /b+/'),
+            ("STRUCTURAL_TAG", '{"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}'),
+        ],
+    )
+    def test_good_requests_are_ours(self, internals, kind, specification) -> None:
+        register()
+        made = validated(internals, wanted(kind, specification))
+        assert not made.validated
+        assert made.structured_outputs._backend == "formatter"
+
+    def test_a_backend_that_was_chosen_by_name_stays(self, internals) -> None:
+        register()
+        made = validated(internals, wanted("REGEX", "("), backend="xgrammar")
+        assert made.validated
+        manager = internals["vllm.v1.structured_output"].StructuredOutputManager(None, None)
+        manager.grammar_init(types.SimpleNamespace(sampling_params=made))
+        assert manager.backend == "built in"
 
     def test_the_backend_compiles(self, internals) -> None:
         tokenizers = pytest.importorskip("tokenizers", reason="makes a tokenizer")
@@ -208,7 +264,10 @@ class TestRegister:
             get_vocab_size=lambda: 300, try_get_generation_config=lambda: {"eos_token_id": 0}
         )
         config = types.SimpleNamespace(model_config=model_config)
-        backend = internals["vllm.v1.structured_output"].GuidanceBackend(config, tokenizer=made, vocab_size=300)
+        manager = internals["vllm.v1.structured_output"].StructuredOutputManager(config, made)
+        parameters = validated(internals, wanted("CHOICE", '["a"]'))
+        manager.grammar_init(types.SimpleNamespace(sampling_params=parameters))
+        backend = manager.backend
         rows = backend.allocate_token_bitmask(3)
         assert rows.shape == (3, 10)
         grammar = backend.compile_grammar(Options.CHOICE, json.dumps(["a", "b"]), stop_token_ids={0, 10**6})
@@ -221,4 +280,4 @@ class TestRegister:
         internals["vllm.v1.structured_output.request"].get_structured_output_key = lambda params, more: None
         with pytest.raises(UnsupportedEngineVersion, match="get_structured_output_key"):
             register()
-        assert internals["vllm.v1.structured_output"].GuidanceBackend is Backend
+        assert validated(internals, wanted("REGEX", "(")).validated

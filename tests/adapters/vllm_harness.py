@@ -19,9 +19,11 @@ PROMPT = [5, 6, 7]
 def _hook(compiler: Compiler, states: Any, *more: Any) -> Any:
     """The processor with a compiler that the contract has made, in place of the one for the engine's tokenizer."""
     from formatter_vllm import FormatterLogitsProcessor
+    from formatter_vllm.compilers import RequestCompiler
+    from formatter_vllm.settings import Settings
 
     hook = FormatterLogitsProcessor(config_of(None, ()), states, *more)
-    hook._constraints._compiler = compiler
+    hook._constraints._compiler = RequestCompiler(compiler, Settings())
     return hook
 
 

@@ -110,14 +110,12 @@ def test_what_does_not_fit_is_refused_at_once_and_may_come_again() -> None:
 def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
     slow = Slow()
 
-    def make(content: str) -> Made:
-        return slow(content) if content.startswith("slow") else Made()
-
-    def check(content: str) -> None:
+    def make_shortly(content: str) -> Made:
         if content.startswith("slow"):
             raise LimitExceeded("work", 1, content)
+        return Made()
 
-    background = BackgroundCompiler(make, check=check, queue_size=1)
+    background = BackgroundCompiler(slow, try_shortly=make_shortly, queue_size=1)
     first = background.submit("slow 1")
     assert slow.begun.wait(TIME_OUT)
     second, kept = background.submit("slow 2"), [result(background.submit(content)) for content in "abc"]
@@ -129,10 +127,36 @@ def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
     result(second)
 
 
-def test_limits_tell_what_is_cheap() -> None:
+def test_short_contents_come_first_and_push_out_long_ones() -> None:
+    slow = Slow()
+    background = BackgroundCompiler(slow, try_shortly=slow)
+    futures = {"first": background.submit("first")}
+    assert slow.begun.wait(TIME_OUT)
+    futures |= {content: background.submit(content) for content in ("x" * length for length in range(60, 20, -1))}
+    refused = [content for content, future in futures.items() if future.done()]
+    assert refused == ["x" * length for length in range(60, 60 - len(refused), -1)]
+    assert 0 < len(refused) < 40
+    with pytest.raises(QueueFull):
+        background.submit("x" * 100)
+    slow.gate.set()
+    for content, future in futures.items():
+        if content not in refused:
+            result(future)
+    assert slow.calls[1:] == sorted(slow.calls[1:], key=len)
+
+
+def test_what_no_limit_changes_is_refused_shortly() -> None:
+    def make_shortly(content: str) -> Made:
+        raise LimitExceeded("depth", 1, content, is_fixed=True)
+
+    with pytest.raises(LimitExceeded):
+        result(BackgroundCompiler(Slow(), try_shortly=make_shortly).submit("a"))
+
+
+def test_limits_say_what_is_cheap() -> None:
     vocabulary = Vocabulary.of_bytes()
     narrow, wide = Compiler(vocabulary, limits=Limits(nodes=100)), Compiler(vocabulary)
-    background = BackgroundCompiler(wide.compile, check=narrow.compile)
+    background = BackgroundCompiler(wide.compile, try_shortly=narrow.compile)
     schema = '{"enum": [' + ", ".join(map(str, range(1000))) + "]}"
     assert result(background.submit(schema)).parse("7").value == 7
 

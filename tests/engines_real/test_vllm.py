@@ -223,3 +223,13 @@ def test_the_code_of_the_page_that_needs_no_server_runs(tmp_path) -> None:
     script.write_text(f"from dataclasses import dataclass\n{person}\n{code}\nprint('complete:', person.is_complete)")
     shown = run_python([script], environment(), TIME_OUT)
     assert "complete: " in shown.stdout, shown.stdout[-6000:]
+
+
+def test_every_parameter_of_a_request_is_kept_competes_or_is_refused() -> None:
+    code = (
+        "from vllm import SamplingParams; from formatter_vllm import _compat_parameters as known; "
+        "print(sorted({*SamplingParams.__struct_fields__} - known.KEPT - known.COMPETING - {*known.REFUSED}))"
+    )
+    shown = run_python(["-c", code], environment(), TIME_OUT)
+    assert shown.returncode == 0, shown.stdout
+    assert shown.stdout.splitlines()[-1] == "[]"

@@ -7,12 +7,7 @@ import json
 import os
 import random
 import re
-import socket
 import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,15 +27,12 @@ from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_extra_args, result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import (  # noqa: E402
-    DTYPE,
     ROOT,
-    EngineDied,
     environment,
     memory_of,
     run_python,
+    serve,
     signal_in,
-    started,
-    write_entry_point,
 )
 
 TIME_OUT = 600
@@ -68,34 +60,8 @@ def server(tmp_path_factory) -> Iterator[Server]:
     """A server whose worker is a process of its own; the class is named, and found by its entry point besides."""
     folder = tmp_path_factory.mktemp("server")
     model = make_model(folder / "model")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-    words += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
-    words += ["--dtype", DTYPE]
-    words += ["--max-model-len", "512", "--max-num-seqs", "8"]
-    words += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor"]
-    log = folder / "log"
-    settings = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1")
-    with log.open("w") as output, started(words, settings, output) as process:
-        server = Server(f"http://127.0.0.1:{port}/v1", process, log)
-        wait_for(f"http://127.0.0.1:{port}/health", server)
-        yield server
-
-
-def wait_for(url: str, server: Server) -> None:
-    end = time.monotonic() + TIME_OUT
-    while time.monotonic() < end and server.process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            time.sleep(1)
-    if cause := server.death():
-        raise EngineDied(cause)
-    pytest.fail(f"the server did not start:\n{server.log.read_text()[-6000:]}")
+    with serve(model, folder, ["--max-num-seqs", "8"], {}, TIME_OUT) as (address, process, log):
+        yield Server(address, process, log)
 
 
 @pytest.fixture(scope="module")
@@ -292,4 +258,4 @@ def test_the_benchmark_runs(tmp_path) -> None:
     shown = run_python([*words, "--output", tmp_path / "overhead"], environment(), TIME_OUT)
     assert shown.returncode == 0, shown.stdout[-6000:]
     table = [line.split("|")[2].strip() for line in shown.stdout.splitlines() if line.startswith("| 2 |")]
-    assert table == ["none", "control", "ours", "ours as backend", "xgrammar", "guidance"]
+    assert table == ["none", "control", "ours", "recorded rows", "ours as backend", "xgrammar", "guidance"]

@@ -20,11 +20,16 @@ END, TURN = "<|end|>", "<|turn|>"
 _HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32
 
 
-def make_model(folder: Path, size: int = 1000, seed: int = 0) -> Path:
-    """Write model, tokenizer and configuration; `size` is the tokenizer's number of ids."""
+def make_model(folder: Path, size: int = 1000, seed: int = 0, scale: int = 1) -> Path:
+    """Write model, tokenizer and configuration.
+
+    Args:
+        size: the tokenizer's number of ids.
+        scale: how many times as wide as the smallest model.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     count = _write_tokenizer(folder, size)
-    _write_weights(folder, count + TAIL, seed)
+    _write_weights(folder, count + TAIL, seed, scale)
     return folder
 
 
@@ -61,16 +66,17 @@ def _write_tokenizer(folder: Path, size: int) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def _write_weights(folder: Path, width: int, seed: int) -> None:
+def _write_weights(folder: Path, width: int, seed: int, scale: int) -> None:
+    hidden, inner, heads = _HIDDEN * scale, _INNER * scale, _HEADS * scale
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "vocab_size": width,
-        "hidden_size": _HIDDEN,
-        "intermediate_size": _INNER,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
         "num_hidden_layers": _LAYERS,
-        "num_attention_heads": _HEADS,
-        "num_key_value_heads": _HEADS,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
         "head_dim": _HEAD,
         "max_position_embeddings": 4096,
         "rms_norm_eps": 1e-5,
@@ -86,15 +92,15 @@ def _write_weights(folder: Path, width: int, seed: int) -> None:
     def matrix(rows: int, columns: int) -> torch.Tensor:
         return torch.randn(rows, columns, generator=generator) * 0.08
 
-    weights = {"model.embed_tokens.weight": matrix(width, _HIDDEN), "lm_head.weight": matrix(width, _HIDDEN)}
-    weights["model.norm.weight"] = torch.ones(_HIDDEN)
+    weights = {"model.embed_tokens.weight": matrix(width, hidden), "lm_head.weight": matrix(width, hidden)}
+    weights["model.norm.weight"] = torch.ones(hidden)
     for layer in range(_LAYERS):
         prefix = f"model.layers.{layer}"
-        weights[f"{prefix}.input_layernorm.weight"] = torch.ones(_HIDDEN)
-        weights[f"{prefix}.post_attention_layernorm.weight"] = torch.ones(_HIDDEN)
+        weights[f"{prefix}.input_layernorm.weight"] = torch.ones(hidden)
+        weights[f"{prefix}.post_attention_layernorm.weight"] = torch.ones(hidden)
         for name in "qkvo":
-            weights[f"{prefix}.self_attn.{name}_proj.weight"] = matrix(_HIDDEN, _HIDDEN)
-        weights[f"{prefix}.mlp.gate_proj.weight"] = matrix(_INNER, _HIDDEN)
-        weights[f"{prefix}.mlp.up_proj.weight"] = matrix(_INNER, _HIDDEN)
-        weights[f"{prefix}.mlp.down_proj.weight"] = matrix(_HIDDEN, _INNER)
+            weights[f"{prefix}.self_attn.{name}_proj.weight"] = matrix(hidden, hidden)
+        weights[f"{prefix}.mlp.gate_proj.weight"] = matrix(inner, hidden)
+        weights[f"{prefix}.mlp.up_proj.weight"] = matrix(inner, hidden)
+        weights[f"{prefix}.mlp.down_proj.weight"] = matrix(hidden, inner)
     save_file(weights, str(folder / "model.safetensors"))

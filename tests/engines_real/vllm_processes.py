@@ -8,9 +8,13 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -122,6 +126,47 @@ def started(words: Sequence[str], env: dict[str, str], output: Any) -> Iterator[
     finally:
         _end_group(process)
         process.wait(60)
+
+
+@contextlib.contextmanager
+def serve(
+    model: Path, folder: Path, words: Sequence[str], settings: Mapping[str, str], time_out: float = 600
+) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
+    """A server of vLLM on loopback whose worker is a process of its own: its address, its process, and its log.
+
+    The class is named, and found by its entry point besides.
+
+    Raises:
+        EngineDied: a signal ended it.
+        RuntimeError: it does not start; the message has its log.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    command += ["--dtype", DTYPE, "--max-model-len", "512", "--disable-uvicorn-access-log"]
+    command += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor", *words]
+    log = folder / "log"
+    env = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1", **settings)
+    with log.open("w") as output, started(command, env, output) as process:
+        _wait_for(f"http://127.0.0.1:{port}/health", process, log, time_out)
+        yield f"http://127.0.0.1:{port}/v1", process, log
+
+
+def _wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: float) -> None:
+    end = time.monotonic() + time_out
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(1)
+    text = log.read_text(errors="replace")
+    if cause := signal_in(text, process.poll()):
+        raise EngineDied(cause)
+    raise RuntimeError(f"the server did not start:\n{text[-6000:]}")
 
 
 def memory_of(process: subprocess.Popen[str]) -> int:

@@ -75,7 +75,6 @@ def main(name: str, folder: str, output: str) -> None:
             "prompt_lookup_min": 1,
         }
     if name == "backend":
-        options["structured_outputs_config"] = {"backend": "guidance"}
         os.environ["FORMATTER_VLLM_STRUCTURED_OUTPUTS"] = "1"
     if name in ("drafts", "backend"):
         hook = import_module("formatter_vllm.entry_point").EntryPointLogitsProcessor

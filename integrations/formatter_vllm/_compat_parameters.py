@@ -1,0 +1,104 @@
+"""The parameters of a request, vLLM's `SamplingParams`: what each means beside a format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "COMPETING",
+    "KEPT",
+    "REFUSED",
+    "arguments_of",
+    "end_ids_of",
+    "has_competing_rules",
+    "max_tokens_of",
+    "reason_to_refuse",
+]
+
+#: Those that cannot be kept together with a format, and why; a request with both is refused.
+REFUSED = {
+    "min_tokens": "it forbids the end where the format allows nothing else; put the length into the format instead",
+    "structured_outputs": "it is a second format (response_format); leave one of them out",
+    "guided_decoding": "it is a second format (response_format); leave one of them out",
+    "thinking_token_budget": "it forces tokens that the format may not allow; leave it out",
+    "trace_decode_token_ids": "it says which tokens are sampled; leave it out",
+}
+#: Those that may forbid tokens before the mask is applied. Where they leave none, the request fails.
+COMPETING = frozenset({"allowed_token_ids", "bad_words", "logit_bias"})
+#: Those that choose among the allowed tokens, end or cut the output, or say what is returned.
+KEPT = frozenset(
+    {
+        "_all_stop_token_ids",
+        "_bad_words_token_ids",
+        "_eos_token_id",
+        "_watermarking_skipped",
+        "detokenize",
+        "extra_args",
+        "flat_logprobs",
+        "frequency_penalty",
+        "ignore_eos",
+        "include_stop_str_in_output",
+        "logprob_token_ids",
+        "logprobs",
+        "max_tokens",
+        "min_p",
+        "n",
+        "output_kind",
+        "output_text_buffer_length",
+        "presence_penalty",
+        "prompt_logprob_start",
+        "prompt_logprob_token_ids",
+        "prompt_logprobs",
+        "repetition_detection",
+        "repetition_penalty",
+        "routed_experts_prompt_start",
+        "seed",
+        "skip_clone",
+        "skip_reading_prefix_cache",
+        "skip_special_tokens",
+        "spaces_between_special_tokens",
+        "stop",
+        "stop_token_ids",
+        "stream_interval",
+        "temperature",
+        "top_k",
+        "top_p",
+        "watermarking",
+    }
+)
+
+
+def arguments_of(parameters: Any) -> Any:
+    """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
+    return getattr(parameters, "extra_args", None)
+
+
+def end_ids_of(parameters: Any) -> frozenset[int]:
+    """The ids at which this request stops, its own and the model's."""
+    found = getattr(parameters, "all_stop_token_ids", None)
+    return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
+
+
+def max_tokens_of(parameters: Any) -> int | None:
+    """How many tokens the request may have; None if it does not say."""
+    found: int | None = getattr(parameters, "max_tokens", None)
+    return found
+
+
+def reason_to_refuse(parameters: Any, *, fits: bool = False) -> str | None:
+    """Why a format cannot be kept together with the request's other parameters; None where it can.
+
+    `fits`: the output is to be complete within the request's `max_tokens`.
+    """
+    if fits and max_tokens_of(parameters) is None:
+        return '"fit" needs a number of tokens to fit into; give max_tokens'
+    for name, reason in REFUSED.items():
+        value = getattr(parameters, name, None)
+        if value is not None and value != 0:
+            return f"the request has a format and {name} too: {reason}"
+    return None
+
+
+def has_competing_rules(parameters: Any) -> bool:
+    """Whether other rules of the request may forbid tokens before the mask is applied."""
+    return any(getattr(parameters, name, None) for name in COMPETING)

@@ -1,0 +1,86 @@
+"""What the admission of requests needs of vLLM's server: one coroutine is wrapped, one method added to the workers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from importlib import import_module
+from typing import Any
+
+__all__ = ["add_to_workers", "busy_error", "call_workers", "config_of", "invalid_error", "wrap_add_request"]
+
+_WORKERS = "vllm.v1.worker.worker_base"
+_SERVER = "vllm.v1.engine.async_llm"
+#: What only the wrapped coroutine has.
+_MARK = "formatter_admits"
+
+
+def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
+    """Await `admit(engine, parameters)` before the asynchronous engine takes a request; False if that cannot be done.
+
+    May be called again. Where nothing is wrapped, requests are still checked, by the logits processor.
+    """
+    engine = getattr(_module(_SERVER), "AsyncLLM", None)
+    add = getattr(engine, "add_request", None)
+    if not inspect.iscoroutinefunction(add):
+        return False
+    if hasattr(add, _MARK):
+        return True
+    signature = inspect.signature(add)
+    if "params" not in signature.parameters:
+        return False
+
+    @functools.wraps(add)
+    async def add_request(self: Any, *arguments: Any, **named: Any) -> Any:
+        await admit(self, signature.bind(self, *arguments, **named).arguments.get("params"))
+        return await add(self, *arguments, **named)
+
+    setattr(add_request, _MARK, True)
+    engine.add_request = add_request  # type: ignore[union-attr]
+    return True
+
+
+def add_to_workers(name: str, function: Callable[..., Any]) -> bool:
+    """Add a method to the workers, for `call_workers`; False if vLLM has no such class."""
+    worker = getattr(_module(_WORKERS), "WorkerBase", None)
+    if worker is None:
+        return False
+    setattr(worker, name, function)
+    return True
+
+
+async def call_workers(engine: Any, name: str, *arguments: Any) -> list[Any]:
+    """What a method that was added to the workers says in each of them, called between two steps."""
+    return list(await engine.collective_rpc(name, args=arguments))
+
+
+def config_of(engine: Any) -> Any:
+    """The `VllmConfig` of an asynchronous engine."""
+    return engine.vllm_config
+
+
+def invalid_error(message: str) -> Exception:
+    """What vLLM answers with HTTP 400."""
+    kind: type[Exception] = getattr(_module("vllm.exceptions"), "VLLMValidationError", ValueError)
+    return kind(message)
+
+
+def busy_error(message: str) -> Exception:
+    """What vLLM answers with HTTP 503."""
+    graceful = getattr(_module("vllm.exceptions"), "GracefulHTTPError", None)
+    if graceful is not None:
+        error: Exception = graceful(message, HTTPStatus.SERVICE_UNAVAILABLE)
+        return error
+    fastapi = import_module("fastapi")  # before 0.31
+    unavailable: Exception = fastapi.HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, message)
+    return unavailable
+
+
+def _module(name: str) -> Any:
+    """None where vLLM has no such module, or none that can be imported here."""
+    try:
+        return import_module(name)
+    except Exception:  # noqa: BLE001 - whatever it is, vLLM must start
+        return None

@@ -1,0 +1,170 @@
+"""The compilers of this process, one for each vocabulary: at once, or beside the loop of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+from weakref import WeakValueDictionary
+
+from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
+from formatter_core.errors import LimitExceeded
+from formatter_core.runtime.background import BackgroundCompiler
+from formatter_core.support.forking import hold_during_fork
+from formatter_vllm.requests import read_format
+from formatter_vllm.settings import Settings, read_settings
+
+__all__ = [
+    "RequestCompiler",
+    "check_content",
+    "checked_short",
+    "compiler_for_results",
+    "compiler_of",
+    "living_compilers",
+    "narrowed",
+]
+
+#: A format that is compiled within these numbers takes at most some 20 ms of CPU time.
+_SHORT_NODES, _SHORT_WORK = 5_000, 50_000
+#: Longer contents take longer even to read.
+_SHORT_CONTENT = 8_000
+
+
+class RequestCompiler:
+    """Compiles what requests ask for, for one vocabulary; safe to share.
+
+    Attributes:
+        compiler: compiles the formats themselves.
+        admission: finds out whether contents compile; None where requests do not wait for that.
+    """
+
+    def __init__(self, compiler: Compiler, settings: Settings) -> None:
+        self.compiler = compiler
+        self.admission: BackgroundCompiler[Any] | None = None
+        self._settings = settings
+
+    def __repr__(self) -> str:
+        return f"<RequestCompiler of {self.compiler!r}>"
+
+    def compile(self, content: str) -> CompiledFormat:
+        """The format of a request's content: one that is known or being compiled, or else compiled in this thread.
+
+        Raises:
+            FormatterError: whatever reading and compiling it raise.
+        """
+        return self.background.get(content)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What it compiles for."""
+        return self.compiler.vocabulary
+
+    @cached_property
+    def background(self) -> BackgroundCompiler[CompiledFormat]:
+        """Compiles on threads, to make masks."""
+        return BackgroundCompiler(self._compile, threads=self._settings.threads, queue_size=self._settings.queue_size)
+
+    @cached_property
+    def _short_compiler(self) -> Compiler:
+        return Compiler(self.vocabulary, limits=narrowed(self._settings.limits), cache_bytes=0)
+
+    def check_shortly(self, content: str) -> None:
+        """Raise what is wrong, as far as that takes a moment.
+
+        Raises:
+            LimitExceeded: it takes longer, whether something is wrong or not.
+            FormatterError: what is wrong.
+        """
+        self._short_compiler.compile(read_format(checked_short(content)))
+
+    def _compile(self, content: str) -> CompiledFormat:
+        return self.compiler.compile(read_format(content))
+
+
+_compilers: WeakValueDictionary[str, RequestCompiler] = WeakValueDictionary()
+_lock = threading.Lock()
+hold_during_fork(_lock)
+
+
+def compiler_of(vocabulary: Vocabulary) -> RequestCompiler:
+    """The compiler of an engine's vocabulary: one for all such engines of this process, while one of them lives."""
+    with _lock:
+        compiler = _compilers.get(vocabulary.fingerprint)
+        if compiler is None:
+            settings = read_settings()
+            own = Compiler(vocabulary, limits=settings.limits, cache_bytes=settings.cache_bytes)
+            compiler = _compilers[vocabulary.fingerprint] = RequestCompiler(own, settings)
+        return compiler
+
+
+def living_compilers() -> list[RequestCompiler]:
+    """Those of the engines of this process."""
+    with _lock:
+        return list(_compilers.values())
+
+
+def compiler_for_results(vocabulary: Vocabulary) -> Compiler:
+    """The compiler of a vocabulary outside of an engine; that of an engine, where this process has one."""
+    with _lock:
+        found = _compilers.get(vocabulary.fingerprint)
+    return _kept_compiler(vocabulary) if found is None else found.compiler
+
+
+@lru_cache(maxsize=4)
+def _kept_compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler(vocabulary)
+
+
+def check_content(content: str) -> None:
+    """Raise what is wrong with a request's format: for the engine's tokens if this process has one vocabulary of them.
+
+    On an event loop, which may not stand still, this takes a moment: what takes longer is left to the engine.
+
+    Raises:
+        FormatterError: whatever reading and compiling it raise.
+    """
+    compilers = living_compilers()
+    compiler = compilers[0] if len(compilers) == 1 else None
+    admission = None if compiler is None else compiler.admission
+    if admission is not None and admission.known(content) is not None:
+        return
+    if not _on_event_loop():
+        if compiler is not None:
+            compiler.compile(content)
+        else:
+            check(read_format(content), limits=read_settings().limits)
+        return
+    try:
+        if compiler is not None:
+            compiler.check_shortly(content)
+        else:
+            check(read_format(checked_short(content)), limits=narrowed(read_settings().limits))
+    except LimitExceeded as error:
+        if error.is_fixed:
+            raise
+
+
+def narrowed(limits: Limits) -> Limits:
+    """Such limits as keep a compile short."""
+    return replace(limits, nodes=min(limits.nodes, _SHORT_NODES), work=min(limits.work, _SHORT_WORK))
+
+
+def checked_short(content: str) -> str:
+    """The content, if reading it takes a moment.
+
+    Raises:
+        LimitExceeded: it takes longer.
+    """
+    if len(content) > _SHORT_CONTENT:
+        raise LimitExceeded("characters", _SHORT_CONTENT, "the format")
+    return content
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

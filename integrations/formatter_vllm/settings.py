@@ -1,0 +1,61 @@
+"""What an operator may set: one JSON object in the environment variable `FORMATTER_VLLM_SETTINGS`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+from formatter_core import Limits
+from formatter_core.errors import InvalidArgument
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.support.arguments import whole_number
+
+__all__ = ["VARIABLE", "Settings", "read_settings"]
+
+VARIABLE = "FORMATTER_VLLM_SETTINGS"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one vLLM process.
+
+    Attributes:
+        limits: what the format of one request may cost.
+        cache_bytes: bytes of compiled formats that each process keeps.
+        threads: how many costly formats each process compiles at a time.
+        queue_size: how many costly formats wait at most; past them requests are answered with 503.
+    """
+
+    limits: Limits = DEFAULT_LIMITS
+    cache_bytes: int = 256 * 2**20
+    threads: int = 1
+    queue_size: int = 16
+
+
+def read_settings() -> Settings:
+    """The settings of the environment, or the defaults.
+
+    Raises:
+        InvalidArgument: the variable does not hold an object of these settings.
+    """
+    text = os.environ.get(VARIABLE, "").strip() or "{}"
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{VARIABLE} is not JSON text: {error}", argument=VARIABLE) from error
+    values = _checked(found, VARIABLE, Settings)
+    if "limits" in values:
+        values["limits"] = Limits(**_checked(values["limits"], f"{VARIABLE}: limits", Limits))
+    for name in values.keys() - {"limits"}:
+        whole_number(values[name], f"{VARIABLE}: {name}", minimum=0 if name == "cache_bytes" else 1)
+    return Settings(**values)
+
+
+def _checked(found: Any, where: str, kind: type) -> dict[str, Any]:
+    """An object of the names that this class has."""
+    names = [field.name for field in fields(kind)]
+    if not isinstance(found, dict) or not found.keys() <= {*names}:
+        raise InvalidArgument(f"{where} is {found!r}; give an object of some of {', '.join(names)}", argument=VARIABLE)
+    return found

@@ -1,0 +1,204 @@
+"""Requests wait for their formats before the engine takes them: on stand-ins of vLLM's server and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="the vLLM adapter needs torch")
+pytest.importorskip("tokenizers", reason="makes a tokenizer")
+
+from formatter_core import Limits, Vocabulary
+from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded
+from tests.adapters.vllm_engines import ENDS, make_tokenizer
+from tests.adapters.vllm_stand_ins import config_of, parameters_of, vllm_of
+
+WORDS = {"choice": [f"word {number}" for number in range(3000)]}  # takes more than a moment
+
+
+class Invalid(Exception):
+    """What vLLM answers with 400."""
+
+
+class Graceful(Exception):
+    """What vLLM answers with a status of ours."""
+
+    def __init__(self, message: str, http_status: int) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+class Worker:
+    """A worker of vLLM."""
+
+
+class AsyncEngine:
+    """vLLM's asynchronous engine, as far as the admission sees it."""
+
+    def __init__(self, config: Any) -> None:
+        self.vllm_config = config
+        self.taken: list[Any] = []
+        self.asked = 0
+
+    async def add_request(self, request_id: str, prompt: str, params: Any) -> str:
+        self.taken.append(params)
+        return request_id
+
+    async def collective_rpc(self, method: str, timeout: float | None = None, args: tuple[Any, ...] = ()) -> list[Any]:
+        self.asked += 1
+        return [getattr(Worker(), method)(*args)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer()
+
+
+@pytest.fixture
+def engine(tokenizer) -> Iterator[Any]:
+    with vllm_of("0.31"):
+        contents: dict[str, dict[str, Any]] = {
+            "vllm.exceptions": {"VLLMValidationError": Invalid, "GracefulHTTPError": Graceful},
+            "vllm.v1.engine": {"__path__": []},
+            "vllm.v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (AsyncEngine,), dict(vars(AsyncEngine)))},
+            "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
+        }
+        for name, content in contents.items():
+            sys.modules[name] = types.ModuleType(name)
+            vars(sys.modules[name]).update(content)
+        for _ in range(2):  # vLLM loads plugins once a process, or more often
+            import_module("formatter_vllm.structured_outputs").register()
+        config = config_of(tokenizer, ENDS)
+        config.structured_outputs_config = types.SimpleNamespace(backend="auto")
+        yield sys.modules["vllm.v1.engine.async_llm"].AsyncLLM(config)
+
+
+def parameters(wanted: Any, **others: Any) -> Any:
+    return parameters_of(None if wanted is None else {"formatter": json.dumps(wanted)}, end_ids=ENDS, **others)
+
+
+def ask(engine: Any, *wanted: Any) -> list[Any]:
+    """What becomes of requests that come at once."""
+
+    async def run() -> list[Any]:
+        made = [engine.add_request(str(number), "x", parameters(one)) for number, one in enumerate(wanted)]
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_requests_pass(engine) -> None:
+    assert ask(engine, {"regex": "a+"}, None, {"choice": ["a", "b"]}) == ["0", "1", "2"]
+    assert len(engine.taken) == 3
+
+
+def test_a_fault_is_answered_with_400_and_never_reaches_the_engine(engine) -> None:
+    refused = ask(engine, {"regex": "a("}, {"json_schema": {"type": "strin"}}, {"regex": "a("}, "no object")
+    assert [type(one) for one in refused] == [Invalid] * 4
+    assert "position 1" in str(refused[0])
+    assert not engine.taken
+
+
+@pytest.mark.parametrize("wanted", [WORDS, {"regex": "a{3}"}])
+def test_workers_compile_a_format_before_its_first_request(engine, wanted) -> None:
+    compilers = import_module("formatter_vllm.compilers")
+    hook = import_module("formatter_vllm").FormatterLogitsProcessor(engine.vllm_config, "cpu", False)
+    assert ask(engine, wanted, wanted) == ["0", "1"]
+    (compiler,) = compilers.living_compilers()
+    assert compiler.background.known(json.dumps(wanted)) is not None
+    asked = engine.asked
+    assert ask(engine, wanted) == ["0"]
+    assert engine.asked == asked
+    assert hook.failures == 0
+
+
+def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:
+    gate = threading.Event()
+
+    def check(self: Any, content: str) -> None:
+        if self.is_short:
+            raise LimitExceeded("work", 1, content)
+        assert gate.wait(60)
+
+    judge = import_module("formatter_vllm.judge").Judge
+    short_limits = import_module("formatter_vllm.compilers").narrowed(Limits())
+    monkeypatch.setattr(judge, "is_short", property(lambda self: self._settings[1] == short_limits), raising=False)
+    monkeypatch.setattr(judge, "check", check)
+    monkeypatch.setenv("FORMATTER_VLLM_SETTINGS", '{"queue_size": 2}')
+
+    async def run() -> list[Any]:
+        first = asyncio.ensure_future(engine.add_request("0", "x", parameters({"regex": "a0"})))
+        await asyncio.sleep(0.5)
+        others = [engine.add_request(str(i), "x", parameters({"regex": f"a{i}"})) for i in range(1, 6)]
+        made = [asyncio.ensure_future(one) for one in others]
+        await asyncio.sleep(0.5)
+        busy = [one.exception() for one in made if one.done()]
+        gate.set()
+        return [await first, busy, await asyncio.gather(*made, return_exceptions=True)]
+
+    first, busy, _ = asyncio.run(run())
+    assert first == "0"
+    assert len(busy) >= 2
+    assert all(error.http_status == 503 for error in busy)
+
+
+def test_the_judge_says_what_is_wrong_and_survives_its_own_death() -> None:
+    judge = import_module("formatter_vllm.judge").Judge(Vocabulary.of_bytes(), Limits(), 2**20)
+    judge.check('{"regex": "a"}')
+    with pytest.raises(InvalidRegex) as caught:
+        judge.check('{"regex": "("}')
+    assert caught.value.position == 0
+    process, _ = judge._running
+    process.kill()
+    with pytest.raises(EngineFailed):
+        judge.check('{"regex": "a"}')
+    judge.check('{"regex": "a"}')
+    process, _ = judge._running
+    judge.close()
+    assert process.poll() is not None
+
+
+def test_on_an_event_loop_the_check_of_the_hook_takes_a_moment(engine) -> None:
+    hook = import_module("formatter_vllm").FormatterLogitsProcessor
+
+    async def check(wanted: Any) -> None:
+        hook.validate_params(parameters(wanted))
+
+    costly = {"json_schema": {"allOf": [{"pattern": f".*{i}.{{{i}}}.*"} for i in range(3, 15)], "uniqueItems": 3}}
+    asyncio.run(check({"choice": ["x" * 20_000]}))  # left to the engine, and so is what would need long
+    with pytest.raises(ValueError, match="position"):
+        asyncio.run(check({"regex": "a("}))
+    with pytest.raises(ValueError, match="uniqueItems"):
+        hook.validate_params(parameters(costly))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "limits, cache_bytes"),
+        ('{"thread": 1}', "threads"),
+        ('{"threads": 0}', "threads"),
+        ('{"limits": {"work": -1}}', "work"),
+        ('{"limits": {"wrok": 1}}', "nodes"),
+    ],
+)
+def test_wrong_settings_keep_vllm_from_starting(monkeypatch, text, message) -> None:
+    monkeypatch.setenv("FORMATTER_VLLM_SETTINGS", text)
+    with pytest.raises(InvalidArgument, match=message):
+        import_module("formatter_vllm.structured_outputs").register()
+
+
+def test_limits_are_set_by_the_operator(engine, monkeypatch) -> None:
+    monkeypatch.setenv("FORMATTER_VLLM_SETTINGS", '{"limits": {"repeat": 10}}')
+    (refused,) = ask(engine, {"regex": "a{11}"})
+    assert "Limits.repeat" in str(refused)
+    assert ask(engine, {"regex": "a{10}"}) == ["0"]
