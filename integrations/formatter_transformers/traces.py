@@ -71,7 +71,8 @@ def _scored(
     compiled: CompiledFormat, tokens: Sequence[int], steps: Sequence[torch.Tensor], settings: ScoreSettings
 ) -> list[ChosenToken]:
     """What the model thought of each token, before and after the mask."""
-    formatter, found = compiled.formatter(), []
+    found: list[ChosenToken] = []
+    formatter = compiled.formatter()
     for first in range(0, len(tokens), _AT_ONCE):
         part = tokens[first : first + _AT_ONCE]
         logits = torch.stack(list(steps[first : first + len(part)])).float()

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from formatter_core import formats, parse
 from formatter_core.engine.native import NativeEngine, NativeGrammar
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Member, Members, Node, Reference, Repeat, Sequence, Way
@@ -231,3 +232,13 @@ def test_implications_between_keys(name: str, order: Any) -> None:
         state = grammar.start()
         accepted = state.accept_bytes(json.dumps(dict.fromkeys(ordered, 0)).encode()) and state.can_stop()
         assert accepted == jsonschema.Draft202012Validator(schema).is_valid(document)
+
+
+def test_texts_of_many_keys_in_any_order_are_read() -> None:
+    names = [f"key{index}" for index in range(40)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+    format = formats.json_schema({**schema, "additionalProperties": False}, key_order="any")
+    document = {name: index for index, name in enumerate(reversed(names[::3]))}
+    assert parse(format, json.dumps(document)).value == document
+    for text in ('{"key3": 1, "key3": 2}', '{"key3": "x"}', '{"key3": 1', ""):
+        assert not parse(format, text).is_complete
