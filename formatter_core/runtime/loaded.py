@@ -67,6 +67,7 @@ class _LoadedFormat(CompiledFormat[Value_co]):
         self.engine = engine
         self.limits = limits
         self.program = stored.program
+        self.max_tokens = None
 
     @cached_property
     def format(self) -> Format:  # type: ignore[override]

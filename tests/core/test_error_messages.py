@@ -106,14 +106,6 @@ CASES: dict[str, tuple[Any, ...]] = {
         {"is_fixed": True, "maximum": 5000, "pointer": "/items"},
         ["5000 states", "fixed bound", "at /items", "minContains"],
     ),
-    "properties that are counted": (
-        lambda: COMPILER.compile(
-            {"items": {"properties": {f"p{index}": {} for index in range(300)}, "maxProperties": 100}}
-        ),
-        LimitExceeded,
-        {"is_fixed": True, "maximum": 20_000, "pointer": "/items"},
-        ["20000 states", "fixed bound", "at /items", "maxProperties"],
-    ),
     "alternatives that multiply": (
         lambda: COMPILER.compile({"$defs": {"x": many_exclusive(2000)}, "items": {"not": {"$ref": "#/$defs/x"}}}),
         LimitExceeded,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import statistics
 import threading
 import time
 import weakref
@@ -133,11 +132,16 @@ def test_other_threads_run_while_the_native_engine_compiles_and_masks() -> None:
             engine._library = library
             compiler = Compiler(Vocabulary([*tokens, None], [len(tokens)]), engine=engine)
             assert compiler.compile(formats.choice(words)).formatter().allowed_tokens()
-            usual = {name: statistics.median(library.beside[name]) for name in long_calls}
+            usual = {name: upper_quartile(library.beside[name]) for name in long_calls}
             if turn >= 4 and min(usual.values()) > 4:
                 break
     # With the GIL held there would be a step between the count and the call, or behind it, and only rarely several.
     assert min(usual.values()) > 4, usual
+
+
+def upper_quartile(counts: list[int]) -> int:
+    """What a quarter of the counts reach: on a busy machine the other thread may not come to run in most calls."""
+    return sorted(counts)[-(len(counts) // 4 + 1)]
 
 
 class Tokenizer:
