@@ -148,7 +148,7 @@ class TestBothRunners:
             ("unsupported", "uniqueItems"),
             ("key", "exactly one of the keys"),
             ("limit", "Limits.repeat"),
-            ("min_tokens", "min_tokens=3"),
+            ("min_tokens", "a format and min_tokens"),
         ],
     )
     def test_a_bad_request_is_told_what_is_wrong(self, run, name, message) -> None:

@@ -263,7 +263,7 @@ class Scenarios:
             "regex": {"regex": "a("},
             "schema": {"json_schema": {"type": "object", "properties": {"x": {"type": "strin"}}}},
             "unsupported": {"json_schema": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}},
-            "key": {"grammar": "x"},
+            "key": {"grammer": "x"},
             "limit": {"regex": "[a-z]{1000000}"},
         }
         cases = {name: {"extra_args": {"formatter": value}} for name, value in bad.items()}
