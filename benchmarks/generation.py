@@ -143,6 +143,7 @@ class Measurements:
                 sampling=scripted,
                 scores=NO_SCORES,
                 forced_text="off",
+                fit=False,  # the script is cut where it is
             )
 
         free, formatted = writer(None), writer(compiled)

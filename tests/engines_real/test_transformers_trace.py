@@ -42,7 +42,12 @@ def test_generate_and_the_loop_have_the_same_trace(tokenizer, model) -> None:
     output = model.generate(**inputs, **RECORDED, do_sample=False, logits_processor=[processor])
     ours = trace_of(processor, output)
     write = completion(
-        transformers_model(model, tokenizer=tokenizer), SCHEMA, scores=SCORES, sampling=greedy(), max_tokens=40
+        transformers_model(model, tokenizer=tokenizer),
+        SCHEMA,
+        scores=SCORES,
+        sampling=greedy(),
+        max_tokens=40,
+        fit=False,
     )
     loop = trace_of_output(write(PROMPT))
     assert [step.token_id for step in ours.steps] == [step.token_id for step in loop.steps]
