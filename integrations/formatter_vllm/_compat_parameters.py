@@ -24,14 +24,16 @@ REFUSED = {
     "trace_decode_token_ids": "it says which tokens are sampled; leave it out",
 }
 #: Those that may forbid tokens before the mask is applied. Where they leave none, the request fails.
-COMPETING = frozenset({"allowed_token_ids", "bad_words", "logit_bias"})
+COMPETING = frozenset({"allowed_token_ids", "bad_words", "logit_bias", "logits_processors"})
 #: Those that choose among the allowed tokens, end or cut the output, or say what is returned.
 KEPT = frozenset(
     {
         "_all_stop_token_ids",
         "_bad_words_token_ids",
         "_eos_token_id",
+        "_real_n",
         "_watermarking_skipped",
+        "best_of",
         "detokenize",
         "extra_args",
         "flat_logprobs",
@@ -63,6 +65,7 @@ KEPT = frozenset(
         "temperature",
         "top_k",
         "top_p",
+        "truncate_prompt_tokens",
         "watermarking",
     }
 )

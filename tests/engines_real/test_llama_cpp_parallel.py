@@ -80,7 +80,7 @@ def close(llama: Any) -> None:
 
 def greedy(llama: Any, prompt: str, format: Any, max_tokens: int) -> list[int]:
     ends, ids = create_vocabulary(llama).end_ids, []
-    processor = None if format is None else create_logits_processor(llama, format)
+    processor = None if format is None else create_logits_processor(llama, format, max_tokens=max_tokens)
     ids_before = llama.tokenize(prompt.encode(), special=True)
     tokens = llama.generate(ids_before, temp=0, repeat_penalty=1.0, logits_processor=processor)
     for token in itertools.islice(tokens, max_tokens):
