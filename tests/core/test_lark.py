@@ -77,6 +77,7 @@ FAULTS = [
     ('%override start: "a"', 1, 1, "not supported"),
     ('start: "a"~3..2', 1, 11, "exceeds"),
     ('start: %json {"type": }', 1, 23, "malformed"),
+    ('start: %json {"x-guidance": {"lenient": true}}', 1, 8, "x-guidance"),
     ('start: "b".."a"', 1, 8, "a range"),
     ("start: $", 1, 8, "expected a rule"),
     ('start: "a"\nstart: "b"', 2, 1, "defined twice"),

@@ -304,6 +304,8 @@ class _Reader:
                                          "or a regex for text")  # fmt: skip
             return Special(token.text) if by_id is None else Token(int(by_id[1]))
         elif token.text == "%json" and not is_terminal:
+            if isinstance(token.value, dict) and "x-guidance" in token.value:
+                raise self._fault(token, "the options `x-guidance` of %json are not enforced; leave them out")
             grammar = self._json_schema(token.value).renamed(f"json {self._parts}.")
             self._parts += 1
             for name, body in grammar.rules.items():
