@@ -98,7 +98,7 @@ def is_valid(text: str, schema: Any) -> bool | None:
 def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
     """What a warm step costs with a budget that is far away, against one without."""
     row = bitmask.allocate(1, len(compiled.vocabulary))[0]
-    tokens = []
+    tokens: list[int] = []
     formatter = compiled.formatter()
     while len(tokens) < STEPS and not formatter.is_finished:
         formatter.fill_bitmask(row)

@@ -12,7 +12,7 @@ from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from tests.sabotage.faulty_engines import FAULTS, FaultyEngine
 
-SEEDS = 40
+SEEDS = 150
 
 
 def right_engine() -> GrammarEngine:
