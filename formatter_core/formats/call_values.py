@@ -36,7 +36,7 @@ from formatter_core.grammar import (
 from formatter_core.parsing.match import Match
 from formatter_core.schema.plain_strings import plain_strings
 
-__all__ = ["DelimitedValues", "as_python", "check_key", "in_order", "json_of_delimited", "json_of_python"]
+__all__ = ["DelimitedValues", "as_python", "by_name", "check_key", "in_order", "json_of_delimited", "json_of_python"]
 
 
 _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
@@ -169,14 +169,14 @@ class DelimitedValues:
         if not properties:
             _refuse(pointer, "properties", "only named keys can be written by this layout")
         members: list[tuple[Node, bool]] = []
-        for key, each, required in sorted(properties, key=_by_name):
+        for key, each, required in sorted(properties, key=by_name):
             check_key(key, pointer)
             value = self.value(each, f"{pointer}/properties/{key}", level + 1)
             members.append((Sequence((literal(f"{key}:"), value)), required))
         return Sequence((literal("{"), in_order(members, ","), literal("}")))
 
 
-def _by_name(one: tuple[str, Any, bool]) -> str:
+def by_name(one: tuple[str, Any, bool]) -> str:
     """Chat templates that write delimited values sort them so."""
     return one[0].lower()
 

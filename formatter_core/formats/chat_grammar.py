@@ -12,6 +12,7 @@ from formatter_core.errors import FormatterError, InvalidFormat, InvalidSchema, 
 from formatter_core.formats.call_values import (
     DelimitedValues,
     as_python,
+    by_name,
     check_key,
     in_order,
     json_of_delimited,
@@ -225,7 +226,7 @@ class _Writer:
 
         properties = properties_of(schema, "")
         if calls.values == "delimited":
-            properties.sort(key=lambda one: one[0].lower())  # as its chat template does
+            properties.sort(key=by_name)
         for key, value, required in properties:
             check_key(key, "")
             name, pointer = f"{label}/{key}", f"/properties/{key}"

@@ -324,7 +324,7 @@ class LogitsWriter(Generic[Value_co]):
         return None if compiled is None else self._within(compiled.formatter(), room)
 
     def _within(self, formatter: Formatter, room: int) -> Formatter:
-        """The formatter, whose output is complete within so many more tokens where it can be."""
+        """The formatter, whose output is complete within this many more tokens where it can be."""
         formatter.set_budget(None)
         if self.fits and room > 0:
             with suppress(BudgetTooSmall, UnsupportedByEngine):

@@ -11,6 +11,7 @@ from formatter_core.errors import InvalidArgument
 __all__ = [
     "as_bytes",
     "elements_of",
+    "neither_format_nor_formats",
     "not_a_token_id",
     "not_picklable",
     "one_of",
@@ -101,6 +102,14 @@ def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
 def not_picklable(value: object, remedy: str) -> InvalidArgument:
     """The error for pickling an object that is bound to its process."""
     return InvalidArgument(f"a {type(value).__name__} cannot be pickled; {remedy}")
+
+
+def neither_format_nor_formats() -> InvalidArgument:
+    """The error for a hook that takes `format` or `formats` and got neither, or both."""
+    return InvalidArgument(
+        "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
+        argument="format",
+    )
 
 
 def not_a_token_id(value: Any) -> InvalidArgument:

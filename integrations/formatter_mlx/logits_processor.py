@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import FailureLog
+from formatter_core.support.arguments import neither_format_nor_formats
 from formatter_core.support.generics import Value_co
 from formatter_mlx import _compat
 from formatter_mlx.results import result_of, results_of
@@ -66,7 +67,7 @@ def create_logits_processor(
         formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
         model: the first thing that `mlx_lm.load` returns. The processor then refuses every other model.
         end_ids: the ids that end an output, in place of those at which mlx-lm stops.
-        max_tokens: each output is complete within so many tokens, its end id included; give the number that the loop
+        max_tokens: each output is complete within this many tokens, its end id included; give the number that the loop
             gets. Without it an output may be cut.
 
     Raises:
@@ -76,10 +77,7 @@ def create_logits_processor(
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if (format is None) == (formats is None) or (formats is not None and not len(formats)):
-        raise InvalidArgument(
-            "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
-            argument="format",
-        )
+        raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     options = {"model": model, "max_tokens": max_tokens}
     if formats is None:
@@ -99,7 +97,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
     Args:
         formats: one for all prompts; or one for each, by their numbers in the batch, None for an unconstrained prompt.
         model: the only one that it may be used with; None for any.
-        max_tokens: each output is complete within so many; None leaves it free.
+        max_tokens: each output is complete within this many tokens; None leaves it free.
     """
 
     def __init__(

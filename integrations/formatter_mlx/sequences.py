@@ -33,7 +33,7 @@ class Sequence:
 
     Args:
         compiled: its format.
-        max_tokens: it is complete within so many; None leaves it free.
+        max_tokens: it is complete within this many tokens; None leaves it free.
         prompt: int64 (length,), what the first step showed. The prompt may be a part of the model's context: loops
             leave out what a prompt cache holds, and speculative decoding all but the last token.
 

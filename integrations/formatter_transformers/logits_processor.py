@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
 from formatter_core.runtime import torch_bitmask
+from formatter_core.support.arguments import neither_format_nor_formats
 from formatter_core.support.generics import Value_co
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
@@ -79,10 +80,7 @@ def create_logits_processor(
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if (format is None) == (formats is None):
-        raise InvalidArgument(
-            "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
-            argument="format",
-        )
+        raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     given = [format] if formats is None else formats
     return FormatterLogitsProcessor(
