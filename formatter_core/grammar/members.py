@@ -16,9 +16,9 @@ from formatter_core.grammar.nodes import (
     Reference,
     Sequence,
     Terminal,
+    children,
     map_children,
     optional,
-    walk,
 )
 
 __all__ = ["MOST_STATES", "can_be_complete", "write_out"]
@@ -38,12 +38,24 @@ def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True, few_only:
     Raises:
         LimitExceeded: there are too many states.
     """
-    if not any(isinstance(node, Members) for body in rules.values() for node in walk(body)):
+    if not any(map(_has_members, rules.values())):
         return rules
     writer = _Writer(rules, in_any_order, few_only)
     for name, body in rules.items():
         writer.rules[name] = writer.replaced(name, body)
     return writer.rules
+
+
+def _has_members(node: Node) -> bool:
+    """Whether there are any below a node; inside of a `Terminal` there are none."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if type(node) is Members:
+            return True
+        if type(node) is not Terminal:
+            stack += children(node)
+    return False
 
 
 class _State(NamedTuple):

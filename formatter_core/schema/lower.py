@@ -80,7 +80,9 @@ class _Lowering:
             del rules[name]
         if self._rules.uses_any:
             rules.update(self._any_rules)
-        rules = productive(dict(write_out(rules, few_only=True)), start.name)
+        if self._objects.uses_members:
+            rules = dict(write_out(rules, few_only=True))
+        rules = productive(rules, start.name)
         if not rules:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         return Grammar(rules, start.name)
