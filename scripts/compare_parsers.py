@@ -18,9 +18,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grammars", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--members", action="store_true", help="let every grammar have lists of members")
     parser.add_argument("--out", type=Path, help="a file for the report")
     options = parser.parse_args()
-    report = compare_parses(range(options.first, options.first + options.grammars))
+    seeds = range(options.first, options.first + options.grammars)
+    report = compare_parses(seeds, ("members", "captures") if options.members else ())
     text = json.dumps({"first": options.first, **asdict(report)}, indent=1)
     if options.out is not None:
         options.out.write_text(text + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from formatter_core.grammar import (
     Grammar,
     Intersection,
     JsonText,
+    Members,
     Node,
     Reference,
     Repeat,
@@ -28,6 +29,7 @@ from formatter_core.grammar import (
     Token,
     children,
 )
+from formatter_core.grammar.program import operands_of_members
 
 __all__ = ["ParserProgram"]
 
@@ -35,6 +37,7 @@ _UNBOUNDED = 2**32 - 1
 _KINDS: dict[type, int] = {
     Bytes: 1, Chars: 2, Sequence: 3, Choice: 4, Repeat: 5, Intersection: 6, Complement: 7, Shortest: 8, Substring: 9,
     JsonText: 10, Terminal: 11, Reference: 12, Token: 13, Capture: 14,
+    Members: 15,
 }  # fmt: skip
 
 
@@ -48,7 +51,6 @@ class ParserProgram:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        grammar = grammar.written_out
         self._rules = {name: number for number, name in enumerate(grammar.rules)}
         self._names: dict[str, int] = {}
         # A node that is used in many places is written once. The grammar keeps them alive.
@@ -101,6 +103,9 @@ class ParserProgram:
             return (node.token_id,)
         if isinstance(node, Capture):
             return (self._names.setdefault(node.name, len(self._names)), self._known[id(node.item)])
+        if isinstance(node, Members):
+            items = [self._known[id(item)] for item in children(node)]
+            return (*self._place(operands_of_members(node)), len(items), *items)
         if isinstance(node, (Complement, Shortest, Terminal)):
             return (self._known[id(node.item)],)
         return ()

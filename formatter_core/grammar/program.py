@@ -44,7 +44,7 @@ from formatter_core.grammar.nodes import (
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Program", "write"]
+__all__ = ["Program", "operands_of_members", "write"]
 
 _MAGIC = b"FCG3"
 _RULE_END = b"\x00"
@@ -328,15 +328,19 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
         raise InvalidGrammar(f"the separator of members in the rule {rule!r} is not regular; wrap it in a Terminal")
     if maximum is not None and maximum < node.minimum:
         raise InvalidGrammar(f"the members in the rule {rule!r} need minimum <= maximum")
-    out = bytearray(_MEMBERS)
+    if any(member.repeated and (member.required or member.absent) for member in node.members):
+        raise InvalidGrammar(f"a repeated member in the rule {rule!r} is required, or meets something by its absence")
+    return _MEMBERS + operands_of_members(node)
+
+
+def operands_of_members(node: Members) -> bytes:
+    """What `MEMBERS` takes."""
+    maximum = node.maximum
+    out = bytearray()
     out += _number(node.ordered) + _number(node.minimum) + _number(0 if maximum is None else maximum + 1)
     out += _number(node.conditions) + _bits(node.once)
     out += _number(len(node.members))
     for member in node.members:
-        if member.repeated and (member.required or member.absent):
-            raise InvalidGrammar(
-                f"a repeated member in the rule {rule!r} is required, or meets something by its absence"
-            )
         ways = member.ways
         flags = member.required + 2 * member.repeated
         if len(ways) == 1 and not (ways[0].meets or member.absent):

@@ -6,12 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import get_args
 
-import numpy as np
-
-from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_parser import parser_of
-from formatter_core.engine.protocol import MaskStatus
-from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -21,7 +16,6 @@ from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.support.arguments import as_bytes, one_of
-from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["result_of_text"]
 
@@ -54,28 +48,13 @@ def _stream(lowered: Lowered, data: bytes, limits: Limits) -> EventStream:
 
 def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, Callable[[], bool]]:
     """The parse of a text, and whether anything may follow it."""
-    try:
-        parser = parser_of(grammar, limits)
-    except LimitExceeded:
-        if grammar.check(limits).captures:
-            raise
-        return _recognized(grammar, data, limits)
+    parser = parser_of(grammar, limits)
     if parser is None:
         return parse(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
     reading = parser.read([data])
     if reading is None or not reading.is_complete():
         return None, lambda: False
     return reading.match(), reading.may_go_on
-
-
-def _recognized(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, Callable[[], bool]]:
-    """The same by the engine of masks, for a grammar without captures that has too many members for the parser."""
-    vocabulary = Vocabulary.of_bytes()
-    state = NativeEngine().compile(grammar, vocabulary, limits).start()
-    if not state.accept_bytes(data) or not state.can_stop():
-        return None, lambda: False
-    row = np.zeros(vocabulary.words, dtype=np.int32)
-    return Match("", 0, len(data), data), lambda: bool(state.fill_bitmask(row) & MaskStatus.HAS_TOKENS)
 
 
 def _may_go_on(grammar: Grammar, data: bytes, limits: Limits) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from formatter_core.engine.native_parser import Following, NativeParser
 from formatter_core.errors import LimitExceeded
-from formatter_core.grammar import Grammar
+from formatter_core.grammar import Grammar, Members, walk
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.parsing import Recognizer, parse
 from formatter_core.parsing.agreement import Agreement
@@ -34,22 +34,24 @@ class ParseReport:
     with_captures: int = 0
     ambiguous: int = 0
     cyclic: int = 0
+    with_members: int = 0
     refused: int = 0
     news: int = 0
     with_marks: int = 0
     differences: list[str] = field(default_factory=list)
 
 
-def compare_parses(seeds: Iterable[int]) -> ParseReport:
-    """Parse a few random texts of the random grammar of each seed in both ways."""
+def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseReport:
+    """Parse a few random texts of the random grammar of each seed in both ways; see `random_case` for `always`."""
     report = ParseReport()
     for seed in seeds:
-        grammar = random_case(seed).grammar
+        grammar = random_case(seed, always=always).grammar
         rng = random.Random(seed)  # noqa: S311 (no secrets are made)
         traits = traits_of(grammar)
         report.grammars += 1
         report.ambiguous += "ambiguous" in traits
         report.cyclic += "cyclic" in traits
+        report.with_members += any(isinstance(node, Members) for body in grammar.rules.values() for node in walk(body))
         native = NativeParser(grammar, DEFAULT_LIMITS)
         recognizer = Recognizer(grammar)
         for _ in range(_TEXTS):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 
 from formatter_core.errors import InvalidGrammar
@@ -111,13 +111,13 @@ class Case:
     vocabulary: Vocabulary
 
 
-def random_case(seed: int, features: Features = ALL_FEATURES) -> Case:
-    """The case of this seed."""
+def random_case(seed: int, features: Features = ALL_FEATURES, always: Collection[str] = ()) -> Case:
+    """The case of this seed, in which the features named in `always` may occur whatever the chance."""
     rng = random.Random(seed)  # noqa: S311 (no secrets are made)
     while True:
         used = Features(
-            **{field.name: getattr(features, field.name) and rng.random() < _SHARES[field.name]
-               for field in fields(Features)}
+            **{field.name: getattr(features, field.name)
+               and (rng.random() < _SHARES[field.name] or field.name in always) for field in fields(Features)}
         )  # fmt: skip
         grammar = _Generator(rng, used).grammar()
         try:

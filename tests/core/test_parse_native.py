@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from formatter_core import FormatterBuilder, formats
@@ -10,7 +12,20 @@ from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.kbnf import kbnf
-from formatter_core.grammar import NOTHING, Bytes, Choice, Grammar, Reference, Repeat, Sequence, Terminal
+from formatter_core.grammar import (
+    NOTHING,
+    Bytes,
+    Capture,
+    Choice,
+    Grammar,
+    Member,
+    Members,
+    Reference,
+    Repeat,
+    Sequence,
+    Terminal,
+    Way,
+)
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.testing.compare_parses import compare_parses
 
@@ -29,6 +44,37 @@ def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
     assert report.with_captures > 150
     assert report.cyclic > 50
     assert not report.refused
+
+
+def test_random_lists_of_members_give_the_captures_of_the_plain_parser() -> None:
+    report = compare_parses(range(300_000, 300_050), ("members", "captures"))
+    assert not report.differences, report.differences[0]
+    assert report.with_members > 30
+    assert report.with_captures > 80
+    assert not report.refused
+
+
+@pytest.mark.parametrize("count", [40, 200])
+def test_captures_around_and_inside_of_many_members(count: int) -> None:
+    """In any order, with a condition between two of them: what follows the list is found, and each member."""
+    names = [f"key{index}" for index in range(count)]
+    found = tuple(
+        Member((Way(Capture(name, Bytes(name.encode())), meets=name == "key1"),), absent=name == "key0")
+        for name in names
+    )
+    list_of_members = Capture("list", Members(found, Bytes(b","), conditions=1))
+    grammar = Grammar({"s": Sequence((list_of_members, Capture("end", Repeat(Bytes(b",key0")))))}, "s")
+    random.Random(count).shuffle(names)
+    text = ",".join(names).encode()
+    match = NativeParser(grammar, DEFAULT_LIMITS).parse([text, b",key0,key0"])
+    assert match is not None
+    assert [(child.name, child.text) for child in match.children] == [("list", text.decode()), ("end", ",key0,key0")]
+    assert [child.name for child in match.children[0].children] == names
+    following = NativeParser(grammar, DEFAULT_LIMITS).following()
+    following.push(text)
+    marks = following.news().marks
+    assert [mark.name for mark in marks if mark.opens] == ["list", *names, "end"]
+    assert NativeParser(grammar, DEFAULT_LIMITS).parse([b"key0,key2"]) is None
 
 
 def test_two_holes_that_could_be_cut_anywhere() -> None:

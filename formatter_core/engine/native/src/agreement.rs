@@ -8,6 +8,7 @@ use std::hash::Hash;
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
+use crate::memories::Memories;
 use crate::positions::{Position, END, START};
 use crate::preference::Source;
 use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
@@ -20,7 +21,7 @@ const COST: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     position: u32,
-    /// How many rounds of a repeat came before, as far as it matters.
+    /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
     count: u32,
     call: u32,
 }
@@ -70,6 +71,7 @@ pub struct Agreement {
     tokens: Vec<(Place, Trail)>,
     /// For each rule its latest call.
     latest: Vec<u32>,
+    memories: Memories,
     last: Last,
 }
 
@@ -99,6 +101,7 @@ impl Agreement {
             threads: Vec::new(),
             tokens: Vec::new(),
             latest: vec![NEVER; source.plan.rules.len()],
+            memories: Memories::new(),
             last: Last::default(),
         };
         agreement.open(0);
@@ -231,7 +234,7 @@ impl Agreement {
                 continue;
             }
             if let (true, Position::Terminal { next, .. }) = (step.accepts, source.plan.position(place.position)) {
-                self.reach(*next, 0, place.call, trail, meter)?;
+                self.reach(*next, place.count, place.call, trail, meter)?;
             }
             if step.state != EMPTY {
                 let state = step.state;
@@ -309,7 +312,7 @@ impl Agreement {
         match source.plan.position(place.position) {
             Position::End => self.end(call, trail, source, meter),
             Position::Terminal { nullable, next, .. } => match nullable {
-                true => self.reach(*next, 0, call, trail, meter),
+                true => self.reach(*next, place.count, call, trail, meter),
                 false => Ok(()),
             },
             Position::Token { .. } => Ok(()),
@@ -335,6 +338,22 @@ impl Agreement {
                     self.called(*rule, number, source, meter)?;
                 }
                 match place.count >= *minimum {
+                    true => self.reach(END, 0, call, trail, meter),
+                    false => Ok(()),
+                }
+            }
+            Position::Choose { list, first, .. } => {
+                let list = &source.plan.members[*list as usize];
+                let ways = self.memories.choices(list, place.count, meter)?.to_vec();
+                ways.into_iter()
+                    .try_for_each(|way| self.called(first + way, number, source, meter))
+            }
+            Position::Came { list, separator } => {
+                let list = &source.plan.members[*list as usize];
+                if !self.memories.choices(list, place.count, meter)?.is_empty() {
+                    self.reach(*separator, place.count, call, trail, meter)?;
+                }
+                match self.memories.may_end(list, place.count, meter)? {
                     true => self.reach(END, 0, call, trail, meter),
                     false => Ok(()),
                 }
@@ -378,7 +397,7 @@ impl Agreement {
             self.columns[number].complete = Some(trail);
         }
         let ended = &self.calls[call as usize];
-        let column = ended.column;
+        let (rule, column) = (ended.rule, ended.column);
         if column == self.column() {
             match self.last.empty.iter_mut().find(|(other, _)| *other == call) {
                 Some(known) => known.1 = trail,
@@ -397,7 +416,7 @@ impl Agreement {
         while let Some(caller) = next.checked_sub(1).map(|index| self.callers[index as usize]) {
             next = caller.previous;
             let trail = self.trails.joined(caller.trail, trail, column, meter)?;
-            self.go_on(caller.place, trail, false, source, meter)?;
+            self.go_on(caller.place, rule, trail, false, source, meter)?;
         }
         Ok(())
     }
@@ -408,14 +427,21 @@ impl Agreement {
             *self.last.places.get(number as usize),
             self.last.trails[number as usize],
         );
-        let trail = self
-            .trails
-            .joined(trail, ended, self.calls[call as usize].column, meter)?;
-        self.go_on(place, trail, true, source, meter)
+        let Call { rule, column, .. } = self.calls[call as usize];
+        let trail = self.trails.joined(trail, ended, column, meter)?;
+        self.go_on(place, rule, trail, true, source, meter)
     }
 
-    /// Go on after a call that was made at a place.
-    fn go_on(&mut self, place: Place, trail: Trail, is_empty: bool, source: Source, meter: &mut Meter) -> Outcome<()> {
+    /// Go on after a call of a rule that was made at a place.
+    fn go_on(
+        &mut self,
+        place: Place,
+        rule: u32,
+        trail: Trail,
+        is_empty: bool,
+        source: Source,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
         meter.work(1)?;
         match *source.plan.position(place.position) {
             Position::Call { next, .. } => self.reach(next, 0, place.call, trail, meter),
@@ -425,6 +451,11 @@ impl Agreement {
                     _ => place.count + 1,
                 };
                 self.reach(place.position, count, place.call, trail, meter)
+            }
+            Position::Choose { list, first, next } => {
+                let list = &source.plan.members[list as usize];
+                let count = self.memories.after(list, place.count, rule - first, meter)?;
+                self.reach(next, count, place.call, trail, meter)
             }
             _ => Ok(()),
         }

@@ -35,6 +35,7 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
                 name: None,
                 offset: parent.column,
             }),
+            Position::Choose { .. } => stack.push(item.detail),
             Position::Call { rule, .. } | Position::Rounds { rule, .. }
                 if item.detail != NONE && source.plan.rules[*rule as usize].captures =>
             {

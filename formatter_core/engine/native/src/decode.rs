@@ -481,6 +481,16 @@ fn read_ranges(reader: &mut Reader) -> Outcome<Vec<(u32, u32)>> {
     Ok(ranges)
 }
 
+/// What the operation for a list of members takes, standing alone.
+pub fn decode_members(data: &[u8], id: u32, meter: &mut Meter) -> Outcome<Members> {
+    let mut reader = Reader { data };
+    let members = read_members(&mut reader, id, meter)?;
+    match reader.data {
+        [] => Ok(members),
+        _ => Err(Fault::Malformed),
+    }
+}
+
 /// Conditions are searched through by recursion, one level for each.
 const MOST_CONDITIONS: u32 = 4096;
 

@@ -16,6 +16,7 @@ use crate::captures::{captures, Mark};
 use crate::hash::FastMap;
 use crate::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::limits::{Meter, Outcome};
+use crate::memories::Memories;
 use crate::number_sets::NumberSets;
 use crate::positions::{Position, END, START};
 use crate::preference::{Preference, Source};
@@ -48,7 +49,7 @@ pub struct Derivations {
     known: FastMap<(u32, u32, u32, u32), u32>,
     items_in_map: usize,
     /// The same of the threads, as many as are in it.
-    known_threads: FastMap<(Term, u32, u32), usize>,
+    known_threads: FastMap<(Term, u32, u32, u32), usize>,
     threads_in_map: usize,
     /// For each rule the column of its latest call, and that call.
     latest: Vec<(u32, u32)>,
@@ -59,6 +60,7 @@ pub struct Derivations {
     empties: Vec<(u32, u32)>,
     sets: NumberSets,
     preference: Preference,
+    memories: Memories,
     /// The item that ends the whole text, in the last column.
     complete: u32,
 }
@@ -81,6 +83,7 @@ impl Derivations {
             empties: Vec::new(),
             sets: NumberSets::new(),
             preference: Preference::new(),
+            memories: Memories::new(),
             complete: NONE,
         };
         derivations.call(START, source, meter)?;
@@ -206,7 +209,8 @@ impl Derivations {
             Position::Terminal { nullable, next, .. } => {
                 self.begun.push(number);
                 if *nullable {
-                    self.reach(Edge::new(*next, number, NONE, item.whole), source, meter)?;
+                    let edge = Edge::new(*next, number, NONE, item.whole).after(item.count);
+                    self.reach(edge, source, meter)?;
                 }
             }
             Position::Token { .. } => self.begun.push(number),
@@ -246,6 +250,22 @@ impl Derivations {
                 }
                 if item.count >= *minimum {
                     self.reach(Edge::new(END, number, NONE, item.whole), source, meter)?;
+                }
+            }
+            Position::Choose { list, first, .. } => {
+                let list = &source.plan.members[*list as usize];
+                for way in self.memories.choices(list, item.count, meter)?.to_vec() {
+                    self.called(first + way, number, source, meter)?;
+                }
+            }
+            Position::Came { list, separator } => {
+                let list = &source.plan.members[*list as usize];
+                if !self.memories.choices(list, item.count, meter)?.is_empty() {
+                    let edge = Edge::new(*separator, number, 0, item.whole).after(item.count);
+                    self.reach(edge, source, meter)?;
+                }
+                if self.memories.may_end(list, item.count, meter)? {
+                    self.reach(Edge::new(END, number, 1, item.whole), source, meter)?;
                 }
             }
         }
@@ -322,7 +342,7 @@ impl Derivations {
             return Ok(());
         }
         let around = &self.tree.calls[item.call as usize];
-        let inner = self.tree.items[ended as usize].whole;
+        let Item { whole: inner, call, .. } = self.tree.items[ended as usize];
         let is_first = item.column == around.column;
         let is_empty = item.column == self.tree.column();
         let whole = match (source.plan.rules[around.rule as usize].cyclic, is_first, is_empty) {
@@ -347,14 +367,21 @@ impl Derivations {
                     meter,
                 )
             }
+            Position::Choose { list, first, next } => {
+                let way = self.tree.calls[call as usize].rule - first;
+                let list = &source.plan.members[list as usize];
+                let count = self.memories.after(list, item.count, way, meter)?;
+                self.reach(Edge::new(next, caller, ended, whole).after(count), source, meter)
+            }
             _ => Ok(()),
         }
     }
 
     /// The terminal that an item began ends in the last column.
     fn end_terminal(&mut self, item: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
-        match *source.plan.position(self.tree.items[item as usize].position) {
-            Position::Terminal { next, .. } => self.reach(Edge::new(next, item, NONE, 0), source, meter),
+        let Item { position, count, .. } = self.tree.items[item as usize];
+        match *source.plan.position(position) {
+            Position::Terminal { next, .. } => self.reach(Edge::new(next, item, NONE, 0).after(count), source, meter),
             _ => Ok(()),
         }
     }
@@ -364,6 +391,7 @@ impl Derivations {
         let call = self.tree.items[edge.parent as usize].call;
         edge.column = self.tree.column();
         if edge.position == END {
+            edge.count = 0;
             let number = self.tree.calls[call as usize].rule;
             let rule = &source.plan.rules[number as usize];
             if !rule.cyclic {
@@ -434,7 +462,7 @@ impl Derivations {
     fn add_thread(&mut self, thread: Thread, source: Source, meter: &mut Meter) -> Outcome<()> {
         meter.work(1)?;
         let own = self.tree.items[thread.item as usize];
-        let key = (thread.state, own.position, own.call);
+        let key = (thread.state, own.position, own.call, own.count);
         let mut same = self.latest_thread(key);
         while let Some(index) = same {
             let other = self.threads[index];
@@ -457,11 +485,11 @@ impl Derivations {
         Ok(())
     }
 
-    /// The last one of the threads that agree in state, position and call.
-    fn latest_thread(&mut self, key: (Term, u32, u32)) -> Option<usize> {
+    /// The last one of the threads that agree in state, position, call and count.
+    fn latest_thread(&mut self, key: (Term, u32, u32, u32)) -> Option<usize> {
         let key_of = |thread: &Thread| {
             let item = self.tree.items[thread.item as usize];
-            (thread.state, item.position, item.call)
+            (thread.state, item.position, item.call, item.count)
         };
         if self.threads.len() <= FEW {
             return self.threads.iter().rposition(|thread| key_of(thread) == key);

@@ -16,7 +16,7 @@ pub const COST: usize = 4;
 #[derive(Clone, Copy)]
 pub struct Item {
     pub position: u32,
-    /// How many rounds of a repeat came before, as far as it matters.
+    /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
     pub count: u32,
     pub call: u32,
     pub column: u32,

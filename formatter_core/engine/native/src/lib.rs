@@ -5,8 +5,8 @@
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`members`,
 //! `decode`, `network`); stacks of calls (`stack`), and how far the end is (`spelling`, `nearest`, `remainder`); the parser
 //! (`chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`,
-//! `sequence`). Captures have a parser of their own, of the grammar as it is written: `written`, `positions`,
-//! `terminal_order`, `forest`, `items`, `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree
+//! `sequence`). Captures have a parser of their own, of the grammar as it is written: `memories`, `written`,
+//! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree
 //! on: `trails`, `agreement`; and all of it: `parser`, `following`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -42,6 +42,7 @@ mod lexicon;
 mod limits;
 mod mask;
 mod members;
+mod memories;
 mod nearest;
 mod network;
 mod number_sets;

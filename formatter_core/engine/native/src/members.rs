@@ -3,6 +3,7 @@
 //! What has come is the memory of a frame. A member is offered only if the rest can be completed after it; with
 //! conditions that is a search, in which those that are hardest to meet are met first.
 
+use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::limits::{Meter, Outcome};
@@ -62,6 +63,20 @@ pub struct Members {
 pub struct Memory {
     pub words: Bits,
     choices: OnceLock<Box<[u32]>>,
+}
+
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Memory {}
+
+impl Hash for Memory {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.words.hash(state);
+    }
 }
 
 impl Memory {

@@ -9,7 +9,13 @@ use crate::interface_tests::{is_sound, setting, Random};
 use crate::limits::panic_after;
 use crate::parser::Parser;
 
-const TEXT: &[u8] = b"ababcabb\xc3\xa9";
+/// Texts, and from `LISTS` on what lists of two members take: in any order; in the written one, the first of them required
+/// and the second one repeated; and if the first one comes, so does the second one.
+const TEXT: &[u8] = b"ababcabb\xc3\xa9\
+    \x00\x01\x00\x00\x00\x02\x00\x00\
+    \x01\x01\x00\x00\x00\x02\x01\x02\
+    \x00\x01\x03\x01\x00\x02\x04\x01\x00\x01\x00\x04\x00\x01\x01\x00";
+const LISTS: [[u32; 2]; 3] = [[10, 8], [18, 8], [26, 16]];
 
 /// A node of those before it, and some kinds more than there are.
 fn node(random: &mut Random, own: u32, rules: u32, out: &mut Vec<u32>) {
@@ -34,6 +40,11 @@ fn node(random: &mut Random, own: u32, rules: u32, out: &mut Vec<u32>) {
         10 => out.extend([11, below(random)]),
         11 | 12 => out.extend([12, random.below(rules as usize) as u32]),
         13 if random.below(4) == 0 => out.extend([13, 7]),
+        13 => {
+            let [start, length] = LISTS[random.below(3)];
+            out.extend([15, start, length, 3]);
+            (0..3).for_each(|_| out.push(below(random)));
+        }
         14 if random.below(8) == 0 => out.extend([random.below(20) as u32, below(random), 1]),
         _ => out.extend([14, random.below(5) as u32, below(random)]),
     }

@@ -1,12 +1,13 @@
 //! The bodies of rules as positions, in the order of preference: what the parser follows.
 //!
 //! A repeat whose rounds may be empty, or are counted, becomes a rule of its own, and so do its rounds: the count then
-//! belongs to one call.
+//! belongs to one call. So do a list of members and each of their ways: what has come belongs to one call.
 
 mod build;
 mod facts;
 
 use crate::limits::{Meter, Outcome};
+use crate::members::Members;
 
 /// A place in a rule's body.
 pub enum Position {
@@ -46,6 +47,18 @@ pub enum Position {
         maximum: u32,
         greedy: bool,
     },
+    /// The ways of the next one of a list of members, of which the item that stands here has a memory: rules, from
+    /// `first` on.
+    Choose {
+        list: u32,
+        first: u32,
+        next: u32,
+    },
+    /// A member has come: the separator and another one, or the end.
+    Came {
+        list: u32,
+        separator: u32,
+    },
 }
 
 /// The position at which every rule ends.
@@ -67,6 +80,7 @@ pub struct Rule {
 pub struct Plan {
     pub positions: Vec<Position>,
     pub rules: Vec<Rule>,
+    pub members: Vec<Members>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.
     pub ranks: Vec<u32>,
 }
@@ -112,6 +126,13 @@ impl Plan {
                     after[number].push(end_of(owner));
                     after[end_of(*rule)].push(number);
                 }
+                Position::Choose { list, first, next } => {
+                    for rule in (*first..).take(self.members[*list as usize].ways.len()) {
+                        after[number].push(self.rules[rule as usize].start as usize);
+                        after[end_of(rule)].push(*next as usize);
+                    }
+                }
+                Position::Came { separator, .. } => after[number].extend([*separator as usize, end_of(owner)]),
             }
         }
         // A walk in depth: what is finished last comes first.

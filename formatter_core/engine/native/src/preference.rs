@@ -118,10 +118,16 @@ impl Preference {
                         false => Ordering::Less,
                     };
                 }
-                Position::Call { .. } | Position::Rounds { .. } => {
+                Position::Came { .. } => break one.detail.cmp(&other.detail),
+                Position::Call { .. } | Position::Rounds { .. } | Position::Choose { .. } => {
                     let (first, second) = (tree.end_of(one.detail), tree.end_of(other.detail));
                     if first == second || first == NONE || second == NONE {
                         break Ordering::Equal;
+                    }
+                    // An earlier way of a member is an earlier rule; otherwise they are equal.
+                    let rule = |ended: u32| tree.calls[tree.items[ended as usize].call as usize].rule;
+                    if rule(first) != rule(second) {
+                        break rule(first).cmp(&rule(second));
                     }
                     if let Some(known) = self.known.get(&(first, second)) {
                         break *known;

@@ -3,8 +3,10 @@
 //! The format: numbers of 32 bits, and a text that they refer to. First the numbers of nodes, of rules, and of the start
 //! rule; then the nodes, each after those that it is made of; then each rule's node.
 
+use crate::decode::decode_members;
 use crate::derive::Derivatives;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::members::Members;
 use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
 mod kind {
@@ -22,6 +24,7 @@ mod kind {
     pub const REFERENCE: u32 = 12;
     pub const TOKEN: u32 = 13;
     pub const CAPTURE: u32 = 14;
+    pub const MEMBERS: u32 = 15;
 }
 
 pub enum Node {
@@ -47,13 +50,20 @@ pub enum Node {
         name: u32,
         item: u32,
     },
+    /// A list of members, by its number: the separator, and the items of the ways.
+    Members {
+        list: u32,
+        items: Box<[u32]>,
+    },
 }
 
 impl Node {
     /// The nodes directly below.
     pub fn children(&self) -> &[u32] {
         match self {
-            Node::Sequence(items) | Node::Choice(items) | Node::Intersection(items) => items,
+            Node::Sequence(items) | Node::Choice(items) | Node::Intersection(items) | Node::Members { items, .. } => {
+                items
+            }
             Node::Complement(item)
             | Node::Shortest(item)
             | Node::Terminal(item)
@@ -77,6 +87,8 @@ pub struct Written {
     /// The node of each rule.
     pub rules: Vec<u32>,
     pub start: u32,
+    /// The lists of members, by number.
+    pub members: Vec<Members>,
     /// The term of each node that is regular, else `NOTHING`.
     pub terms: Vec<Term>,
 }
@@ -90,7 +102,11 @@ impl Written {
         limits: &Limits,
         meter: &mut Meter,
     ) -> Outcome<Self> {
-        let mut reader = Reader { numbers, text };
+        let mut reader = Reader {
+            numbers,
+            text,
+            members: Vec::new(),
+        };
         let [count, rules, start] = reader.numbers()?;
         if u64::from(count) > limits.nodes.saturating_mul(2) {
             return Err(Fault::Limit(Limit::Nodes));
@@ -112,6 +128,7 @@ impl Written {
             nodes,
             rules: bodies,
             start,
+            members: reader.members,
         };
         written.make_terms(derivatives, limits, meter)?;
         Ok(written)
@@ -120,6 +137,9 @@ impl Written {
     fn make_terms(&mut self, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
         let mut regular = vec![false; self.nodes.len()];
         for (number, node) in self.nodes.iter().enumerate().rev() {
+            if matches!(node, Node::Members { items, .. } if !self.nodes[items[0] as usize].is_leaf()) {
+                return Err(Fault::Malformed);
+            }
             if matches!(node, Node::Terminal(_)) && regular[number] {
                 return Err(Fault::Malformed);
             }
@@ -172,7 +192,9 @@ impl Written {
                 item, minimum, maximum, ..
             } => terms.repeat(self.terms[*item as usize], *minimum, *maximum),
             Node::Terminal(item) => self.terms[*item as usize],
-            Node::Reference(_) | Node::Token(_) | Node::Capture { .. } => return Err(Fault::Malformed),
+            Node::Reference(_) | Node::Token(_) | Node::Capture { .. } | Node::Members { .. } => {
+                return Err(Fault::Malformed);
+            }
         })
     }
 }
@@ -180,6 +202,7 @@ impl Written {
 struct Reader<'a> {
     numbers: &'a [u32],
     text: &'a [u8],
+    members: Vec<Members>,
 }
 
 impl<'a> Reader<'a> {
@@ -282,6 +305,19 @@ impl<'a> Reader<'a> {
                 Node::Capture {
                     name,
                     item: self.child(own)?,
+                }
+            }
+            kind::MEMBERS => {
+                let list = self.members.len() as u32;
+                let members = decode_members(self.bytes(meter)?, list, meter)?;
+                let items = self.list(1, meter)?;
+                if items.len() != members.ways.len() + 1 || items.iter().any(|item| *item >= own) {
+                    return Err(Fault::Malformed);
+                }
+                self.members.push(members);
+                Node::Members {
+                    list,
+                    items: items.into(),
                 }
             }
             _ => return Err(Fault::Malformed),

@@ -10,7 +10,8 @@ use crate::written::{Node, Written};
 
 impl Plan {
     pub fn new(written: &Written, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
-        let facts = Facts::of(written, derivatives, meter)?;
+        let mut facts = Facts::of(written, derivatives, meter)?;
+        let members = std::mem::take(&mut facts.members);
         if !facts.productive[written.rules[written.start as usize] as usize] {
             return Err(Fault::EmptyLanguage);
         }
@@ -50,6 +51,7 @@ impl Plan {
             ranks: Vec::new(),
             positions,
             rules,
+            members,
         };
         plan.rank(&owners, meter)?;
         Ok(plan)
@@ -64,6 +66,9 @@ enum Origin {
     Rule(u32),
     Node(u32),
     Rounds(u32),
+    Members(u32),
+    /// One of the ways of a list of members: the node, the way and its item.
+    Way(u32, u32, u32),
 }
 
 impl Origin {
@@ -71,7 +76,7 @@ impl Origin {
         match self {
             Origin::Start => written.rules[written.start as usize],
             Origin::Rule(rule) => written.rules[rule as usize],
-            Origin::Node(node) | Origin::Rounds(node) => node,
+            Origin::Node(node) | Origin::Rounds(node) | Origin::Members(node) | Origin::Way(.., node) => node,
         }
     }
 }
@@ -149,6 +154,9 @@ impl Builder<'_, '_> {
                 );
             }
         }
+        if let Origin::Members(node) = source {
+            return self.list_of_members(node, rule);
+        }
         let mut tasks = vec![Task::Node(source.node(self.written))];
         let mut place = END;
         while let Some(task) = tasks.pop() {
@@ -156,6 +164,22 @@ impl Builder<'_, '_> {
             place = self.perform(rule, task, place, &mut tasks)?;
         }
         Ok(place)
+    }
+
+    fn list_of_members(&mut self, node: u32, owner: u32) -> Outcome<u32> {
+        let Node::Members { list, ref items } = self.written.nodes[node as usize] else {
+            return Err(Fault::Malformed);
+        };
+        let first = self.sources.len() as u32;
+        for (way, item) in (0..).zip(&items[1..]) {
+            self.meter.work(1)?;
+            self.rule(Origin::Way(node, way, *item));
+        }
+        let choose = self.place(owner, Position::Split(Box::default()))?;
+        let separator = self.node(owner, items[0], choose, &mut Vec::new())?;
+        let next = self.place(owner, Position::Came { list, separator })?;
+        self.positions[choose as usize] = Position::Choose { list, first, next };
+        Ok(choose)
     }
 
     /// The rule that a node is the body of; a reference stands for its rule.
@@ -261,6 +285,10 @@ impl Builder<'_, '_> {
                         return self.call(owner, rule, next);
                     }
                 }
+            }
+            Node::Members { .. } => {
+                let rule = self.rule(Origin::Members(node));
+                return self.call(owner, rule, next);
             }
             _ => return Err(Fault::Malformed),
         }

@@ -1,7 +1,8 @@
 //! What is known of a grammar's nodes before any text is read.
 
 use crate::derive::Derivatives;
-use crate::limits::{Meter, Outcome};
+use crate::limits::{Fault, Meter, Outcome};
+use crate::members::Members;
 use crate::term::Term;
 use crate::written::{Node, Written};
 
@@ -14,6 +15,8 @@ pub(super) struct Facts {
     pub(super) cyclic: Vec<bool>,
     /// The size of what each rule derives, written out: `HUGE` where it is recursive, or calls a rule that is.
     pub(super) sizes: Vec<u32>,
+    /// The lists of members, with the ways that can be completed.
+    pub(super) members: Vec<Members>,
 }
 
 const HUGE: u32 = u32::MAX;
@@ -24,6 +27,8 @@ pub(super) const SMALL: u32 = 24;
 enum Needs {
     All,
     Any,
+    /// Those ways that a list of members can be completed with.
+    Ways,
     Always,
     Never,
 }
@@ -40,21 +45,39 @@ impl Facts {
             }
         }
         let always = |holds: bool| if holds { Needs::Always } else { Needs::Never };
-        let productive = solve(written, meter, |number, node| match node {
+        let mut members = written.members.clone();
+        for node in &written.nodes {
+            match node {
+                Node::Members { list, items } if !live[items[0] as usize] => members[*list as usize].maximum = 1,
+                _ => {}
+            }
+        }
+        let productive = solve(written, &mut members, meter, |number, node| match node {
             Node::Token(_) => Needs::Always,
+            Node::Members { .. } => Needs::Ways,
             Node::Choice(_) => Needs::Any,
             Node::Repeat { minimum: 0, .. } => Needs::Always,
             _ if node.is_leaf() => always(live[number]),
             _ => Needs::All,
         })?;
-        let nullable = solve(written, meter, |number, node| match node {
-            Node::Token(_) => Needs::Never,
+        let nullable = solve(written, &mut [], meter, |number, node| match node {
+            Node::Token(_) | Node::Members { .. } => Needs::Never,
             Node::Choice(_) => Needs::Any,
             Node::Repeat { minimum: 0, .. } => Needs::Always,
             _ if node.is_leaf() => always(empty[number]),
             _ => Needs::All,
         })?;
-        let captures = solve(written, meter, |_, node| match node {
+        for node in &written.nodes {
+            if let Node::Members { items, .. } = node {
+                if items[1..]
+                    .iter()
+                    .any(|item| productive[*item as usize] && nullable[*item as usize])
+                {
+                    return Err(Fault::EmptyMember);
+                }
+            }
+        }
+        let captures = solve(written, &mut [], meter, |_, node| match node {
             Node::Capture { .. } => Needs::Always,
             _ if node.is_leaf() => Needs::Never,
             _ => Needs::Any,
@@ -62,6 +85,7 @@ impl Facts {
         let mut facts = Facts {
             cyclic: Vec::new(),
             sizes: sizes(written, meter)?,
+            members,
             productive,
             nullable,
             captures,
@@ -123,6 +147,7 @@ impl Facts {
                 1 => items.iter().filter(solid).copied().collect(),
                 _ => Vec::new(),
             },
+            Node::Members { items, .. } => items[1..].to_vec(),
             _ => Vec::new(),
         };
         found.retain(|item| self.productive[*item as usize]);
@@ -176,10 +201,16 @@ fn walk(written: &Written, node: u32, meter: &mut Meter, mut refers: impl FnMut(
     Ok(count)
 }
 
-/// The nodes of which something holds; a reference is made of its rule.
-fn solve(written: &Written, meter: &mut Meter, needs: impl Fn(usize, &Node) -> Needs) -> Outcome<Vec<bool>> {
+/// The nodes of which something holds; a reference is made of its rule. Ways that hold are marked in the `members`.
+fn solve(
+    written: &Written,
+    members: &mut [Members],
+    meter: &mut Meter,
+    needs: impl Fn(usize, &Node) -> Needs,
+) -> Outcome<Vec<bool>> {
     let count = written.nodes.len();
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); count];
+    // Those that each node stands in, and its index there.
+    let mut users: Vec<Vec<(u32, u32)>> = vec![Vec::new(); count];
     let mut missing: Vec<usize> = Vec::with_capacity(count);
     let mut queue: Vec<u32> = Vec::new();
     for (number, node) in written.nodes.iter().enumerate() {
@@ -190,16 +221,16 @@ fn solve(written: &Written, meter: &mut Meter, needs: impl Fn(usize, &Node) -> N
         meter.work(1 + below.len())?;
         missing.push(match needs(number, node) {
             Needs::Always => 0,
-            Needs::Never => usize::MAX,
+            Needs::Never | Needs::Ways => usize::MAX,
             Needs::Any => 1,
             Needs::All => below.len(),
         });
         if missing[number] == 0 {
             queue.push(number as u32);
         } else {
-            below
-                .iter()
-                .for_each(|child| users[*child as usize].push(number as u32));
+            (0..)
+                .zip(below)
+                .for_each(|(index, child)| users[*child as usize].push((number as u32, index)));
         }
     }
     let mut holds = vec![false; count];
@@ -207,7 +238,13 @@ fn solve(written: &Written, meter: &mut Meter, needs: impl Fn(usize, &Node) -> N
         if std::mem::replace(&mut holds[number as usize], true) {
             continue;
         }
-        for user in std::mem::take(&mut users[number as usize]) {
+        for (user, index) in std::mem::take(&mut users[number as usize]) {
+            if let (Node::Members { list, .. }, Some(way)) = (&written.nodes[user as usize], index.checked_sub(1)) {
+                let list = members.get_mut(*list as usize);
+                if list.map_or(Ok(false), |list| list.revive(way, meter))? {
+                    queue.push(user);
+                }
+            }
             let left = &mut missing[user as usize];
             if *left != usize::MAX && *left > 0 {
                 *left -= 1;

@@ -1,0 +1,36 @@
+//! What has come of the lists of members in one text: each memory by a number, 0 where nothing has come.
+
+use crate::hash::Interner;
+use crate::limits::{Meter, Outcome};
+use crate::members::{Members, Memory};
+
+pub struct Memories(Interner<Memory>);
+
+impl Memories {
+    pub fn new() -> Self {
+        Memories(Interner::new())
+    }
+
+    /// The ways that may come next, the preferred one first.
+    pub fn choices(&mut self, list: &Members, number: u32, meter: &mut Meter) -> Outcome<&[u32]> {
+        list.choices(self.memory(list, number), meter)
+    }
+
+    /// Whether nothing more need come.
+    pub fn may_end(&mut self, list: &Members, number: u32, meter: &mut Meter) -> Outcome<bool> {
+        meter.work(list.members.len())?;
+        Ok(list.may_end(self.memory(list, number)))
+    }
+
+    /// What has come with one more member, which may come.
+    pub fn after(&mut self, list: &Members, number: u32, way: u32, meter: &mut Meter) -> Outcome<u32> {
+        let after = list.after(self.memory(list, number), way);
+        meter.work(after.words.len())?;
+        Ok(1 + self.0.intern(after).0)
+    }
+
+    fn memory(&mut self, list: &Members, number: u32) -> &Memory {
+        let known = number.checked_sub(1).unwrap_or_else(|| self.0.intern(list.first()).0);
+        self.0.get(known)
+    }
+}
