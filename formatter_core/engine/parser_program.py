@@ -9,6 +9,7 @@ from array import array
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
+    AnySpecial,
     Bytes,
     Capture,
     Chars,
@@ -80,8 +81,8 @@ class ParserProgram:
         return known[id(body)]
 
     def _content(self, node: Node) -> tuple[int, ...]:
-        if isinstance(node, Special):
-            raise InvalidGrammar(f"the special token {node.name!r} is not resolved; put a Token or text in its place")
+        if isinstance(node, (Special, AnySpecial)):
+            raise InvalidGrammar(f"a special token is not resolved: {node}; put a Token or text in its place")
         return (_KINDS[type(node)], *self.fields(node))
 
     def fields(self, node: Node) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Capture`        the item, whose place in the parse is reported under a name
 `Token`          exactly this token id; no byte string spells it
 `Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
+`AnySpecial`     any special token of the vocabulary but some; resolved as a `Special` is
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
@@ -45,6 +46,7 @@ __all__ = [
     "ANY_TEXT",
     "EMPTY",
     "NOTHING",
+    "AnySpecial",
     "Bytes",
     "Capture",
     "Chars",
@@ -236,6 +238,13 @@ class Special:
     or_text: bool = False
 
 
+@value()
+class AnySpecial:
+    """Any special token of the vocabulary that is neither an end id nor excluded, by name or id."""
+
+    excluded: tuple[str | int, ...] = ()
+
+
 Node: TypeAlias = (
     Bytes
     | Chars
@@ -253,6 +262,7 @@ Node: TypeAlias = (
     | Capture
     | Token
     | Special
+    | AnySpecial
 )
 
 EMPTY = Sequence(())

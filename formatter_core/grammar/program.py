@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar.nodes import (
+    AnySpecial,
     Bytes,
     Capture,
     Chars,
@@ -75,7 +76,7 @@ class Program:
         nodes: how many nodes there are.
         tokens: the ids of tokens.
         captures: whether there are captures.
-        specials: whether there are any `Special`, which in the program never come.
+        specials: whether there are any special tokens by name, which in the program never come.
     """
 
     data: bytes
@@ -181,7 +182,7 @@ class _Writer:
                 raise InvalidGrammar(f"the token id {node.token_id} in the rule {self._rule!r} is negative")
             self.tokens[node.token_id] = None
             self.out += _TOKEN + _number(node.token_id)
-        elif isinstance(node, Special):
+        elif isinstance(node, (Special, AnySpecial)):
             self.specials = True
             self.out += _NOTHING
         elif isinstance(node, _REGULAR_ONLY):
@@ -302,7 +303,7 @@ class _TerminalWriter:
             size_below, height_below = self._node(node.item, room - 1)
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
-        elif isinstance(node, (Terminal, Reference, Members, Capture, Token, Special)):
+        elif isinstance(node, (Terminal, Reference, Members, Capture, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
         else:

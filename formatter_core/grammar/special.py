@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from formatter_core.grammar.grammar import Grammar
-from formatter_core.grammar.nodes import NOTHING, Node, Special, Terminal, Token, literal, map_children
+from formatter_core.grammar.nodes import NOTHING, AnySpecial, Node, Special, Terminal, Token, literal, map_children
 
 __all__ = ["as_text", "without_specials", "without_tokens"]
 
 
-def without_specials(grammar: Grammar, resolve: Callable[[Special], Node]) -> Grammar:
-    """The same grammar with what `resolve` gives in place of each `Special`."""
+def without_specials(grammar: Grammar, resolve: Callable[[Special | AnySpecial], Node]) -> Grammar:
+    """The same grammar with what `resolve` gives in place of each `Special` and `AnySpecial`."""
 
     def replace(node: Node) -> Node:
-        if isinstance(node, Special):
+        if isinstance(node, (Special, AnySpecial)):
             return resolve(node)
         return node if isinstance(node, Terminal) else map_children(node, replace)
 
@@ -36,6 +36,6 @@ def _replaced(grammar: Grammar, replace: Callable[[Node], Node]) -> Grammar:
     return Grammar({name: replace(body) for name, body in grammar.rules.items()}, grammar.start)
 
 
-def as_text(special: Special) -> Node:
+def as_text(special: Special | AnySpecial) -> Node:
     """The name of the token, which is how it stands in a text that was decoded with its special tokens."""
-    return literal(special.name)
+    return NOTHING if isinstance(special, AnySpecial) else literal(special.name)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Node, Program, Special, Token, as_text, without_specials
+from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits
 from formatter_core.support.arguments import shown
 from formatter_core.vocabulary import Vocabulary
@@ -44,9 +44,12 @@ def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
     return Lowering(as_written, lowered, program)
 
 
-def _special_token(vocabulary: Vocabulary, special: Special) -> Node:
+def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:
     """The token that the vocabulary calls so, or its name as text where that will do."""
     tokens = vocabulary.special_tokens
+    if isinstance(special, AnySpecial):
+        excluded = {_excluded_token(vocabulary, each) for each in special.excluded}.union(vocabulary.end_ids)
+        return Choice(tuple(Token(token_id) for token_id in tokens.values() if token_id not in excluded))
     token_id = tokens.get(special.name)
     if token_id is not None and token_id not in vocabulary.end_ids:
         return Token(token_id)
@@ -54,9 +57,27 @@ def _special_token(vocabulary: Vocabulary, special: Special) -> Node:
         return as_text(special)
     if token_id is not None:
         raise InvalidFormat(f"the special token {special.name!r} is an end id; a format ends by itself, leave it out")
-    others = difflib.get_close_matches(special.name, tokens, _NAMES_SHOWN, 0.0) or ["none"]
-    raise InvalidFormat(
-        f"the vocabulary has no special token {shown(special.name)}; its special tokens are "
+    raise _unknown_special(special.name, tokens)
+
+
+def _excluded_token(vocabulary: Vocabulary, token: str | int) -> int:
+    """The id of a special token that a free region excludes."""
+    if isinstance(token, str):
+        if token not in vocabulary.special_tokens:
+            raise _unknown_special(token, vocabulary.special_tokens)
+        return vocabulary.special_tokens[token]
+    if token >= len(vocabulary) or vocabulary.text_token(token):
+        raise InvalidFormat(
+            f"token {token} is not a special token, and only those can be excluded; exclude a text by `any_text` or "
+            "`dispatch`"
+        )
+    return token
+
+
+def _unknown_special(name: str, tokens: Mapping[str, int]) -> InvalidFormat:
+    others = difflib.get_close_matches(name, tokens, _NAMES_SHOWN, 0.0) or ["none"]
+    return InvalidFormat(
+        f"the vocabulary has no special token {shown(name)}; its special tokens are "
         f"{', '.join(others)}{', ...' if len(tokens) > len(others) else ''}"
     )
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Grammar, Node, Special, Token, as_text, map_children, without_specials
+from formatter_core.grammar import AnySpecial, Grammar, Node, Special, Token, as_text, map_children, without_specials
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.runtime.cache import ByteBoundedCache
 from formatter_core.runtime.compiled import CompiledFormat
@@ -98,7 +98,7 @@ class _WithoutTokens:
         def rename(node: Node) -> Node:
             if isinstance(node, Special) and node.or_text:
                 return as_text(node)
-            return Token(_SPECIAL) if isinstance(node, (Token, Special)) else map_children(node, rename)
+            return Token(_SPECIAL) if isinstance(node, (Token, Special, AnySpecial)) else map_children(node, rename)
 
         lowered = self.format.to_grammar(limits)
         census = lowered.grammar.check(limits)

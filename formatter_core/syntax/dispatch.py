@@ -1,4 +1,4 @@
-"""Free text in which triggers begin something: the core of tool calls in XGrammar's notations."""
+"""Free text, or tokens, in which triggers begin something: the core of tool calls in XGrammar's notations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from collections.abc import Sequence as Items
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
+    AnySpecial,
     Choice,
     Complement,
     Intersection,
     Node,
     Repeat,
     Sequence,
+    Special,
     Terminal,
+    Token,
     literal,
+    optional,
 )
 
-__all__ = ["dispatch", "text_without"]
+__all__ = ["dispatch", "text_without", "token_dispatch", "tokens_without"]
 
 
 def text_without(excluded: Iterable[str]) -> Node:
@@ -46,6 +50,28 @@ def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: b
     if not parts:
         return free
     return Sequence((Repeat(Choice(tuple(parts))), free)) if loop else Choice((free, *parts))
+
+
+def tokens_without(excluded: Iterable[Special | Token]) -> Node:
+    """Any text, and any special tokens but these."""
+    by_name = (each.name if isinstance(each, Special) else each.token_id for each in excluded)
+    text = Terminal(ANY_TEXT)
+    return Sequence((text, Repeat(Sequence((AnySpecial(tuple(dict.fromkeys(by_name))), text)))))
+
+
+def token_dispatch(
+    branches: Items[tuple[Special | Token, Node]], excluded: Iterable[Special | Token], *, loop: bool
+) -> Node:
+    """Text and special tokens; after the special token of a branch, what the branch says follows.
+
+    Args:
+        branches: the special tokens, and what comes after each.
+        excluded: special tokens that do not occur otherwise.
+        loop: whether it goes on after a branch; otherwise the branch ends it.
+    """
+    free = tokens_without((*(token for token, _ in branches), *excluded))
+    one = Choice(tuple(map(Sequence, branches)))
+    return Sequence((free, Repeat(Sequence((one, free))) if loop else optional(one)))
 
 
 def _after(branches: Items[tuple[str, Node]], trigger: str) -> Node:

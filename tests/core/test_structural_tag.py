@@ -10,6 +10,7 @@ import pytest
 from formatter_core import Compiler, Vocabulary, check, formats, parse
 from formatter_core.errors import (
     FormatterError,
+    InvalidFormat,
     InvalidGrammar,
     InvalidSchema,
     LimitExceeded,
@@ -30,6 +31,15 @@ def tag(begin: Any, content: Any, end: Any) -> dict[str, Any]:
     return {"type": "tag", "begin": begin, "content": content, "end": end}
 
 
+def token(name: str) -> dict[str, Any]:
+    return {"type": "token", "token": name}
+
+
+TOKEN_CALLS: dict[str, Any] = {
+    "type": "token_triggered_tags",
+    "trigger_tokens": ["<a>"],
+    "tags": [tag(token("<a>"), INTEGER, token("<b>"))],
+}
 CALLS: dict[str, Any] = {
     "type": "triggered_tags",
     "triggers": ["<f="],
@@ -89,6 +99,40 @@ def test_the_older_shape() -> None:
         assert parse(format, text).is_complete == good
 
 
+A, B, C = 257, 258, 259
+
+#: format, outputs that it describes, outputs that it does not; special tokens as ids, text as text
+TOKENS: list[tuple[dict[str, Any], list[list[Any]], list[list[Any]]]] = [
+    ({"type": "any_tokens"}, [[], ["a", A, "b", B, C]], []),
+    ({"type": "any_tokens", "exclude_tokens": ["<a>", B]}, [["a", C]], [[A], ["a", B]]),
+    (tag(token("<a>"), {"type": "any_tokens"}, token("<b>")), [[A, "x", C, A, B]], [[A, "x"], [A, B, B]]),
+    (TOKEN_CALLS, [[], ["x", A, "5", B, C, A, "6", B]], [[A, "x", B], [A, "5"]]),
+    ({**TOKEN_CALLS, "exclude_tokens": ["<c>"]}, [["x", B]], [["x", C]]),
+    ({**TOKEN_CALLS, "stop_after_first": True}, [["x"], ["x", A, "5", B]], [[A, "5", B, "x"]]),
+    ({**TOKEN_CALLS, "at_least_one": True}, [[A, "5", B, "x"]], [[], ["x", A, "5", B]]),
+    ({"type": "token_dispatch", "rules": [["<a>", DIGIT]]}, [["x", A, "1", B, A, "2"]], [[A], [A, "x"]]),
+    ({"type": "token_dispatch", "rules": [[A, DIGIT]], "loop": False}, [["x"], [A, "1"]], [[A, "1", "x"]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("format", "good", "bad"), TOKENS, ids=[json.dumps(entry[0])[:60] for entry in TOKENS])
+def test_free_parts_of_tokens(format: dict[str, Any], good: list[list[Any]], bad: list[list[Any]]) -> None:
+    special = {"<a>": A, "<b>": B, "<c>": C, "<end>": 256}
+    compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None, None], [256], special))
+    compiled = compiler.compile(formats.structural_tag({"format": format}))
+    for output in [*good, *bad]:
+        ids = [each for part in output for each in ([part] if isinstance(part, int) else part.encode())]
+        formatter = compiled.formatter()
+        assert (formatter.accept_tokens(ids) == len(ids) and formatter.can_stop) == (output in good), output
+
+
+@pytest.mark.parametrize("excluded", [65, 1000, "<none>"])
+def test_only_special_tokens_are_excluded(excluded: Any) -> None:
+    format = formats.structural_tag({"format": {"type": "any_tokens", "exclude_tokens": [excluded]}})
+    with pytest.raises(InvalidFormat, match="special token"):
+        Compiler(Vocabulary.of_bytes()).compile(format)
+
+
 def test_tokens() -> None:
     compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256], {"<|call|>": 257}))
     inside = tag({"type": "token", "token": "<|call|>"}, TEXT, {"type": "token", "token": 258})
@@ -107,8 +151,11 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"type": "or", "elements": []}, "/format/elements", "at least one"),
     ({"type": "repeat", "min": 3, "max": 1, "content": TEXT}, "/format", "less than"),
     ({"type": "any_text", "max_tokens": 5}, "/format/max_tokens", "`max_chars`"),
-    ({"type": "any_tokens"}, "/format", "use `any_text`"),
-    ({"type": "token_dispatch", "rules": []}, "/format", "counts tokens"),
+    ({"type": "exclude_token"}, "/format", "use `any_tokens`"),
+    ({"type": "any_tokens", "max_tokens": 5}, "/format/max_tokens", "`max_chars`"),
+    ({"type": "any_tokens", "exclude_tokens": ["<a>", 1.5]}, "/format/exclude_tokens/1", "the id of a special token"),
+    ({"type": "token_dispatch", "rules": [["<a>"]]}, "/format/rules/0", "a special token and a format"),
+    ({**TOKEN_CALLS, "trigger_tokens": ["<b>"]}, "/format/tags/0/begin", "by name or by id alike"),
     ({"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}, "/format/style", "qwen_xml"),
     ({"type": "json_schema", "json_schema": {}, "any_order": True}, "/format/any_order", "key_order"),
     ({"type": "grammar", "grammar": "root ::= a"}, "/format/grammar", "line 1, column 10"),
@@ -117,7 +164,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({**CALLS, "triggers": ["<", "<f="]}, "/format/tags/0/begin", "exactly one"),
     (tag("a", TEXT, []), "/format/end", "at least one"),
     ({"type": "dispatch", "rules": [["a"]]}, "/format/rules/0", "a pair"),
-    ({"type": "token", "token": -1}, "/format/token", "from 0"),
+    ({"type": "token", "token": -1}, "/format/token", "the id of a special token"),
 ]
 
 

@@ -1,0 +1,60 @@
+"""The fields of structural tags: a fault is reported with its JSON Pointer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formatter_core.errors import InvalidGrammar
+from formatter_core.grammar import Special, Token
+from formatter_core.support.arguments import shown
+
+__all__ = ["count", "fields", "texts", "token", "tokens"]
+
+_WORDS: dict[type, str] = {
+    str: "a text", int: "a whole number", bool: "true or false", list: "an array", dict: "an object", type(None): "null"
+}  # fmt: skip
+
+
+def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, Any]) -> None:
+    """Refuse an object that lacks a field, has one of another type, or one that is not known."""
+    if not isinstance(data, dict):
+        raise InvalidGrammar(f"expected an object, found {shown(data)}", pointer=pointer)
+    for name in needed:
+        if name not in data:
+            raise InvalidGrammar(f"the field `{name}` is missing; add it", pointer=pointer)
+    known = {"type": str, **needed, **others}
+    for name, value in data.items():
+        if name not in known:
+            raise InvalidGrammar(f"the field `{name}` is not known here; there are {', '.join(known)}", pointer=pointer)
+        kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
+        if type(value) not in kinds:
+            words = " or ".join(_WORDS[kind] for kind in kinds)
+            raise InvalidGrammar(f"`{name}` is {words}, found {shown(value)}", pointer=f"{pointer}/{name}")
+
+
+def texts(values: Any, pointer: str, *, empty: bool = False) -> list[str]:
+    """The value itself if it is an array of texts, which `empty` allows to be empty."""
+    if not isinstance(values, list) or not all(isinstance(each, str) and (each or empty) for each in values):
+        raise InvalidGrammar(f"expected an array of non-empty texts, found {shown(values)}", pointer=pointer)
+    return values
+
+
+def count(value: int, pointer: str) -> int:
+    """The value itself if it is not negative."""
+    if value < 0:
+        raise InvalidGrammar(f"expected a whole number from 0, found {value}", pointer=pointer)
+    return value
+
+
+def token(value: Any, pointer: str) -> Special | Token:
+    """A special token by name or by id."""
+    if isinstance(value, str) and value:
+        return Special(value)
+    if type(value) is not int or value < 0:
+        raise InvalidGrammar(f"expected the name or the id of a special token, found {shown(value)}", pointer=pointer)
+    return Token(value)
+
+
+def tokens(values: list[Any], pointer: str) -> list[Special | Token]:
+    """Special tokens by name or by id."""
+    return [token(value, f"{pointer}/{index}") for index, value in enumerate(values)]

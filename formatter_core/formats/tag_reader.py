@@ -1,0 +1,363 @@
+"""Structural tags read as grammars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+from formatter_core.errors import (
+    InvalidGrammar,
+    InvalidRegex,
+    InvalidSchema,
+    LimitExceeded,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+)
+from formatter_core.formats.tag_fields import count, fields, texts, token, tokens
+from formatter_core.grammar import (
+    ANY_CHAR,
+    ANY_TEXT,
+    EMPTY,
+    Choice,
+    Grammar,
+    Intersection,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Special,
+    Terminal,
+    Token,
+    literal,
+    optional,
+)
+from formatter_core.limits import Limits
+from formatter_core.schema import lower_schema
+from formatter_core.support.arguments import shown
+from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
+from formatter_core.syntax.dispatch import dispatch, text_without, token_dispatch, tokens_without
+
+__all__ = ["read_tag"]
+
+_NO_BUDGET = "a text does not say how many tokens it has; bound its characters with the `max_chars` of `any_text`"
+
+
+def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
+    """What a structural tag describes.
+
+    Raises:
+        InvalidGrammar: faulty, or not enforced; with a JSON Pointer.
+    """
+    return _Reader(limits).read(tag)
+
+
+class _Ends(NamedTuple):
+    """What ends the nearest tag around: none of it occurs in a free part of its kind."""
+
+    texts: tuple[str, ...] = ()
+    tokens: tuple[Special | Token, ...] = ()
+
+
+_NO_ENDS = _Ends()
+
+
+class _Reader:
+    """One pass over a structural tag. A free text inside a tag does not hold what ends the tag."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._rules: dict[str, Node] = {}
+
+    def read(self, tag: dict[str, Any]) -> Grammar:
+        if "structures" in tag or "triggers" in tag:
+            root = self._older(tag)
+        else:
+            fields(tag, "", {"format": dict}, {"type": str})
+            root = self._format(tag["format"], "/format", _NO_ENDS, 1)
+        grammar = Grammar({**self._rules, "structural tag": root}, "structural tag")
+        grammar.check(self._limits)
+        return grammar
+
+    def _older(self, tag: dict[str, Any]) -> Node:
+        """The shape before XGrammar 0.2: triggers, and structures of `begin`, `schema` and `end`."""
+        fields(tag, "", {"structures": list, "triggers": list}, {"type": str})
+        tags: list[tuple[str, Node, Node, str]] = []
+        for index, structure in enumerate(tag["structures"]):
+            pointer = f"/structures/{index}"
+            fields(structure, pointer, {"begin": str, "schema": (dict, bool), "end": str}, {})
+            content = self._schema(structure["schema"], f"{pointer}/schema")
+            tags.append((structure["begin"], content, literal(structure["end"]), pointer))
+        return self._triggered(tag["triggers"], "/triggers", tags, (), at_least_one=False, stop=False)
+
+    def _format(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        if depth > self._limits.depth:
+            raise LimitExceeded("depth", self._limits.depth, f"the structural tag at {pointer}")
+        kind = data.get("type") if isinstance(data, dict) else None
+        if kind == "exclude_token":
+            raise InvalidGrammar(
+                "`exclude_token` is not enforced, since a text does not say where a token ends; use `any_tokens`, or a "
+                "`regex` for what the token may spell",
+                pointer=pointer,
+            )
+        reader = self._KINDS.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            names = ", ".join(self._KINDS)
+            raise InvalidGrammar(f"a format is an object whose `type` is one of {names}", pointer=pointer)
+        return reader(self, data, pointer, ends, depth + 1)
+
+    def _const_string(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"value": str}, {})
+        return literal(data["value"])
+
+    def _json_schema(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"json_schema": (dict, bool)}, {"style": str, "any_order": bool})
+        if data.get("style", "json") != "json":
+            raise InvalidGrammar(
+                f"the style {shown(data['style'])} is not enforced; write the parameters as tags with `json_schema` or "
+                "`regex` inside",
+                pointer=f"{pointer}/style",
+            )
+        if data.get("any_order"):
+            raise InvalidGrammar(
+                "`any_order` lets keys be missing or stand twice, which is not enforced; leave it out, or use "
+                'formats.json_schema(schema, key_order="any")',
+                pointer=f"{pointer}/any_order",
+            )
+        return self._schema(data["json_schema"], f"{pointer}/json_schema")
+
+    def _grammar(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"grammar": str}, {})
+        try:
+            return self._part(parse_ebnf(data["grammar"], limits=self._limits))
+        except InvalidGrammar as error:
+            raise InvalidGrammar(str(error), pointer=f"{pointer}/grammar") from error
+
+    def _regex(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"pattern": str}, {})
+        try:
+            return Terminal(parse_xgrammar_regex(data["pattern"]))
+        except InvalidRegex as error:
+            raise InvalidGrammar(str(error), pointer=f"{pointer}/pattern") from error
+
+    def _any_text(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {}, {"excludes": list, "max_tokens": (int, type(None)), "max_chars": (int, type(None))})
+        if data.get("max_tokens") is not None:
+            raise InvalidGrammar(_NO_BUDGET, pointer=f"{pointer}/max_tokens")
+        excluded = (*texts(data.get("excludes", []), f"{pointer}/excludes"), *ends.texts)
+        node = text_without(excluded) if excluded else Terminal(ANY_TEXT)
+        most = data.get("max_chars")
+        if most is None or not isinstance(node, Terminal):
+            return node
+        return Terminal(Intersection((node.item, Repeat(ANY_CHAR, 0, count(most, f"{pointer}/max_chars")))))
+
+    def _sequence(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        return Sequence(self._elements(data, pointer, ends, depth))
+
+    def _or(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        return Choice(self._elements(data, pointer, ends, depth))
+
+    def _elements(self, data: Any, pointer: str, ends: _Ends, depth: int) -> tuple[Node, ...]:
+        fields(data, pointer, {"elements": list}, {})
+        if not data["elements"]:
+            raise InvalidGrammar("there is no element; give at least one", pointer=f"{pointer}/elements")
+        return tuple(
+            self._format(element, f"{pointer}/elements/{index}", ends, depth)
+            for index, element in enumerate(data["elements"])
+        )
+
+    def _content(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"content": dict}, {})
+        return self._format(data["content"], f"{pointer}/content", ends, depth)
+
+    def _repeat(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"min": int, "max": int, "content": dict}, {})
+        low = count(data["min"], f"{pointer}/min")
+        high = None if data["max"] == -1 else count(data["max"], f"{pointer}/max")
+        if high is not None and high < low:
+            raise InvalidGrammar("`max` is less than `min`; exchange them, or give -1 for no bound", pointer=pointer)
+        content = self._format(data["content"], f"{pointer}/content", ends, depth)
+        return Repeat(content, low, high) if high != 0 else EMPTY
+
+    def _tag(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        begin, content, end = self._tag_parts(data, pointer, depth)
+        return Sequence((begin if not isinstance(begin, str) else literal(begin), content, end))
+
+    def _tag_parts(self, data: Any, pointer: str, depth: int) -> tuple[str | Special | Token, Node, Node]:
+        fields(data, pointer, {"begin": (str, dict), "content": dict, "end": (str, list, dict)}, {"type": str})
+        begin, end = data["begin"], data["end"]
+        if isinstance(end, dict):
+            last: Node = _token(end, f"{pointer}/end")
+            ends = _Ends(tokens=(_token(end, f"{pointer}/end"),))
+        else:
+            spelled = [end] if isinstance(end, str) else texts(end, f"{pointer}/end", empty=True)
+            if not spelled:
+                raise InvalidGrammar("there is no end; give at least one text", pointer=f"{pointer}/end")
+            last = Choice(tuple(map(literal, spelled))) if len(spelled) > 1 else literal(spelled[0])
+            ends = _Ends(tuple(spelled)) if all(spelled) else _NO_ENDS
+        content = self._format(data["content"], f"{pointer}/content", ends, depth)
+        return begin if isinstance(begin, str) else _token(begin, f"{pointer}/begin"), content, last
+
+    def _triggered_tags(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        flags = {"at_least_one": bool, "stop_after_first": bool, "excludes": list}
+        fields(data, pointer, {"triggers": list, "tags": list}, flags)
+        tags = []
+        for index, tag in enumerate(data["tags"]):
+            place = f"{pointer}/tags/{index}"
+            begin, content, end = self._tag_parts(tag, place, depth)
+            if not isinstance(begin, str):
+                raise InvalidGrammar(
+                    "a triggered tag begins with a text; give `begin` as one", pointer=f"{place}/begin"
+                )
+            tags.append((begin, content, end, place))
+        excluded = (*texts(data.get("excludes", []), f"{pointer}/excludes"), *ends.texts)
+        return self._triggered(
+            data["triggers"], f"{pointer}/triggers", tags, excluded,
+            at_least_one=data.get("at_least_one", False), stop=data.get("stop_after_first", False),
+        )  # fmt: skip
+
+    def _triggered(
+        self,
+        triggers: Any,
+        pointer: str,
+        tags: list[tuple[str, Node, Node, str]],
+        excluded: tuple[str, ...],
+        *,
+        at_least_one: bool,
+        stop: bool,
+    ) -> Node:
+        known = texts(triggers, pointer)
+        branches: list[tuple[str, Node]] = []
+        whole: list[Node] = []
+        for begin, content, end, place in tags:
+            matching = [trigger for trigger in known if begin.startswith(trigger)]
+            if len(matching) != 1:
+                what = "no trigger begins it" if not matching else f"{' and '.join(map(repr, matching))} begin it"
+                reason = f"a tag begins with exactly one of the triggers, but of {begin!r} {what}"
+                raise InvalidGrammar(reason, pointer=f"{place}/begin")
+            rest = self._defined("tag", Sequence((content, end)))
+            branches.append((matching[0], Sequence((literal(begin[len(matching[0]) :]), rest))))
+            whole.append(Sequence((literal(begin), rest)))
+        return _tagged(tuple(whole), partial(dispatch, branches, excluded), at_least_one=at_least_one, stop=stop)
+
+    def _tags_with_separator(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        flags = {"at_least_one": bool, "stop_after_first": bool}
+        fields(data, pointer, {"tags": list, "separator": str}, flags)
+        if not data["tags"]:
+            raise InvalidGrammar("there is no tag; give at least one", pointer=f"{pointer}/tags")
+        tags = Choice(
+            tuple(self._tag(tag, f"{pointer}/tags/{index}", _NO_ENDS, depth) for index, tag in enumerate(data["tags"]))
+        )
+        tag = self._defined("tags", tags)
+        more = Repeat(Sequence((literal(data["separator"]), tag)))
+        node: Node = tag if data.get("stop_after_first") else Sequence((tag, more))
+        return node if data.get("at_least_one") else optional(node)
+
+    def _dispatch(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"rules": list}, {"loop": bool, "excludes": list})
+        branches = []
+        for begin, node, place in self._rules_of(data, pointer, "a text", depth):
+            if not isinstance(begin, str) or not begin:
+                raise InvalidGrammar(f"expected a non-empty text, found {shown(begin)}", pointer=f"{place}/0")
+            branches.append((begin, node))
+        excluded = (*texts(data.get("excludes", []), f"{pointer}/excludes"), *ends.texts)
+        return dispatch(branches, excluded, loop=data.get("loop", True))
+
+    def _rules_of(self, data: Any, pointer: str, first: str, depth: int) -> Iterator[tuple[Any, Node, str]]:
+        """The pairs of a dispatch, each with its pointer."""
+        for index, rule in enumerate(data["rules"]):
+            place = f"{pointer}/rules/{index}"
+            if not isinstance(rule, list) or len(rule) != 2:
+                raise InvalidGrammar(f"a rule is a pair of {first} and a format", pointer=place)
+            yield rule[0], self._format(rule[1], f"{place}/1", _NO_ENDS, depth), place
+
+    def _any_tokens(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {}, {"exclude_tokens": list, "max_tokens": (int, type(None))})
+        if data.get("max_tokens") is not None:
+            raise InvalidGrammar(_NO_BUDGET, pointer=f"{pointer}/max_tokens")
+        return tokens_without((*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens))
+
+    def _token_triggered_tags(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        flags = {"at_least_one": bool, "stop_after_first": bool, "exclude_tokens": list}
+        fields(data, pointer, {"trigger_tokens": list, "tags": list}, flags)
+        triggers = tokens(data["trigger_tokens"], f"{pointer}/trigger_tokens")
+        branches: list[tuple[Special | Token, Node]] = []
+        for index, tag in enumerate(data["tags"]):
+            place = f"{pointer}/tags/{index}"
+            begin, content, end = self._tag_parts(tag, place, depth)
+            if isinstance(begin, str) or begin not in triggers:
+                reason = (
+                    "the tag begins with none of `trigger_tokens`; write `begin` as one of them, by name or by id alike"
+                )
+                raise InvalidGrammar(reason, pointer=f"{place}/begin")
+            branches.append((begin, self._defined("tag", Sequence((content, end)))))
+        excluded = (*triggers, *tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
+        return _tagged(
+            tuple(map(Sequence, branches)), partial(token_dispatch, branches, excluded),
+            at_least_one=data.get("at_least_one", False), stop=data.get("stop_after_first", False),
+        )  # fmt: skip
+
+    def _token_dispatch(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {"rules": list}, {"loop": bool, "exclude_tokens": list})
+        branches = [
+            (token(begin, f"{place}/0"), node)
+            for begin, node, place in self._rules_of(data, pointer, "a special token", depth)
+        ]
+        excluded = (*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
+        return token_dispatch(branches, excluded, loop=data.get("loop", True))
+
+    def _schema(self, schema: Any, pointer: str) -> Node:
+        try:
+            return self._part(lower_schema(schema, limits=self._limits))
+        except (UnsupportedSchema, InvalidSchema) as error:
+            facts: dict[str, Any] = {"pointer": pointer + error.pointer, "keyword": error.keyword}
+            raise type(error)(error.reason, **facts) from error
+        except UnsatisfiableSchema as error:
+            reason = str(error).partition(": ")[2] or str(error)
+            raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from error
+
+    def _defined(self, kind: str, node: Node) -> Reference:
+        self._rules[name := f"{kind} {len(self._rules)}"] = node
+        return Reference(name)
+
+    def _part(self, grammar: Grammar) -> Node:
+        renamed = grammar.renamed(f"part {len(self._rules)}.")
+        self._rules.update(renamed.rules)
+        return Reference(renamed.start)
+
+    _KINDS: ClassVar[dict[str, Callable[[_Reader, Any, str, _Ends, int], Node]]] = {
+        "const_string": _const_string,
+        "json_schema": _json_schema,
+        "grammar": _grammar,
+        "regex": _regex,
+        "any_text": _any_text,
+        "sequence": _sequence,
+        "or": _or,
+        "optional": lambda self, *rest: optional(self._content(*rest)),
+        "plus": lambda self, *rest: Repeat(self._content(*rest), 1),
+        "star": lambda self, *rest: Repeat(self._content(*rest)),
+        "repeat": _repeat,
+        "tag": _tag,
+        "triggered_tags": _triggered_tags,
+        "tags_with_separator": _tags_with_separator,
+        "dispatch": _dispatch,
+        "token": lambda self, data, pointer, *rest: _token(data, pointer),
+        "any_tokens": _any_tokens,
+        "token_triggered_tags": _token_triggered_tags,
+        "token_dispatch": _token_dispatch,
+    }
+
+
+def _token(data: Any, pointer: str) -> Special | Token:
+    fields(data, pointer, {"token": (int, str)}, {"type": str})
+    if data.get("type", "token") != "token":
+        raise InvalidGrammar('a token is written {"type": "token", "token": id or name}', pointer=pointer)
+    return token(data["token"], f"{pointer}/token")
+
+
+def _tagged(whole: tuple[Node, ...], free: Callable[..., Node], *, at_least_one: bool, stop: bool) -> Node:
+    """Tags in a free text; with `at_least_one`, the first stands at the beginning."""
+    if not at_least_one:
+        return free(loop=not stop)
+    first = Choice(whole)
+    return first if stop else Sequence((first, free(loop=True)))
