@@ -53,6 +53,8 @@ _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
 #: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
 _SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
 _TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
+#: What may be the name of a tool, known or not.
+_NAME = Repeat(Chars.of([(ord(low), ord(high)) for low, high in ("AZ", "az", "09", "__", "./", "--")]), 1)
 _DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
 
 
@@ -134,19 +136,18 @@ class _Writer:
         """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
         markers = self._layout.markers
         openings = [] if calls is None else self._openings(calls)
-        plain = [literal(opening) for opening in openings if not any(marker in opening for marker in markers)]
-        also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in plain]
+        also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in openings]
         return Capture("content", Terminal(marker_free_text(markers, *also)))
 
-    def _openings(self, calls: Calls) -> list[str]:
-        """What calls begin with, up to the first slot behind their names."""
-        found = []
-        for template in calls.templates:
-            if isinstance(template[0], str):
-                found.append(calls.open + template[0])
-            else:
-                behind = template[1] if len(template) > 1 and isinstance(template[1], str) else ""
-                found += [calls.open + tool.name + behind for tool in self._wanted.tools]
+    def _openings(self, calls: Calls) -> list[Node]:
+        """What calls of any tool begin with that holds no marker, up to the first slot behind their names."""
+        found: list[Node] = []
+        for first, *others in calls.templates:
+            begin = calls.open + (first if isinstance(first, str) else "")
+            if any(marker in begin for marker in self._layout.markers):
+                continue
+            behind = others[0] if not isinstance(first, str) and others and isinstance(others[0], str) else ""
+            found.append(Sequence((literal(begin), _NAME, literal(behind))) if behind else literal(begin))
         return found
 
     def _before(self, text: str) -> Node:
@@ -179,12 +180,12 @@ class _Writer:
             elif piece.kind == "index":
                 nodes.append(Terminal(_DIGITS))
             elif piece.kind == "json":
-                nodes.append(self._json_arguments(tool, label))
+                nodes.append(self._json_arguments(calls, tool, label))
             else:
                 nodes.append(self._parameters(calls, tool, label))
         return Sequence(tuple(nodes))
 
-    def _json_arguments(self, tool: Tool, label: str) -> Node:
+    def _json_arguments(self, calls: Calls, tool: Tool, label: str) -> Node:
         lowered = tool.arguments.to_grammar(self._limits)
 
         def call(match: Match) -> ToolCall:
@@ -192,7 +193,7 @@ class _Writer:
             return ToolCall(tool.name, lowered.value(arguments), arguments.text)
 
         self._calls[label] = call
-        return Capture("tool_arguments", self._placed(lowered, label))
+        return Capture("tool_arguments", self._placed(lowered, label, calls.json_excludes))
 
     def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
         keys: dict[str, str] = {}
@@ -272,10 +273,10 @@ class _Writer:
         )
         return Sequence(tuple(filled))
 
-    def _placed(self, lowered: Lowered, label: str) -> Node:
-        """The rules of another format among ours, without a marker in them."""
+    def _placed(self, lowered: Lowered, label: str, excluded: tuple[str, ...] = ()) -> Node:
+        """The rules of another format among ours, without a marker, or an excluded text, in them."""
         self._whys.append(lowered.why_empty)
-        grammar = marker_free_grammar(lowered.grammar, self._layout.markers).renamed(f"{label}.")
+        grammar = marker_free_grammar(lowered.grammar, (*self._layout.markers, *excluded)).renamed(f"{label}.")
         self._rules.update(grammar.rules)
         return Reference(grammar.start)
 

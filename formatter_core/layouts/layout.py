@@ -24,7 +24,8 @@ SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "val
 _OF_CALL = frozenset({"name", "index", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "value"})
 _CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "python_constants", "templates",
-                "text_parameter", "json_parameter", "values", "quote", "parameter_separator")  # fmt: skip
+                "text_parameter", "json_parameter", "values", "quote", "parameter_separator",
+                "json_excludes")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Calls:
         parameter_separator: between two arguments.
         text_parameter: the template of an argument that is text, for "parameters".
         json_parameter: the template of any other argument.
+        json_excludes: texts that JSON arguments never contain, such as a line break where readers look at one line.
     """
 
     open: str
@@ -84,6 +86,7 @@ class Calls:
     values: ValueStyle = "plain"
     quote: str = ""
     parameter_separator: str = ""
+    json_excludes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,8 @@ class Layout:
                 data["calls"] |= {"values": calls.values, "quote": calls.quote}
             if calls.parameter_separator:
                 data["calls"]["parameter_separator"] = calls.parameter_separator
+            if calls.json_excludes:
+                data["calls"]["json_excludes"] = list(calls.json_excludes)
         return data
 
     def opens_reasoning(self, prompt: str) -> bool:
@@ -324,6 +329,7 @@ def _calls(data: Any) -> Calls:
         values=cast(ValueStyle, one_of(data.get("values", "plain"), "values", get_args(ValueStyle))),
         quote=_text(data.get("quote", "")),
         parameter_separator=_text(data.get("parameter_separator", "")),
+        json_excludes=_texts(data.get("json_excludes", [])),
     )
 
 

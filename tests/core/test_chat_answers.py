@@ -178,6 +178,15 @@ class TestWhatIsNotAllowed:
         format = formats.chat_answer("llama3-json", tools=TOOLS)
         assert parse(format, 'About {"name": "get_weather", "parameters": 1').value.content is not None
         assert not parse(format, ' \n{"name": "get_weather", "parameters": 1').is_complete
+        pythonic = formats.chat_answer("llama4-pythonic", tools=TOOLS)
+        assert parse(pythonic, "[1] says so").value.content is not None
+        assert not parse(pythonic, '[other_tool(city="Paris")]').is_complete
+
+    def test_arguments_of_several_lines_where_readers_look_at_one(self) -> None:
+        text = Layout.named("deepseek-v3").render(ChatAnswer(tool_calls=(CALL,)))
+        format = formats.chat_answer("deepseek-v3", tools=TOOLS)
+        assert parse(format, text).is_complete
+        assert not parse(format, text.replace('{"', '{\n"', 1)).is_complete
 
 
 class TestReasoning:

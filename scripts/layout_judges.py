@@ -1,0 +1,228 @@
+"""The parsers that others have for the layouts of chat models, each as a function of a text and its tools."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from formatter_core import Layout
+
+__all__ = ["TEMPLATES", "Judge", "Reading", "judges_of", "templates_of"]
+
+
+def _hide_broken_packages() -> None:
+    """Companions of torch that are built for another torch, which vLLM can do without; its repack has another name."""
+    for name in ("torchvision", "torchaudio", "torchcodec"):
+        if name not in sys.modules:
+            try:
+                importlib.import_module(name)
+            except Exception:  # noqa: BLE001 - however it fails, it is of no use
+                sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        version("vllm")
+    except PackageNotFoundError:
+        sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/engines_real/vllm_site/repack"))
+
+
+if importlib.util.find_spec("vllm") is not None:
+    _hide_broken_packages()  # before anything imports transformers, which asks once what there is
+
+
+class Reading(NamedTuple):
+    """What a judge found in a text: the names and arguments of calls, and the reasoning where it reads that too."""
+
+    calls: list[tuple[str, Any]]
+    reasoning: str | None = None
+
+
+#: Text, tools, and whether the turn was asked to reason.
+Judge = Callable[[str, "list[Any]", bool], Reading]
+
+#: By layout: the response template in TRL, and the prompt's end that it looks for.
+TEMPLATES = {
+    "hermes": ("qwen3_template", "<|im_start|>assistant\n"),
+    "qwen3": ("qwen3_template", "<|im_start|>assistant\n"),
+    "qwen3.5": ("qwen3_5_template", "<|im_start|>assistant\n"),
+    "qwen3-coder": ("qwen3_5_template", "<|im_start|>assistant\n"),
+    "nemotron-3": ("nemotron_3_template", "<|im_start|>assistant\n"),
+    "glm-4.5": ("glm4moe_template", "<|assistant|>"),
+    "llama3-json": ("llama3_template", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+    "harmony": ("gptoss_template", "<|start|>assistant"),
+    "gemma4": ("gemma4_template", "<|turn>model\n"),
+}
+#: What ends a turn, for those whose readers look for it.
+ENDS = {"llama3-json": "<|eot_id|>", "harmony": "<|call|>", "gemma4": "<turn|>"}
+#: By layout: the module of mlx-lm.
+MODULES = {
+    "hermes": "json_tools",
+    "qwen3": "json_tools",
+    "qwen3-coder": "qwen3_coder",
+    "qwen3.5": "qwen3_coder",
+    "kimi-k2": "kimi_k2",
+    "mistral-v11": "mistral",
+    "minimax-m2": "minimax_m2",
+    "glm-4.5": "glm47",
+    "gemma4": "gemma4",
+    "llama4-pythonic": "pythonic",
+}
+#: By layout: vLLM's parser of tool calls, and that of reasoning where it has one.
+PARSERS = {
+    "hermes": ("hermes", None),
+    "qwen3": ("hermes", "qwen3"),
+    "qwen3-coder": ("qwen3_coder", None),
+    "qwen3.5": ("qwen3_coder", "qwen3"),
+    "nemotron-3": ("qwen3_coder", "nemotron_v3"),
+    "llama3-json": ("llama3_json", None),
+    "llama4-pythonic": ("llama4_pythonic", None),
+    "mistral-v11": ("mistral", "mistral"),
+    "deepseek-v3": ("deepseek_v3", None),
+    "deepseek-r1": ("deepseek_v3", "deepseek_r1"),
+    "deepseek-v3.1": ("deepseek_v31", "deepseek_r1"),
+    "harmony": ("openai", "openai_gptoss"),
+    "kimi-k2": ("kimi_k2", "kimi_k2"),
+    "glm-4.5": ("glm45", "glm45"),
+    "minimax-m2": ("minimax_m2", "minimax_m2"),
+    "gemma4": ("gemma4", "gemma4"),
+}
+
+
+def judges_of(layout: Layout, trl: Path | None, mlx: Path | None) -> dict[str, Judge]:
+    """By name, those that are there; the folders are unpacked wheels."""
+    found = {
+        "transformers": trl and _transformers(trl, layout.name),
+        "mlx-lm": mlx and _mlx(mlx, layout.name),
+        "vLLM": _vllm(layout),
+    }
+    return {name: judge for name, judge in found.items() if judge}
+
+
+def _transformers(trl: Path, layout: str) -> Judge | None:
+    """transformers' `parse_response` with the template that TRL has for the layout."""
+    if layout not in TEMPLATES or importlib.util.find_spec("transformers.utils.chat_parsing") is None:
+        return None
+    from transformers.utils.chat_parsing.response_parser import parse_response
+
+    name, prefix = TEMPLATES[layout]
+    template = templates_of(trl)[name]
+
+    def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
+        message = parse_response(text + ENDS.get(layout, "<|im_end|>"), template, prefix=prefix, tools=tools)
+        functions = [call["function"] for call in message.get("tool_calls") or []]
+        return Reading([(function["name"], function["arguments"]) for function in functions])
+
+    return judge
+
+
+def templates_of(trl: Path) -> dict[str, Any]:
+    """The response templates of TRL; the module itself imports more than is needed here."""
+    path = trl / "trl" / "chat_template_utils.py"
+    names: dict[str, Any] = {"_SUPPORTS_PARSE_RESPONSE_TOOLS": True}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and re.search(r"([345]|moe|oss)_template$|^_XML|^_LFM2", target.id):
+            exec(compile(ast.Module([node], []), str(path), "exec"), names)
+    return names
+
+
+def _mlx(mlx: Path, layout: str) -> Judge | None:
+    """mlx-lm's parser, which is handed what stands between its two markers."""
+    if layout not in MODULES:
+        return None
+    path = mlx / "mlx_lm" / "tool_parsers" / f"{MODULES[layout]}.py"
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        return None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+
+    def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
+        found: list[tuple[str, Any]] = []
+        if layout == "llama4-pythonic":  # its markers are those of another model
+            pieces = [text] if text.startswith("[") else []
+        else:
+            pieces = text.split(module.tool_call_start)[1:]
+        for piece in pieces:
+            body = piece.split(module.tool_call_end)[0] if module.tool_call_end else piece
+            calls = module.parse_tool_call(body, tools)
+            found += [(call["name"], call["arguments"]) for call in (calls if isinstance(calls, list) else [calls])]
+        return Reading(found)
+
+    return judge
+
+
+def _vllm(layout: Layout) -> Judge | None:
+    """vLLM's parsers of reasoning and tool calls, put together as its server does."""
+    if layout.name not in PARSERS or importlib.util.find_spec("vllm") is None:
+        return None
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    calls, reasoning = PARSERS[layout.name]
+    is_harmony = layout.name == "harmony"
+    get_parser = partial(ParserManager.get_parser, enable_auto_tools=True, is_harmony=is_harmony)
+    with_reasoning = get_parser(calls, reasoning)
+    without = with_reasoning if is_harmony else get_parser(calls)
+    tokenizer: Any = _Harmony() if is_harmony else _Tokenizer(layout)
+
+    def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
+        options = {"enable_thinking": reasons, "thinking": reasons}  # as the chat template would be rendered
+        message = [{"role": "user", "content": "Question."}]
+        request = ChatCompletionRequest(messages=message, tools=tools, chat_template_kwargs=options)
+        parser = (with_reasoning if reasons else without)(tokenizer, request.tools, chat_template_kwargs=options)
+        ids = tokenizer.encode(text + (ENDS["harmony"] if is_harmony else ""))
+        thoughts, _, found = parser.parse(text, request, enable_auto_tools=True, model_output_token_ids=ids)
+        return Reading([(call.name, json.loads(call.arguments)) for call in found or []], thoughts)
+
+    return judge
+
+
+class _Tokenizer:
+    """A tokenizer of bytes whose special tokens are what the parsers look up."""
+
+    def __init__(self, layout: Layout) -> None:
+        others = ("<think>", "</think>", "<tool_call>", "</tool_call>", "[THINK]", "[/THINK]", "<|python_tag|>")
+        self.all_special_tokens = list(dict.fromkeys((*layout.markers, *others)))
+        self._ids = {chr(byte): byte for byte in range(256)}
+        self._ids.update((name, 256 + index) for index, name in enumerate(self.all_special_tokens))
+        self._names = {token_id: name for name, token_id in self._ids.items()}
+        self._marker = re.compile(f"({'|'.join(map(re.escape, self.all_special_tokens))})")
+
+    def get_vocab(self) -> dict[str, int]:
+        return self._ids
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in self._marker.split(text):
+            ids += [self._ids[piece]] if piece in self.all_special_tokens else piece.encode()
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        data = b"".join(bytes([each]) if each < 256 else self._names[each].encode() for each in ids)
+        return data.decode("utf-8", "replace")
+
+
+class _Harmony:
+    """gpt-oss's tokenizer, which its parser asks for by itself."""
+
+    def __init__(self) -> None:
+        harmony: ModuleType = importlib.import_module("vllm.entrypoints.openai.parser.harmony_utils")
+        self._encoding = harmony.get_encoding()
+
+    def get_vocab(self) -> dict[str, int]:
+        return {}
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._encoding.encode(text, allowed_special="all"))
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self._encoding.decode(ids))
