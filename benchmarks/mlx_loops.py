@@ -102,25 +102,24 @@ def prompt_of(seed: int) -> str:
     return f"{rng.choice(NAMES)} is {age} years old, lives in {rng.choice(CITIES)} and works as a {rng.choice(JOBS)}.\n"
 
 
-def alone(loaded: tuple[Any, ...], prompt: Any, format: Any, **options: Any) -> Any:
+def alone(loaded: tuple[Any, ...], prompt: Any, format: Any, budget: int | None = None, **options: Any) -> Any:
     """The result of one output."""
     model, tokenizer = loaded
-    processor = create_logits_processor(tokenizer, format, model=model)
+    processor = create_logits_processor(tokenizer, format, model=model, max_tokens=budget)
     options = {"max_tokens": 60, "logits_processors": [processor], **options}
     *_, last = mlx_lm.stream_generate(model, tokenizer, prompt, **options)
     return processor.result(last)
 
 
 def outputs(loaded: tuple[Any, ...], seeds: int) -> dict[str, Any]:
-    """How many outputs are complete and valid, are cut and say so, or are wrong; by format and sampling."""
+    """How many outputs are complete and valid, are cut and say so, or are wrong; by format, sampling and budget."""
     found: dict[str, dict[str, int]] = {}
-    for (name, format), temperature in itertools.product(FORMATS.items(), (0.0, 1.0)):
-        counts = found.setdefault(
-            f"{name}, {'sampled' if temperature else 'greedy'}", dict.fromkeys(("complete", "cut", "wrong"), 0)
-        )
+    for (name, format), temperature, budget in itertools.product(FORMATS.items(), (0.0, 1.0), (60, None)):
+        kind = f"{name}, {'sampled' if temperature else 'greedy'}, {'budget' if budget else 'no budget'}"
+        counts = found.setdefault(kind, dict.fromkeys(("complete", "cut", "wrong"), 0))
         for seed in range(seeds):
             mx.random.seed(seed)
-            result = alone(loaded, prompt_of(seed), format, sampler=make_sampler(temperature))
+            result = alone(loaded, prompt_of(seed), format, budget, sampler=make_sampler(temperature))
             if result.is_complete and parse(format, result.bytes).is_complete:
                 counts["complete"] += 1
             elif not result.is_complete and (result.ended, len(result.tokens)) == ("length", 60):

@@ -1,10 +1,15 @@
-"""The backend for SGLang on SGLang's own base classes, beside its backends for llguidance and XGrammar; on a CPU.
+"""The backend for SGLang on SGLang's own classes, beside its backends for llguidance and XGrammar; on a CPU.
 
-    PYTHONPATH=.:integrations python scripts/try_sglang.py --schemas FOLDER_OF_MASKBENCH --output sglang.json
+    PYTHONPATH=.:integrations python scripts/try_sglang.py --shared ../shared --output benchmarks/results/sglang.json
 
 Needs an environment with SGLang's wheel (without its dependencies, which are CUDA's), torch for CPUs, transformers,
-llguidance and xgrammar. What is compared: which documents, written compactly, each backend accepts; and on ours, that a
-state after random accepts, rollbacks and copies gives the mask of a fresh replay.
+llguidance and xgrammar. What is tried:
+
+- which documents, written compactly, each backend accepts, and why they differ where they do;
+- ours after random accepts, rollbacks and copies beside a fresh replay;
+- requests through SGLang's own `GrammarManager`, with and without its wrapper for reasoning; its scheduler, which needs
+  CUDA's packages, is simulated: batches of random members, cancelled and computed again, and a format that fails;
+- the cost of the masks of 32 rows, each at a random place of its own, with the vocabulary of Llama 3.
 """
 
 from __future__ import annotations
@@ -12,17 +17,26 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import random
 import statistics
 import time
+from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import torch
+from sglang.srt.constrained import base_grammar_backend, grammar_manager
 from sglang.srt.constrained.base_grammar_backend import BaseGrammarBackend, GrammarRow, InvalidGrammarObject
 from sglang.srt.constrained.llguidance_backend import GuidanceBackend
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import TikTokenConverter
 
+import formatter_sglang.backend
+from formatter_core import formats, parse
 from formatter_sglang import FormatterGrammarBackend
 
 TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
@@ -55,33 +69,45 @@ def accepts(grammar: Any, tokens: list[int], end: int) -> bool:
     return True
 
 
-def verdicts(backends: dict[str, Any], tokenizer: Any, folder: Path, most: int) -> dict[str, Any]:
-    """Documents on which all three that compile the schema say the same, and the others."""
-    same = refused = 0
+def verdicts(backends: dict[str, Any], tokenizer: Any, file: Path, most: int) -> dict[str, Any]:
+    """Documents on which all three that compile the schema say the same; why the others differ."""
+    counts = Counter[str]()
     different: list[Any] = []
-    for file in sorted(folder.glob("*.jsonl.gz"))[:1]:
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            cases = [json.loads(line) for line in lines]
-        for case in random.Random(0).sample(cases, min(most, len(cases))):
-            schema = case.get("schema", case.get("json_schema"))
-            for document in case.get("tests", [])[:4]:
-                grammars = {name: grammar_of(one, ("json", json.dumps(schema))) for name, one in backends.items()}
-                if any(isinstance(one, InvalidGrammarObject) for one in grammars.values()):
-                    refused += 1
-                    continue
-                text = json.dumps(document.get("data"), separators=(",", ":"), ensure_ascii=False)
-                tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-                found: dict[str, Any] = {}
-                for name, one in grammars.items():
-                    try:
-                        found[name] = accepts(one, tokens, tokenizer.eos_token_id)
-                    except Exception as error:  # noqa: BLE001 - whatever a backend raises is its verdict
-                        found[name] = type(error).__name__
-                if len(set(found.values())) == 1:
-                    same += 1
-                else:
-                    different.append({**found, "valid": document.get("valid"), "document": text[:200]})
-    return {"same": same, "refused by one": refused, "different": different}
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    for case in random.Random(0).sample(cases, min(most, len(cases))):
+        schema = case.get("schema", case.get("json_schema"))
+        grammars = {name: grammar_of(one, ("json", json.dumps(schema))) for name, one in backends.items()}
+        if any(isinstance(one, InvalidGrammarObject) for one in grammars.values()):
+            counts["refused by one"] += len(case.get("tests", []))
+            continue
+        for document in case.get("tests", []):
+            text = json.dumps(document.get("data"), separators=(",", ":"), ensure_ascii=False)
+            tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+            found = {name: verdict(one.copy(), tokens, tokenizer.eos_token_id) for name, one in grammars.items()}
+            if len(set(found.values())) == 1:
+                counts["same"] += 1
+                continue
+            cause = cause_of(found, schema, text, document.get("valid"))
+            counts[cause] += 1
+            different.append({"cause": cause, **found, "valid": document.get("valid"), "document": text[:200]})
+    return {**counts, "different": different}
+
+
+def verdict(grammar: Any, tokens: list[int], end: int) -> bool | str:
+    """Whether a backend accepts a document, or what it raises."""
+    try:
+        return accepts(grammar, tokens, end)
+    except Exception as error:  # noqa: BLE001 - whatever a backend raises is its verdict
+        return type(error).__name__
+
+
+def cause_of(found: dict[str, Any], schema: Any, text: str, is_valid: bool) -> str:
+    """Who is wrong about a document, by the test suite's own word and by our other order of keys."""
+    wrong = sorted(name for name, said in found.items() if said != is_valid)
+    if wrong == ["formatter"] and parse(formats.json_schema(schema, key_order="any"), text).is_complete:
+        return "valid in another order of keys"
+    return f"{' and '.join(wrong)}: {'refuses a valid' if is_valid else 'accepts an invalid'} document"
 
 
 def walk(backend: Any, steps: int) -> dict[str, int]:
@@ -108,51 +134,199 @@ def walk(backend: Any, steps: int) -> dict[str, int]:
     return {"steps": steps, "different": differing}
 
 
-def fills(backends: dict[str, Any], rounds: int) -> dict[str, float]:
-    """CPU microseconds for the masks of 32 rows; the median, taking turns."""
-    found: dict[str, list[float]] = {name: [] for name in backends}
-    batches = {
-        name: [grammar_of(one, ("json", json.dumps(SCHEMA))) for _ in range(32)] for name, one in backends.items()
-    }
+# --- SGLang's manager ------------------------------------------------------------------------------------------------
+
+REQUESTS: list[tuple[str, str, Any]] = [
+    ("json_schema", json.dumps(SCHEMA), formats.json_schema(SCHEMA)),
+    ("json_schema", '{"enum": ["yes", "no", 3.5]}', formats.json_schema({"enum": ["yes", "no", 3.5]})),
+    ("regex", "[a-c]{2,6}(é|x)", formats.regex("[a-c]{2,6}(é|x)")),
+    ("ebnf", 'root ::= "(" root ")" | [0-9]', formats.ebnf('root ::= "(" root ")" | [0-9]')),
+    (
+        "structural_tag",
+        '{"type": "structural_tag", "format": {"type": "const_string", "value": "go"}}',
+        formats.regex("go"),
+    ),
+    ("json_schema", '{"type": "nothing"}', None),
+    ("regex", "(a", None),
+]
+
+
+class Request:
+    """What SGLang's manager needs of a request."""
+
+    def __init__(self, number: int, rng: random.Random) -> None:
+        kind, spec, self.format = rng.choice(REQUESTS)
+        fields = dict.fromkeys(("json_schema", "regex", "ebnf", "structural_tag", "custom_params"))
+        self.sampling_params = SimpleNamespace(**{**fields, kind: spec}, ebnf_full_assistant=False)
+        self.rid, self.origin_input_ids, self.require_reasoning = str(number), [1], True
+        self.grammar: Any = None
+        self.grammar_key: Any = None
+        self.grammar_wait_ct = 0
+        self.tokens: list[int] = []
+        self.aborted = ""
+
+    def set_finish_with_abort(self, message: str) -> None:
+        self.aborted, self.grammar = message, None
+
+    def finished(self) -> bool:
+        return bool(self.aborted)
+
+
+def managed(tokenizer: Any, count: int, thoughts: str | None) -> dict[str, int]:
+    """Requests through SGLang's `GrammarManager`: what became of each; `thoughts` names a parser of reasoning."""
+    end, rng = tokenizer.eos_token_id, random.Random(0)
+    serving = SimpleNamespace(
+        skip_tokenizer_init=False, reasoning_parser=thoughts, enable_strict_thinking=thoughts is not None
+    )
+    parallel = SimpleNamespace(pp_rank=0, pp_size=1, tp_rank=0)
+    grammar_manager.get_parallel = lambda: parallel
+    for module in (grammar_manager, formatter_sglang.backend):
+        module.__dict__["get_serving"] = lambda: serving
+    base_grammar_backend.get_exec = lambda: SimpleNamespace(kernel=SimpleNamespace(grammar_backend="formatter"))
+    os.environ["SGLANG_MAX_THINK_TOKENS"] = "9"
+    model = SimpleNamespace(vocab_size=448, hf_eos_token_id={end}, think_end_ids=None)
+    group = SimpleNamespace(world_size=1, first_rank=0, is_first_rank=True)
+    scheduler = SimpleNamespace(
+        server_args=None,
+        tokenizer=tokenizer,
+        model_config=model,
+        dp_tp_cpu_group=None,
+        dp_tp_group=group,
+        pp_group=None,
+    )
+    manager = grammar_manager.GrammarManager(scheduler)
+    waiting = [Request(number, rng) for number in range(count)]
+    running: list[Request] = []
+    queued, done, broken = 0, Counter[str](), set[str]()
+    while waiting or running or queued:
+        while waiting and len(running) + queued < 32:
+            request = waiting.pop()
+            if manager.process_req_with_grammar(request):
+                queued += 1
+            elif request.aborted:
+                done["refused" if request.format is None else "wrong"] += 1
+            else:
+                running.append(request)
+        for request in manager.get_ready_grammar_requests() if queued else ():
+            queued -= 1
+            if request.aborted:
+                done["refused" if request.format is None else "wrong"] += 1
+            else:
+                request.grammar.maybe_init_reasoning(thoughts is not None)
+                running.append(request)
+        batch = rng.sample(running, min(len(running), rng.randint(1, 16)))
+        if not batch:
+            continue
+        rows = batch[0].grammar.allocate_vocab_mask(448, len(batch), "cpu")
+        entries = [GrammarRow(row, one.grammar) for row, one in enumerate(batch)]
+        batch[0].grammar.fill_vocab_mask_batched(entries, rows)
+        logits = torch.rand(len(batch), 448)
+        batch[0].grammar.apply_vocab_mask(logits, rows)
+        for request, token in zip(batch, logits.argmax(dim=1).tolist(), strict=True):
+            inner = request.grammar.grammar if thoughts else request.grammar
+            if rng.random() < 0.003 and request.rid not in broken:
+                broken.add(request.rid)
+                inner.cursor.formatter.fill_bitmask = fails
+            if rng.random() < 0.05 and len(request.tokens) > 2:
+                request.grammar.rollback(2)
+                del request.tokens[-2:]
+                continue
+            if rng.random() < 0.05:
+                request.grammar = request.grammar.copy()
+            try:
+                request.grammar.accept_token(token)
+            except ValueError:
+                done["failed" if request.rid in broken else "wrong"] += 1
+                running.remove(request)
+                continue
+            request.tokens.append(token)
+            if request.grammar.is_terminated():
+                running.remove(request)
+                text = "".join(tokenizer.decode(request.tokens[:-1]).split("</think>")[bool(thoughts) :])
+                done["complete" if parse(request.format, text).is_complete else "wrong"] += 1
+            elif len(request.tokens) > 200 or rng.random() < 0.003:
+                running.remove(request)
+                done["cancelled"] += 1
+    return dict(done)
+
+
+def fails(row: Any) -> None:
+    raise RuntimeError("planted")
+
+
+# --- cost ------------------------------------------------------------------------------------------------------------
+
+
+def fills(ranks: Path, rounds: int) -> dict[str, Any]:
+    """CPU microseconds for the masks of 32 rows, taking turns: medians, and ours as a ratio of pairs."""
+    tokenizer = llama3(ranks)
+    width, end = 128_256, tokenizer.eos_token_id
+    backends = all_backends(tokenizer, width, end)
+    times: dict[str, list[float]] = {name: [] for name in backends}
+    texts = [json.dumps({"name": f"Größe {number} of {number}", "tags": ["ab"] * (number % 5)}) for number in range(32)]
     for turn in range(rounds):
-        for name in random.Random(turn).sample(list(batches), len(batches)):
-            rows = batches[name][0].allocate_vocab_mask(448, 32, "cpu")
-            entries = [GrammarRow(row, grammar) for row, grammar in enumerate(batches[name])]
+        rng = random.Random(turn)
+        paths = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+        paths = [path[: rng.randrange(len(path))] for path in paths]
+        for name in rng.sample(list(backends), len(backends)):
+            grammars = [grammar_of(backends[name], ("json", json.dumps(SCHEMA))) for _ in paths]
+            for grammar, path in zip(grammars, paths, strict=True):
+                for token in path:
+                    grammar.accept_token(token)
+            rows = grammars[0].allocate_vocab_mask(width, 32, "cpu")
+            entries = [GrammarRow(row, grammar) for row, grammar in enumerate(grammars)]
             begun = time.process_time()
-            batches[name][0].fill_vocab_mask_batched(entries, rows)
-            found[name].append(1e6 * (time.process_time() - begun))
-    return {name: statistics.median(values) for name, values in found.items()}
+            grammars[0].fill_vocab_mask_batched(entries, rows)
+            times[name].append(1e6 * (time.process_time() - begun))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    ratios = {
+        f"ours / {name}": statistics.median(a / b for a, b in zip(times["formatter"], times[name], strict=True))
+        for name in times
+        if name != "formatter"
+    }
+    return {**medians, **ratios}
+
+
+def llama3(ranks: Path) -> Any:
+    """A tokenizer of transformers from Llama 3's ranks."""
+    words = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    pattern = words + r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    special = [f"<|special_{number}|>" for number in range(256)]
+    made = TikTokenConverter(vocab_file=str(ranks), pattern=pattern, extra_special_tokens=special).converted()
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token=special[1])
+
+
+def all_backends(tokenizer: Any, width: int, end: int) -> dict[str, Any]:
+    return {
+        "formatter": FormatterGrammarBackend(tokenizer, width, {end}),
+        "llguidance": GuidanceBackend(tokenizer=tokenizer, n_vocab=width, eos_token_ids={end}),
+        "xgrammar": XGrammarGrammarBackend(tokenizer, vocab_size=width, model_eos_token_ids=[end]),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schemas", type=Path, help="a folder of maskbench/*.jsonl.gz; without it no verdicts")
+    parser.add_argument("--shared", type=Path, help="has maskbench/ and tokenizers/; without it no verdicts and costs")
     parser.add_argument("--count", type=int, default=150, help="of the schemas")
     parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--output", type=Path, default=Path("sglang.json"))
     options = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(TINY)
-    ours = FormatterGrammarBackend(tokenizer, 448, {tokenizer.eos_token_id})
-    backends = {
-        "formatter": ours,
-        "llguidance": GuidanceBackend(tokenizer=tokenizer, n_vocab=448, eos_token_ids={tokenizer.eos_token_id}),
-        "xgrammar": XGrammarGrammarBackend(tokenizer, vocab_size=448, model_eos_token_ids=[tokenizer.eos_token_id]),
+    backends = all_backends(tokenizer, 448, tokenizer.eos_token_id)
+    formatter_sglang.register()
+    found: dict[str, Any] = {
+        "sglang": version("sglang"),
+        "walk": walk(backends["formatter"], options.steps),
+        "manager": managed(tokenizer, options.requests, None),
+        "manager, reasoning": managed(tokenizer, options.requests, "qwen3"),
     }
-    found: dict[str, Any] = {"walk": walk(ours, options.steps), "32 fills, us": fills(backends, 200)}
-    if options.schemas:
-        found["verdicts"] = verdicts(backends, tokenizer, options.schemas, options.count)
+    if options.shared:
+        (file,) = options.shared.glob("maskbench/*dev.jsonl.gz")
+        found["verdicts"] = verdicts(backends, tokenizer, file, options.count)
+        found["32 fills, us"] = fills(options.shared / "tokenizers" / "llama3.tiktoken", 200)
     options.output.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(
-        json.dumps(
-            {
-                **found,
-                "verdicts": {
-                    **found.get("verdicts", {}),
-                    "different": len(found.get("verdicts", {}).get("different", [])),
-                },
-            }
-        )
-    )
+    print(json.dumps({**found, "verdicts": {**found.get("verdicts", {}), "different": None}}, indent=1))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from formatter_core.generation.models import (
     TextDelta,
     TextRequest,
 )
-from formatter_core.generation.numpy_logits import NumpyLogits, log_softmax
+from formatter_core.generation.numpy_logits import NumpyBatch, NumpyLogits, log_softmax
 from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
@@ -49,6 +49,7 @@ __all__ = [
     "LogitsModel",
     "LogitsWriter",
     "MixedSampling",
+    "NumpyBatch",
     "NumpyLogits",
     "OptionScore",
     "OptionTrie",

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.generation.candidates import ScoreSettings, chosen_token, top_tokens
-from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked
+from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked, SequenceBatch
 from formatter_core.generation.results import ChosenToken
 from formatter_core.generation.sampling import SamplingRows
 from formatter_core.runtime import bitmask
 
-__all__ = ["NumpyLogits", "log_softmax"]
+__all__ = ["NumpyBatch", "NumpyLogits", "log_softmax"]
 
 _NOT_CHOSEN = ChosenToken(-1, None, None)
 
@@ -25,6 +25,25 @@ def log_softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
     row -= row.max()
     row -= np.log(np.exp(row).sum())
     return row
+
+
+class NumpyBatch:
+    """Inherited by a `SequenceBatch` whose logits are float32 numpy arrays."""
+
+    def forward_scored(self: SequenceBatch, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """See `SequenceBatch.forward_scored`."""
+        longest = max(map(len, tokens))
+        before = self.logits.copy()
+        after = self.forward(tokens, keep=longest)
+        scores = np.full((len(tokens), longest), np.nan, dtype=np.float32)
+        for row, new in enumerate(tokens):
+            for at, token in zip(range(-len(new), 0), new, strict=True):
+                logits = before[row] if at == -len(new) else after[row, at - 1]
+                scores[row, at] = log_softmax(logits)[token]
+        return scores
+
+    def remember(self, row: int) -> None:
+        """There is no prefix cache: what was computed goes with the batch."""
 
 
 class NumpyLogits:

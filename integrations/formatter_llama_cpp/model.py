@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation import NumpyLogits, log_softmax
+from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_llama_cpp._compat import check_generates, check_open
 from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
 from formatter_llama_cpp.prompts import continuation
@@ -75,7 +75,7 @@ class LlamaModel(NumpyLogits):
         return LlamaBatch(context, prompts)
 
 
-class LlamaBatch:
+class LlamaBatch(NumpyBatch):
     """Sequences of one context that are computed together; made by `LlamaModel.start`."""
 
     def __init__(self, context: SharedContext, prompts: Sequence[Sequence[int]]) -> None:
@@ -122,18 +122,6 @@ class LlamaBatch:
                 if at == -1:
                     self._logits[row] = logits
         return kept
-
-    def forward_scored(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """See `SequenceBatch.forward_scored`."""
-        longest = max(map(len, tokens))
-        before = self._logits.copy()
-        after = self.forward(tokens, keep=longest)
-        scores = np.full((len(tokens), longest), np.nan, dtype=np.float32)
-        for row, new in enumerate(tokens):
-            for at, token in zip(range(-len(new), 0), new, strict=True):
-                logits = before[row] if at == -len(new) else after[row, at - 1]
-                scores[row, at] = log_softmax(logits)[token]
-        return scores
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
         """See `SequenceBatch.forward_tree`: each leaf has a sequence, and what leaves share is computed once."""
@@ -185,9 +173,6 @@ class LlamaBatch:
         """See `SequenceBatch.crop`."""
         for sequence, length in zip(self._sequences, lengths, strict=True):
             self._context.truncate(sequence, length)
-
-    def remember(self, row: int) -> None:
-        """There is no prefix cache: a context goes with its batch."""
 
     def _free(self, count: int) -> list[int]:
         """Sequences that no row has, emptied, so that their cells are there for others."""

@@ -10,10 +10,14 @@ from types import FrameType
 from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 
-__all__ = ["Caller", "caller", "end_ids", "huggingface_tokenizer", "logits_width"]
+__all__ = ["Caller", "caller", "end_ids", "huggingface_tokenizer", "key_value_layers", "logits_width", "max_length"]
+
+#: A sequence's length where the model names no limit.
+_LONGEST = 2**20
 
 try:
     # The module's name is taken by its function `generate` in the package, so `import mlx_lm.generate` gives that.
@@ -115,3 +119,27 @@ def logits_width(model: Any) -> int | None:
     Nothing is computed: the shape is known before the array is evaluated.
     """
     return None if model is None else int(model(mx.array([[0]])).shape[-1])
+
+
+def max_length(model: Any) -> int:
+    """How many tokens a sequence has at most."""
+    found = getattr(getattr(model, "args", None), "max_position_embeddings", None)
+    return found if isinstance(found, int) else _LONGEST
+
+
+def key_value_layers(model: Any) -> int:
+    """How many caches of keys and values the model is called with.
+
+    Raises:
+        UnsupportedEngineVersion: it keeps something else, or forgets.
+    """
+    caches = make_prompt_cache(model)
+    other = next((type(cache).__name__ for cache in caches if type(cache) is not KVCache), None)
+    if other is not None:
+        raise UnsupportedEngineVersion(
+            "mlx-lm",
+            found=other,
+            needed="a model with a KVCache in each layer",
+            missing="sequences that can be cut back",
+        )
+    return len(caches)

@@ -43,8 +43,9 @@ class Mask:
         return mx.put_along_axis(mx.full(logits.shape, -np.inf, logits.dtype), self._ids, kept, axis=-1)
 
     def _choose(self, width: int) -> None:
-        allowed = np.zeros(width, dtype=np.bool_)
-        bits = bitmask.unpack(self.row)[:width]
-        allowed[: len(bits)] = bits
+        allowed = bitmask.unpack(self.row)[:width]
         self._are_allowed = 2 * int(np.count_nonzero(allowed)) <= width
-        self._ids = mx.array(np.flatnonzero(allowed == self._are_allowed).astype(np.int32))[None]
+        ids = np.flatnonzero(allowed if self._are_allowed else ~allowed).astype(np.int32)
+        if not self._are_allowed:
+            ids = np.append(ids, np.arange(len(allowed), width, dtype=np.int32))
+        self._ids = mx.array(ids[None])

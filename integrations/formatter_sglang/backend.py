@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -12,8 +12,11 @@ from sglang.srt.constrained.base_grammar_backend import (
     BaseGrammarBackend,
     InvalidGrammarObject,
     register_grammar_backend,
-    register_vocab_mask_buffer,
 )
+from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+from sglang.srt.runtime_context import get_serving
 from sglang.srt.server_args import add_grammar_backend_choices
 
 from formatter_core import Compiler, Vocabulary, formats
@@ -39,9 +42,27 @@ def register() -> None:
 
 def create_backend(
     server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None
-) -> FormatterGrammarBackend:
-    """What SGLang calls when it starts; the first argument is not needed."""
-    return FormatterGrammarBackend(tokenizer, vocab_size, eos_token_ids)
+) -> BaseGrammarBackend:
+    """What SGLang calls when it starts. With a reasoning parser a format begins after the model's reasoning."""
+    backend, serving = FormatterGrammarBackend(tokenizer, vocab_size, eos_token_ids), get_serving()
+    if not serving.reasoning_parser:
+        return backend
+    parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
+    strict = serving.enable_strict_thinking
+    return ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
+
+
+def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, str], Any]:
+    """A method that compiles one kind of request; `make` makes its format of the request's text."""
+
+    def dispatch(self: FormatterGrammarBackend, key_string: str) -> Any:
+        try:
+            return FormatterGrammar(self.compiler.compile(make(key_string)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this one alone
+            logger.warning("a grammar is refused: %s", error)
+            return InvalidGrammarObject(str(error))
+
+    return dispatch
 
 
 class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sglang is not there when types are checked
@@ -61,32 +82,17 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
         ends = None if eos_token_ids is None else sorted(eos_token_ids)
         self.compiler = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size))
 
-    def dispatch_json(self, key_string: str) -> Any:
-        """A JSON Schema as text; `$$ANY$$` is what SGLang writes for "any object"."""
-        text = '{"type": "object"}' if key_string == "$$ANY$$" else key_string
-        return self._grammar(lambda: text, key_string)
+    # What the wrapper for reasoning asks of a backend: rows while there is no grammar yet, and tokens to keep out.
+    is_support_token_filter = True
+    set_token_filter = staticmethod(set_token_filter_torch)
+    move_vocab_mask = staticmethod(FormatterGrammar.move_vocab_mask)
+    apply_vocab_mask = staticmethod(FormatterGrammar.apply_vocab_mask)
 
-    def dispatch_regex(self, key_string: str) -> Any:
-        """A regular expression for the whole text, in Rust's syntax."""
-        return self._grammar(lambda: formats.regex(key_string), key_string)
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        """Rows that allow everything, int32 (batch_size, words), on the host."""
+        return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.compiler.vocabulary)), fill="all")
 
-    def dispatch_ebnf(self, key_string: str) -> Any:
-        """A grammar in XGrammar's notation."""
-        return self._grammar(lambda: formats.ebnf(key_string), key_string)
-
-    def dispatch_structural_tag(self, key_string: str) -> Any:
-        """XGrammar's structural tags, as JSON text."""
-        return self._grammar(lambda: formats.structural_tag(key_string), key_string)
-
-    def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> torch.Tensor:
-        """Rows that are used again for every step; on the host, where masks are made."""
-        rows = torch_bitmask.allocate(max_rows, max(vocab_size, len(self.compiler.vocabulary)), fill="all")
-        buffer: torch.Tensor = register_vocab_mask_buffer(name, rows, max_rows)
-        return buffer
-
-    def _grammar(self, make: Any, spec: str) -> Any:
-        try:
-            return FormatterGrammar(self.compiler.compile(make()))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this one alone
-            logger.warning("a grammar is refused: %s", error)
-            return InvalidGrammarObject(str(error))
+    dispatch_json = _dispatch(lambda text: '{"type": "object"}' if text == "$$ANY$$" else text)  # "any object"
+    dispatch_regex = _dispatch(formats.regex)  # the whole text, in Rust's syntax
+    dispatch_ebnf = _dispatch(formats.ebnf)
+    dispatch_structural_tag = _dispatch(formats.structural_tag)

@@ -49,8 +49,6 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         """A sequence of its own, at the same place."""
         return FormatterGrammar(self.compiled, self.cursor.fork())
 
-    # --- masks -------------------------------------------------------------------------------------------------
-
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         """Rows that allow everything, int32 (batch_size, words), on the host."""
         return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.compiled.vocabulary)), fill="all")
@@ -83,8 +81,6 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
         """Mask logits in place, on any device."""
         torch_bitmask.apply_inplace(logits, vocab_mask)
-
-    # --- what can only be ----------------------------------------------------------------------------------------
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
         """The text that has to come next, up to its last whole character; None where there is none."""

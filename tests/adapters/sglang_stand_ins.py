@@ -1,4 +1,4 @@
-"""Stand-ins for the base classes of SGLang 0.5.23's grammar backends."""
+"""Stand-ins for what SGLang 0.5.23 gives a grammar backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 
@@ -33,18 +33,39 @@ class BaseGrammarBackend:
         self.executor = ThreadPoolExecutor(1)
 
 
+class ReasonerGrammarBackend(BaseGrammarBackend):
+    def __init__(self, grammar_backend: Any, parser: Any, tokenizer: Any, enable_strict_thinking: bool) -> None:
+        self.grammar_backend, self.is_strict = grammar_backend, enable_strict_thinking
+
+
+#: What SGLang's own settings say of reasoning; tests change it.
+SERVING = SimpleNamespace(reasoning_parser=None, enable_strict_thinking=False)
+
+
 @contextmanager
 def sglang() -> Iterator[dict[str, Any]]:
     """The adapter on these; gives SGLang's registry."""
     registry: dict[str, Any] = {}
-    base, arguments = ModuleType("sglang.srt.constrained.base_grammar_backend"), ModuleType("sglang.srt.server_args")
-    for one in (BaseGrammarObject, InvalidGrammarObject, GrammarRow, BaseGrammarBackend):
-        setattr(base, one.__name__, one)
-    base.__dict__.update(GRAMMAR_BACKEND_REGISTRY=registry, register_grammar_backend=registry.__setitem__)
-    base.__dict__.update(register_vocab_mask_buffer=lambda name, rows, most: rows)
-    arguments.__dict__.update(add_grammar_backend_choices=lambda names: None)
-    packages = ("sglang", "sglang.srt", "sglang.srt.constrained")
-    modules = {name: ModuleType(name) for name in packages} | {one.__name__: one for one in (base, arguments)}
+    classes = {one.__name__: one for one in (BaseGrammarObject, InvalidGrammarObject, GrammarRow, BaseGrammarBackend)}
+    names: dict[str, dict[str, Any]] = {
+        "constrained.base_grammar_backend": {
+            **classes,
+            "GRAMMAR_BACKEND_REGISTRY": registry,
+            "register_grammar_backend": registry.__setitem__,
+        },
+        "constrained.reasoner_grammar_backend": {"ReasonerGrammarBackend": ReasonerGrammarBackend},
+        "constrained.torch_ops.token_filter_torch_ops": {"set_token_filter_torch": None},
+        "parser.reasoning_parser": {"ReasoningParser": SimpleNamespace},
+        "runtime_context": {"get_serving": lambda: SERVING},
+        "server_args": {"add_grammar_backend_choices": lambda names: None},
+    }
+    modules = {"sglang": ModuleType("sglang"), "sglang.srt": ModuleType("sglang.srt")}
+    for path, content in names.items():
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            name = ".".join(["sglang.srt", *parts[:end]])
+            modules.setdefault(name, ModuleType(name))
+        modules[f"sglang.srt.{path}"].__dict__.update(content)
     before = _taken_out()
     sys.modules.update(modules)
     try:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="the SGLang adapter needs torch")
 transformers = pytest.importorskip("transformers", reason="the tokenizer is one of transformers")
 
-from tests.adapters.sglang_stand_ins import sglang  # noqa: E402
+from tests.adapters.sglang_stand_ins import SERVING, sglang  # noqa: E402
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 
@@ -45,7 +45,7 @@ def test_what_requests_ask_for(backend: Any, kind: str, spec: str, text: bytes) 
     grammar = getattr(backend, f"dispatch_{kind}")(spec)
     grammar.cursor.formatter.accept_bytes(text)
     assert grammar.cursor.formatter.can_stop
-    assert backend.initialize_vocab_mask_buffer("name", 500, 3, "cpu").shape == (3, 16)
+    assert backend.allocate_vocab_mask(500, 3, "cpu").shape == (3, 16)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,15 @@ def test_the_end_and_back(backend: Any) -> None:
     assert grammar.is_terminated()
     grammar.rollback(1)
     assert not grammar.is_terminated()
+
+
+def test_a_format_begins_after_the_reasoning_where_sglang_has_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SERVING, "reasoning_parser", "qwen3")
+    monkeypatch.setattr(SERVING, "enable_strict_thinking", True)
+    with sglang() as registry:
+        from formatter_sglang import FormatterGrammarBackend, register
+
+        register()
+        wrapped = registry["formatter"](None, transformers.AutoTokenizer.from_pretrained(TINY), 500, {0})
+        assert isinstance(wrapped.grammar_backend, FormatterGrammarBackend)
+        assert wrapped.is_strict
