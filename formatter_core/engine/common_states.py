@@ -1,6 +1,6 @@
-"""The state that most formats pass through and whose first mask takes longest: the inside of a JSON string.
+"""The states that most formats pass through and whose first masks take longest: the inside of JSON strings.
 
-An engine works its mask out with the tables of a vocabulary, so that no request waits for it.
+An engine works those masks out with the tables of a vocabulary, so that no request waits for them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from formatter_core.grammar.json_text import spell_chars
 from formatter_core.grammar.program import Program
 from formatter_core.limits import Limits
 
-__all__ = ["INSIDE_STRING", "any_name_but_one"]
+__all__ = ["INSIDE_STRING", "strings"]
 
 #: The text after which the inside of a JSON string is under way.
 INSIDE_STRING = b'"'
 
 
 @cache
-def any_name_but_one() -> Program:
-    """A JSON string other than one text: what follows its quote is shared with all strings, names included."""
-    body = Intersection((Repeat(spell_chars(ANY_CHAR.ranges)), Complement(JsonText("a"))))
-    return Grammar({"": Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"'))))}, "").check(Limits())
+def strings() -> tuple[Program, ...]:
+    """A JSON string other than one text, whose inside is that of all strings and names; and one of limited length."""
+    text = Repeat(spell_chars(ANY_CHAR.ranges))
+    bodies = (Intersection((text, Complement(JsonText("a")))), Repeat(text.item, 0, 1000))
+    quoted = (Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"')))) for body in bodies)
+    return tuple(Grammar({"": string}, "").check(Limits()) for string in quoted)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.common_states import INSIDE_STRING, any_name_but_one
+from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, load
 from formatter_core.engine.rows import check_row
 from formatter_core.errors import EngineUnavailable, InvalidVocabulary, LimitExceeded
@@ -105,9 +105,10 @@ class _Vocabulary:
             lambda made: library.fcn_vocabulary_new(joined, len(joined), starts.ctypes.data, len(texts), made),
             library.fcn_vocabulary_free,
         )
-        state = NativeGrammar(any_name_but_one().data, self, Limits()).start()
-        state.accept_bytes(INSIDE_STRING)
-        state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
+        for program in strings():
+            state = NativeGrammar(program.data, self, Limits()).start()
+            state.accept_bytes(INSIDE_STRING)
+            state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
 
     def table_bytes(self) -> int:
         tables, shared = _SIZE(), _SIZE()

@@ -13,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, formats
+from formatter_core import CompiledFormat, Compiler, Formatter, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
-from formatter_core.errors import InvalidFormat, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import InvalidFormat, LimitExceeded, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 
@@ -125,6 +125,7 @@ INSIDE_TEXTS: dict[str, tuple[Any, bytes]] = {
     "a lower bound": ({"type": "string", "minLength": 8}, b'"'),
     "a higher lower bound": ({"type": "string", "minLength": 30}, b'"abc'),
     "both bounds": ({"type": "string", "minLength": 8, "maxLength": 2048}, b'"'),
+    "near the upper bound": ({"type": "string", "minLength": 12, "maxLength": 16}, b'"abcdefghij'),
     "a match anywhere": ({"type": "string", "pattern": UUID}, b'"123e4567-e89b-12d3-a456-426655440000'),
 }
 
@@ -133,6 +134,41 @@ INSIDE_TEXTS: dict[str, tuple[Any, bytes]] = {
 def test_the_inside_of_texts_is_worked_out_with_the_vocabulary(words: Vocabulary, name: str) -> None:
     """Each such mask was a walk, or several, along all tokens."""
     assert first_mask(words, *INSIDE_TEXTS[name]) < 1_500
+
+
+LIMITED: dict[str, Any] = {
+    "characters": {"type": "string", "minLength": 3, "maxLength": 9},
+    "a few of them": {"type": "string", "pattern": "^[a-zA-Z0-9 \u00e9\\\\]{2,7}$"},
+    "characters or pairs": {"type": "string", "pattern": "^([a-z]|[A-F][A-F0-9])*$", "maxLength": 8},
+    "items that may be cut in two ways": {"type": "string", "pattern": "^([a-z ]{1,2}){2,4}$"},
+    "items that begin like the end": formats.regex(r"(?s)(.|-\+){2,6}-"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_masks_of_limited_texts_hold_what_their_bytes_allow(words: Vocabulary, name: str) -> None:
+    chooser = random.Random(name)
+    compiled = Compiler(words, engine="native").compile(LIMITED[name])
+    tokens = {index: words.text_token(index) or b"" for index in chooser.sample(range(len(words)), 1500)}
+    tokens |= {index: bytes([index]) for index in range(256)}
+    for _ in range(3):
+        formatter = compiled.formatter()
+        while not formatter.is_finished:
+            allowed = set(formatter.allowed_tokens())
+            valid = {index for index, text in tokens.items() if text and can_follow(formatter, text)}
+            assert allowed & set(tokens) - {END} == valid, formatter.bytes
+            # Mostly short tokens, so that a text is looked at in several places.
+            formatter.accept_token(
+                min(chooser.choices(sorted(allowed), k=4), key=lambda index: len(tokens.get(index, b"xxxx")))
+            )
+
+
+def can_follow(formatter: Formatter, text: bytes) -> bool:
+    try:
+        formatter.fork().accept_bytes(text)
+    except TokenRejected:
+        return False
+    return True
 
 
 def test_a_counted_pattern_anywhere_with_a_length_stays_cheap() -> None:

@@ -149,13 +149,10 @@ impl Builder<'_> {
     /// Add the tokens of a rest that go on from the situation that is held last.
     fn add_rest(&mut self, rest: &Rest, meter: &mut Meter) -> Outcome<()> {
         let vocabulary = &self.source.lexicon.vocabulary;
-        let Some(ids) = vocabulary.trie.ids_below(rest.node as usize).next() else {
-            return Ok(());
-        };
         let Some(mut number) = self.automaton.held.last().copied() else {
             return Ok(());
         };
-        for &byte in &vocabulary.token(ids[0])[rest.depth as usize..rest.node_depth as usize - 1] {
+        for &byte in &vocabulary.token_at(rest.node)[rest.depth as usize..rest.node_depth as usize - 1] {
             number = self.automaton.step(number, byte, &self.source, meter)?;
             if number == DEAD {
                 return Ok(());

@@ -36,6 +36,45 @@ impl TokenSet {
     }
 }
 
+/// The tokens that stay inside a repetition, by how many rounds they take: the last one may be left open.
+pub struct Rounds {
+    ids: Box<[u32]>,
+    /// Where the ids of each number of rounds begin, and the end of the last.
+    starts: Box<[u32]>,
+}
+
+impl Rounds {
+    /// From ids with their numbers of rounds.
+    pub fn new(found: Vec<(u32, u32)>) -> Self {
+        let most = found.iter().map(|(rounds, _)| *rounds).max().unwrap_or(0);
+        let mut starts = vec![0; most as usize + 2];
+        found.iter().for_each(|(rounds, _)| starts[*rounds as usize + 1] += 1);
+        for index in 1..starts.len() {
+            starts[index] += starts[index - 1];
+        }
+        let mut next = starts.clone();
+        let mut ids = vec![0; found.len()];
+        for (rounds, id) in found {
+            ids[next[rounds as usize] as usize] = id;
+            next[rounds as usize] += 1;
+        }
+        Rounds {
+            ids: ids.into(),
+            starts: starts.into(),
+        }
+    }
+
+    /// The ids that take more rounds than that.
+    pub fn beyond(&self, maximum: u32) -> &[u32] {
+        let start = self.starts.get((maximum as usize).saturating_add(1)).copied();
+        &self.ids[start.map_or(self.ids.len(), |start| start as usize)..]
+    }
+
+    pub fn bytes(&self) -> usize {
+        4 * (self.ids.len() + self.starts.len())
+    }
+}
+
 /// A subtree of the vocabulary's trie that the automaton does not enter, and where the terminal could have ended on
 /// the way to it.
 #[derive(Clone, Copy)]
@@ -110,6 +149,8 @@ pub struct Class {
     /// The states that its tokens lead to, where they may be asked for: see `known_slack`.
     pub met: Option<Box<[Term]>>,
     slack: OnceLock<u32>,
+    /// Of a repetition without bounds; none where rounds may end in several places.
+    rounds: OnceLock<Option<Rounds>>,
     overview: OnceLock<Overview>,
     rests: Guarded<FastMap<u8, Arc<Rests>>>,
     followed: Guarded<FastMap<Term, Arc<Class>>>,
@@ -126,6 +167,16 @@ impl Class {
     /// Keep the slack; what was kept before stays.
     pub fn keep_slack(&self, slack: u32) -> u32 {
         *self.slack.get_or_init(|| slack)
+    }
+
+    /// How many rounds of this repetition each token takes: as `find` says, which is asked once.
+    pub fn rounds(&self, find: impl FnOnce() -> Outcome<Option<Rounds>>) -> Outcome<Option<&Rounds>> {
+        if self.rounds.get().is_none() {
+            let found = find()?;
+            self.owner.count(found.as_ref().map_or(0, Rounds::bytes));
+            self.rounds.get_or_init(|| found);
+        }
+        Ok(self.rounds.get().and_then(Option::as_ref))
     }
 
     /// The class of this one's terminal and one in `state` behind it, where that was worked out before.
@@ -214,6 +265,7 @@ impl Class {
             ends: ends.into(),
             met: None,
             slack: OnceLock::new(),
+            rounds: OnceLock::new(),
             overview: OnceLock::new(),
             rests: Guarded::new(FastMap::default(), &owner.health),
             followed: Guarded::new(FastMap::default(), &owner.health),

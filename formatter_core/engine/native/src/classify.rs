@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::class::{Class, Cut, End};
+use crate::class::{Class, Cut, End, Rest};
 use crate::hash::FastSet;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::term::{Kind, Term};
+use crate::rounds::{rounds, whole_rounds};
+use crate::term::{Kind, Term, UNBOUNDED};
 use crate::walk::{Like, Walk};
 
 /// The class of a state is worked out from those of at most this many others.
@@ -29,20 +30,29 @@ pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) ->
         return Ok(class);
     }
     let mut walk = Walk::new(lexicon, state, None, meter)?;
-    follow(&mut walk, class, lexicon, state, meter)?;
+    follow(&mut walk, class, lexicon, state, meter, |_, _| Ok(true))?;
     let both = Arc::new(walk.finish(meter)?);
     class.keep_followed(state, &both)?;
     Ok(both)
 }
 
-/// Walk from `state` along the rests of the tokens that cross the end of the terminal of `class`.
-fn follow(walk: &mut Walk, class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<()> {
+/// Walk from `state` along the rests of the tokens that cross the end of the terminal of `class`, where `is_end` allows it.
+fn follow(
+    walk: &mut Walk,
+    class: &Class,
+    lexicon: &Lexicon,
+    state: Term,
+    meter: &mut Meter,
+    mut is_end: impl FnMut(&Rest, &mut Meter) -> Outcome<bool>,
+) -> Outcome<()> {
     let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
     let found = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
     let mut rests: Vec<_> = found.iter().flat_map(|rests| rests.all.iter().copied()).collect();
     rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
     for rest in rests {
-        walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
+        if is_end(&rest, meter)? {
+            walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
+        }
     }
     Ok(())
 }
@@ -66,10 +76,13 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         return walked(lexicon, state, None, meter);
     };
     if let Some((head, tail)) = parts(lexicon, state, meter)? {
+        if let Some(class) = bounded(lexicon, (head, tail), compared, meter)? {
+            return Ok(Arc::new(class));
+        }
         let class = class_by(lexicon, head, compared, meter)?;
         if is_followed_easily(lexicon, &class, tail, meter)? {
             let mut walk = Walk::new(lexicon, tail, None, meter)?;
-            walk.begin_inside(&class.inside);
+            walk.begin_inside(&class.inside, &[]);
             walk_tail(&mut walk, lexicon, &class, (head, tail), meter)?;
             return walk.finish(meter).map(Arc::new);
         }
@@ -150,7 +163,43 @@ fn walk_tail(
     if lexicon.derivatives()?.terms.nullable(head) {
         walk.walk_trie(meter)?;
     }
-    follow(walk, class, lexicon, tail, meter)
+    follow(walk, class, lexicon, tail, meter, |_, _| Ok(true))
+}
+
+/// The class of a repetition with an upper bound, and a tail that begins otherwise than a round does: of the tokens of the
+/// repetition without bounds those that take few enough rounds, and what follows where the number of rounds is allowed.
+fn bounded(lexicon: &Lexicon, (head, tail): (Term, Term), compared: u32, meter: &mut Meter) -> Outcome<Option<Class>> {
+    let (item, bounds, free) = {
+        let terms = &mut lexicon.derivatives()?.terms;
+        match *terms.kind(head) {
+            Kind::Repeat { item, minimum, maximum } if maximum != UNBOUNDED && !terms.nullable(item) => {
+                (item, minimum..=maximum, terms.repeat(item, 0, UNBOUNDED))
+            }
+            _ => return Ok(None),
+        }
+    };
+    let firsts = lexicon.first_bytes([tail].into_iter(), meter)?;
+    let is_clear = firsts.intersection(lexicon.row(item, meter)?.live_bytes()).is_empty();
+    if !is_clear || lexicon.row(free, meter)?.main_target().is_none() {
+        return Ok(None);
+    }
+    let class = class_by(lexicon, free, compared, meter)?;
+    if !is_followed_easily(lexicon, &class, tail, meter)? {
+        return Ok(None);
+    }
+    let Some(known) = class.rounds(|| rounds(lexicon, item, meter))? else {
+        return Ok(None);
+    };
+    let mut walk = Walk::new(lexicon, tail, None, meter)?;
+    walk.begin_inside(&class.inside, known.beyond(*bounds.end()));
+    if *bounds.start() == 0 {
+        walk.walk_trie(meter)?;
+    }
+    follow(&mut walk, &class, lexicon, tail, meter, |rest, meter| {
+        let before = &lexicon.vocabulary.token_at(rest.node)[..rest.depth as usize];
+        Ok(bounds.contains(&whole_rounds(lexicon, item, before, meter)?))
+    })?;
+    walk.finish(meter).map(Some)
 }
 
 /// A repetition without its lower bound, which makes no difference to the tokens that stay inside.
@@ -175,13 +224,10 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
     let (mut cuts, mut ends): (Vec<Cut>, Vec<End>) = (Vec::new(), Vec::new());
     let mut steps = 0;
     for (cut, candidates) in class.cuts_between(0, u32::MAX) {
-        let Some(ids) = vocabulary.trie.ids_below(cut.node as usize).next() else {
-            continue;
-        };
         let first_end = ends.len() as u32;
         let mut candidates = candidates.iter().peekable();
         let mut row = lexicon.row(state, meter)?;
-        for (depth, byte) in (1..).zip(&vocabulary.token(ids[0])[..cut.depth as usize - 1]) {
+        for (depth, byte) in (1..).zip(&vocabulary.token_at(cut.node)[..cut.depth as usize - 1]) {
             let step = row.step(*byte);
             steps += 1;
             let end = candidates.next_if(|end| end.depth == depth);

@@ -2,7 +2,7 @@
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
-//! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `classify`); grammars (`members`,
+//! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`); grammars (`members`,
 //! `decode`, `network`); stacks of calls (`stack`), and how far the end is (`spelling`, `nearest`, `remainder`); the parser
 //! (`chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`,
 //! `sequence`). Captures have a parser of their own, of the grammar as it is written: `memories`, `written`,
@@ -52,6 +52,7 @@ mod parser_tests;
 mod positions;
 mod preference;
 mod remainder;
+mod rounds;
 mod sequence;
 mod spelling;
 mod stack;

@@ -204,6 +204,12 @@ impl Vocabulary {
         }
     }
 
+    /// The bytes of a token that passes through a node of the trie.
+    pub fn token_at(&self, node: u32) -> &[u8] {
+        let ids = self.trie.ids_below(node as usize).next().unwrap_or_default();
+        ids.first().map_or(&[], |id| self.token(*id))
+    }
+
     pub fn bytes(&self) -> usize {
         self.trie.bytes() + self.text.len() + 4 * self.starts.len()
     }

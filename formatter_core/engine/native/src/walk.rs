@@ -91,9 +91,10 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Begin with these tokens.
-    pub fn begin_inside(&mut self, tokens: &TokenSet) {
+    /// Begin with these tokens, `without` some of them.
+    pub fn begin_inside(&mut self, tokens: &TokenSet, without: &[u32]) {
         self.inside = Inside::bits_of(tokens, self.lexicon.vocabulary.words());
+        self.inside.remove(without);
     }
 
     /// Walk along all tokens.
@@ -200,11 +201,7 @@ impl<'a> Walk<'a> {
     /// The tokens below `node`, `node_depth` bytes deep, from byte `depth` on.
     pub fn rest(&mut self, node: u32, depth: u32, node_depth: u32, meter: &mut Meter) -> Outcome<()> {
         let vocabulary = &self.lexicon.vocabulary;
-        let token = vocabulary
-            .trie
-            .ids_below(node as usize)
-            .next()
-            .map_or(&[][..], |ids| vocabulary.token(ids[0]));
+        let token = vocabulary.token_at(node);
         let end = vocabulary.trie.nodes()[node as usize].end;
         self.path.extend_from_slice(&token[..depth as usize]);
         let mut alive = true;
