@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
 
-_INTERFACE_VERSION = 8
+_INTERFACE_VERSION = 9
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -41,7 +41,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_grammar_check": (_INT, (_POINTER,)),
     "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
     "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
-    "fcn_parser_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER, _POINTER)),
+    "fcn_parser_new": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_parser_free": (None, (_POINTER,)),
     "fcn_reading_new": (_INT, (_POINTER, _POINTER)),
     "fcn_reading_free": (None, (_POINTER,)),

@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
-from formatter_core.engine.parser_program import ParserProgram
-from formatter_core.errors import EngineUnavailable, LimitExceeded
+from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing.marks import Mark, News
@@ -31,10 +30,12 @@ class NativeParser:
     """A grammar made ready for parsing, shared by threads."""
 
     def __init__(self, grammar: Grammar, limits: Limits) -> None:
-        grammar.check(limits)
+        program = grammar.check(limits)
+        if program.specials:
+            raise InvalidGrammar("a special token is not resolved; put a Token or text in the place of each `Special`")
         self.library = load()
         self.limits = limits
-        self._program = program = ParserProgram(grammar)
+        self._program = program.data
         self.names = program.names
         self.handle = self._made()
 
@@ -69,11 +70,10 @@ class NativeParser:
         return reading.match() if reading is not None and reading.is_complete() else None
 
     def _made(self) -> Handle:
-        library, limits, text = self.library, self.limits, self._program.text
+        library, limits, program = self.library, self.limits, self._program
         bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
-        numbers, count = self._program.numbers.buffer_info()
         return Handle(
-            lambda made: library.fcn_parser_new(numbers, count, text, len(text), bounds, made),
+            lambda made: library.fcn_parser_new(program, len(program), bounds, made),
             library.fcn_parser_free,
             limits,
         )

@@ -1,8 +1,8 @@
 """A grammar as one program: checked, counted and written in one walk.
 
-The program, version 3: the bytes ``FCG3``, the number of rules, the number of the start rule, and one program for each
-rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. Captures are left
-out: they do not change what is matched.
+The program, version 4: the bytes ``FCG4``, the number of rules, the number of the start rule, and one program for each
+rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. It serves masks and
+the parser of captures alike: a capture's name stands in it by number.
 
 `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside, so
 that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
@@ -45,9 +45,9 @@ from formatter_core.grammar.nodes import (
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Program", "operands_of_members", "write"]
+__all__ = ["Program", "write"]
 
-_MAGIC = b"FCG3"
+_MAGIC = b"FCG4"
 _RULE_END = b"\x00"
 _BYTES = b"\x01"
 _CHARS = b"\x02"
@@ -60,6 +60,8 @@ _TOKEN = b"\x0e"
 _JSON_TEXT = b"\x0f"
 _KEPT = b"\x10"
 _MEMBERS = b"\x11"
+_CAPTURE = b"\x12"
+_LAZY_REPEAT = b"\x13"
 
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
@@ -75,15 +77,20 @@ class Program:
         data: the program.
         nodes: how many nodes there are.
         tokens: the ids of tokens.
-        captures: whether there are captures.
+        names: the names of captures, by the numbers that stand for them.
         specials: whether there are any special tokens by name, which in the program never come.
     """
 
     data: bytes
     nodes: int
     tokens: tuple[int, ...]
-    captures: bool
+    names: tuple[str, ...]
     specials: bool
+
+    @property
+    def captures(self) -> bool:
+        """Whether there are captures."""
+        return bool(self.names)
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
@@ -102,7 +109,7 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
             writer.rule(name, body)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
-    return Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), writer.captures, writer.specials)
+    return Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names), writer.specials)
 
 
 class _Writer:
@@ -111,7 +118,7 @@ class _Writer:
         self.out = bytearray()
         self.nodes = 0
         self.tokens: dict[int, None] = {}
-        self.captures = False
+        self.names: dict[str, int] = {}
         self.specials = False
         self._rule = ""
         self._limits = limits
@@ -171,8 +178,8 @@ class _Writer:
         elif isinstance(node, Repeat):
             stack += [(_repeat(node, self._rule, self._limits), 0), (node.item, room - 1)]
         elif isinstance(node, Capture):
-            self.captures = True
-            stack.append((node.item, room - 1))
+            number = self.names.setdefault(node.name, len(self.names))
+            stack += [(_CAPTURE + _number(number), 0), (node.item, room - 1)]
         elif isinstance(node, Members):
             operands = [node.separator, *(way.item for member in node.members for way in member.ways)]
             stack.append((_members(node, self._rule, self._limits), 0))
@@ -317,7 +324,8 @@ def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:
         raise InvalidGrammar(f"the repeat {{{minimum},{maximum}}} in the rule {rule!r} needs 0 <= minimum <= maximum")
     if max(minimum, maximum or 0) > limits.repeat:
         raise LimitExceeded("repeat", limits.repeat, f"a repeat in the rule {rule!r}")
-    return _REPEAT + _number(minimum) + _number(0 if maximum is None else maximum + 1)
+    operation = _REPEAT if node.greedy else _LAZY_REPEAT
+    return operation + _number(minimum) + _number(0 if maximum is None else maximum + 1)
 
 
 def _members(node: Members, rule: str, limits: Limits) -> bytes:
@@ -329,19 +337,15 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
         raise InvalidGrammar(f"the separator of members in the rule {rule!r} is not regular; wrap it in a Terminal")
     if maximum is not None and maximum < node.minimum:
         raise InvalidGrammar(f"the members in the rule {rule!r} need minimum <= maximum")
-    if any(member.repeated and (member.required or member.absent) for member in node.members):
-        raise InvalidGrammar(f"a repeated member in the rule {rule!r} is required, or meets something by its absence")
-    return _MEMBERS + operands_of_members(node)
-
-
-def operands_of_members(node: Members) -> bytes:
-    """What `MEMBERS` takes."""
-    maximum = node.maximum
-    out = bytearray()
+    out = bytearray(_MEMBERS)
     out += _number(node.ordered) + _number(node.minimum) + _number(0 if maximum is None else maximum + 1)
     out += _number(node.conditions) + _bits(node.once)
     out += _number(len(node.members))
     for member in node.members:
+        if member.repeated and (member.required or member.absent):
+            raise InvalidGrammar(
+                f"a repeated member in the rule {rule!r} is required, or meets something by its absence"
+            )
         ways = member.ways
         flags = member.required + 2 * member.repeated
         if len(ways) == 1 and not (ways[0].meets or member.absent):

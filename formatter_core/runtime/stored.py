@@ -1,14 +1,15 @@
 """Compiled formats as bytes: a header, the grammar's program, and the format as JSON.
 
 The bytes, version 1: a magic number, the version (16 bits), SHA-256 of the rest; then the fingerprint of the vocabulary
-(32 bytes), numbers of 32 bits (the number of nodes, 1 if there are captures, the lengths of the program and of the
-JSON, the number of tokens that the grammar names, those tokens), the program, and the JSON. All are little-endian. The
-program has a version of its own, which the engine checks.
+(32 bytes), numbers of 32 bits (the number of nodes, the lengths of the names of captures, of the program and of the
+format, the number of tokens that the grammar names, those tokens), the names as JSON, the program, and the format as
+JSON. All are little-endian. The program has a version of its own, which the engine checks.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from dataclasses import dataclass
 
@@ -40,9 +41,10 @@ class StoredFormat:
     def to_bytes(self) -> bytes:
         """The inverse of `from_bytes`."""
         program, tokens = self.program, self.program.tokens
-        sizes = program.nodes, int(program.captures), len(program.data), len(self.format), len(tokens)
+        names = json.dumps(program.names).encode() if program.names else b""
+        sizes = program.nodes, len(names), len(program.data), len(self.format), len(tokens)
         numbers = struct.pack(f"<{len(tokens)}I", *tokens)
-        content = _SIZES.pack(bytes.fromhex(self.vocabulary), *sizes) + numbers + program.data + self.format
+        content = _SIZES.pack(bytes.fromhex(self.vocabulary), *sizes) + numbers + names + program.data + self.format
         return _HEADER.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
 
     @staticmethod
@@ -66,15 +68,26 @@ class StoredFormat:
             content = memoryview(data)[_HEADER.size :]
             if hashlib.sha256(content).digest() != digest:
                 raise _damaged()
-            vocabulary, nodes, captures, program, text, tokens = _SIZES.unpack_from(content)
+            vocabulary, nodes, naming, program, text, tokens = _SIZES.unpack_from(content)
             numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size)
         except (struct.error, MemoryError) as error:
             raise _damaged() from error
         rest = bytes(content[_SIZES.size + 4 * tokens :])
-        if len(rest) != program + text or captures > 1:
+        if len(rest) != naming + program + text:
             raise _damaged()
-        made = Program(rest[:program], nodes, numbers, bool(captures), specials=False)
-        return StoredFormat(vocabulary.hex(), made, rest[program:])
+        names = _names(rest[:naming]) if naming else ()
+        made = Program(rest[naming : naming + program], nodes, numbers, names, specials=False)
+        return StoredFormat(vocabulary.hex(), made, rest[naming + program :])
+
+
+def _names(text: bytes) -> tuple[str, ...]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged() from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _damaged()
+    return tuple(names)
 
 
 def _damaged() -> InvalidFormat:

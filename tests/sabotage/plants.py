@@ -107,26 +107,35 @@ def an_empty_mask_is_no_dead_end(patch: Patch) -> None:
 _CAPTURES = "tests/core/test_parse_native.py::test_random_grammars_give_the_captures_of_the_plain_parser"
 
 
+def _parsed_otherwise(patch: Patch, change: Callable[[Any], Any]) -> None:
+    """The native parser is given a grammar whose nodes are changed."""
+    from formatter_core.engine.native_parser import NativeParser
+    from formatter_core.grammar import Grammar, map_children
+
+    original = NativeParser.__init__
+
+    def changed(node: Any) -> Any:
+        return change(map_children(node, changed))
+
+    def init(self: NativeParser, grammar: Grammar, limits: Any) -> None:
+        rules = {name: changed(body) for name, body in grammar.rules.items()}
+        original(self, Grammar(rules, grammar.start), limits)
+
+    patch.setattr(NativeParser, "__init__", init)
+
+
 @breaks(1, _CAPTURES, needs="native engine")
 def the_native_parser_takes_lazy_repeats_for_greedy_ones(patch: Patch) -> None:
-    from formatter_core.engine.parser_program import ParserProgram
     from formatter_core.grammar import Repeat
 
-    def greedy(fields: tuple[int, ...], program: ParserProgram, node: Any) -> tuple[int, ...]:
-        return (*fields[:-1], 1) if isinstance(node, Repeat) else fields
-
-    after(patch, ParserProgram, "fields", greedy)
+    _parsed_otherwise(patch, lambda node: dataclasses.replace(node, greedy=True) if isinstance(node, Repeat) else node)
 
 
 @breaks(1, _CAPTURES, needs="native engine")
 def the_native_parser_prefers_later_alternatives(patch: Patch) -> None:
-    from formatter_core.engine.parser_program import ParserProgram
     from formatter_core.grammar import Choice
 
-    def backwards(fields: tuple[int, ...], program: ParserProgram, node: Any) -> tuple[int, ...]:
-        return (fields[0], *reversed(fields[1:])) if isinstance(node, Choice) else fields
-
-    after(patch, ParserProgram, "fields", backwards)
+    _parsed_otherwise(patch, lambda node: Choice(node.items[::-1]) if isinstance(node, Choice) else node)
 
 
 # --- 2. Enforce a keyword or refuse it ---------------------------------------------------------------------------

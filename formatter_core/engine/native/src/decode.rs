@@ -1,38 +1,11 @@
-//! The serialised grammar, read into items whose regular parts are terms.
+//! The serialised grammar, read for masks: items whose regular parts are terms, without captures and preferences.
 //!
-//! The format, version 3: the bytes `FCG3`, the number of rules, the number of the start rule, and one program for each
-//! rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
-//!
-//! `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside.
-//! Terminals are numbered from 0 on, and so is, for itself, what is made inside of one; `AGAIN` stands for one of
-//! either. Inside, `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which
-//! counts as one thing made. The terms of both are kept by their programs.
+//! The terms of terminals, and of nodes that many grammars hold, are kept by their programs.
 
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::{Member, Members, Step, Way};
+use crate::program::{operation, pop_many, Place, Reader};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
-
-const MAGIC: &[u8] = b"FCG3";
-
-mod operation {
-    pub const RULE_END: u8 = 0;
-    pub const BYTES: u8 = 1;
-    pub const CHARS: u8 = 2;
-    pub const SEQUENCE: u8 = 3;
-    pub const CHOICE: u8 = 4;
-    pub const REPEAT: u8 = 5;
-    pub const INTERSECTION: u8 = 6;
-    pub const COMPLEMENT: u8 = 7;
-    pub const SHORTEST: u8 = 8;
-    pub const SUBSTRING: u8 = 9;
-    pub const TERMINAL: u8 = 10;
-    pub const AGAIN: u8 = 12;
-    pub const REFERENCE: u8 = 13;
-    pub const TOKEN: u8 = 14;
-    pub const JSON_TEXT: u8 = 15;
-    pub const KEPT: u8 = 16;
-    pub const MEMBERS: u8 = 17;
-}
 
 /// Programs with more bytes are not kept: what is long is rarely the same.
 const LONGEST_KEPT: usize = 4096;
@@ -73,15 +46,7 @@ pub struct Source {
 
 /// Read a serialised grammar; terms are made in `terms`.
 pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Source> {
-    let mut reader = Reader { data };
-    if reader.take(MAGIC.len())? != MAGIC {
-        return Err(Fault::Malformed);
-    }
-    let rules = reader.number()?;
-    let start = reader.number()?;
-    if start >= rules {
-        return Err(Fault::Malformed);
-    }
+    let (mut reader, rules, start) = Reader::of_grammar(data)?;
     let mut decoder = Decoder {
         bytes: terms.bytes(),
         terms,
@@ -109,50 +74,6 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         bodies,
         start,
     })
-}
-
-struct Reader<'a> {
-    data: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Outcome<&'a [u8]> {
-        if length > self.data.len() {
-            return Err(Fault::Malformed);
-        }
-        let (head, rest) = self.data.split_at(length);
-        self.data = rest;
-        Ok(head)
-    }
-
-    fn byte(&mut self) -> Outcome<u8> {
-        Ok(self.take(1)?[0])
-    }
-
-    fn number(&mut self) -> Outcome<u32> {
-        let mut value = 0u64;
-        for shift in (0..35).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return u32::try_from(value).map_err(|_| Fault::Malformed);
-            }
-        }
-        Err(Fault::Malformed)
-    }
-
-    fn counted_bytes(&mut self) -> Outcome<&'a [u8]> {
-        let length = self.number()?;
-        self.take(length as usize)
-    }
-}
-
-/// What is being read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Rule,
-    Terminal,
-    Kept,
 }
 
 struct Decoder<'a, 'm> {
@@ -208,7 +129,7 @@ impl Decoder<'_, '_> {
     fn apply(&mut self, operation: u8, reader: &mut Reader) -> Outcome<()> {
         match operation {
             operation::JSON_TEXT if self.place != Place::Rule => {
-                let text = std::str::from_utf8(reader.counted_bytes()?).map_err(|_| Fault::Malformed)?;
+                let text = reader.text()?;
                 self.meter.work(4 * text.len())?;
                 let term = self.terms.json_text(text);
                 self.regular(term);
@@ -224,13 +145,13 @@ impl Decoder<'_, '_> {
                 self.leaf(term);
             }
             operation::CHARS => {
-                let ranges = read_ranges(reader)?;
+                let ranges = reader.ranges()?;
                 self.meter.work(4 * ranges.len())?;
                 let term = self.terms.characters(&ranges);
                 self.leaf(term);
             }
             operation::SUBSTRING => {
-                let text = std::str::from_utf8(reader.counted_bytes()?).map_err(|_| Fault::Malformed)?;
+                let text = reader.text()?;
                 let text: Vec<char> = text.chars().collect();
                 self.meter.work(8 * text.len())?;
                 if 2 * text.len() as u64 > self.limits.states {
@@ -252,13 +173,12 @@ impl Decoder<'_, '_> {
                     self.push(item);
                 }
             }
-            operation::REPEAT => {
-                let minimum = reader.number()?;
-                let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
-                if minimum > maximum {
-                    return Err(Fault::Malformed);
-                }
+            operation::REPEAT | operation::LAZY_REPEAT => {
+                let (minimum, maximum) = reader.bounds()?;
                 self.repeat(minimum, maximum)?;
+            }
+            operation::CAPTURE if self.place == Place::Rule => {
+                reader.number()?;
             }
             operation::COMPLEMENT | operation::SHORTEST if self.place != Place::Rule => {
                 let item = self.regular.pop().ok_or(Fault::Malformed)?;
@@ -463,38 +383,11 @@ impl Decoder<'_, '_> {
     }
 }
 
-fn pop_many<T>(stack: &mut Vec<T>, count: usize) -> Outcome<Vec<T>> {
-    let rest = stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
-    Ok(stack.split_off(rest))
-}
-
-fn read_ranges(reader: &mut Reader) -> Outcome<Vec<(u32, u32)>> {
-    let count = reader.number()?;
-    let mut ranges = Vec::new();
-    for _ in 0..count {
-        let (low, high) = (reader.number()?, reader.number()?);
-        if low > high || high > 0x10_ffff {
-            return Err(Fault::Malformed);
-        }
-        ranges.push((low, high));
-    }
-    Ok(ranges)
-}
-
-/// What the operation for a list of members takes, standing alone.
-pub fn decode_members(data: &[u8], id: u32, meter: &mut Meter) -> Outcome<Members> {
-    let mut reader = Reader { data };
-    let members = read_members(&mut reader, id, meter)?;
-    match reader.data {
-        [] => Ok(members),
-        _ => Err(Fault::Malformed),
-    }
-}
-
 /// Conditions are searched through by recursion, one level for each.
 const MOST_CONDITIONS: u32 = 4096;
 
-fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Members> {
+/// What the operation for a list of members takes.
+pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Members> {
     let ordered = reader.number()? != 0;
     let minimum = reader.number()?.max(1);
     let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);

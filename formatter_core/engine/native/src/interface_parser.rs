@@ -60,24 +60,22 @@ unsafe fn make<T>(parser: *const Parser, made: *mut *mut T, new: impl FnOnce(Arc
     })
 }
 
-/// Make a grammar, as it is written, ready for parsing; `limits` holds nodes, states, cache bytes and work.
+/// Make a serialised grammar ready for parsing; `limits` holds nodes, states, cache bytes and work.
 ///
 /// # Safety
-/// The pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
+/// `data` points to `length` bytes, `limits` to 4 numbers; `made` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_new(
-    numbers: *const u32,
-    count: usize,
-    text: *const u8,
+    data: *const u8,
     length: usize,
     limits: *const u64,
     made: *mut *const Parser,
 ) -> i32 {
     watch_forks();
     guarded(|| {
-        // SAFETY: there are 4 limits, and the pointers fit the lengths, as the caller promises.
-        let (limits, numbers, text) = unsafe { (limits_at(limits), view(numbers, count), view(text, length)) };
-        let parser = Parser::new(numbers, text, limits)?;
+        // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
+        let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
+        let parser = Parser::new(data, limits)?;
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { *made = Arc::into_raw(Arc::new(parser)) };
         Ok(DONE)

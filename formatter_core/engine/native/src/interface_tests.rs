@@ -49,7 +49,7 @@ const TOKENS: [&[u8]; 14] = [
 
 /// A node in postfix order, at most `depth` deep.
 fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &mut Vec<u8>) {
-    let choices = if depth == 0 { 4 } else { 10 };
+    let choices = if depth == 0 { 4 } else { 11 };
     match random.below(choices) {
         0 => {
             let token = TOKENS[random.below(TOKENS.len())];
@@ -74,7 +74,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
             node(random, depth - 1, in_terminal, rules, out);
             let minimum = random.below(4) as u8;
             let maximum = [0, minimum + 1, minimum + 3, minimum + 20][random.below(4)];
-            out.extend([5, minimum, maximum]);
+            out.extend([[5, 19][random.below(2)], minimum, maximum]);
         }
         7 | 8 if in_terminal => {
             node(random, depth - 1, true, rules, out);
@@ -89,6 +89,10 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
         }
         _ if in_terminal => node(random, depth - 1, true, rules, out),
         7 => members(random, depth, rules, out),
+        8 => {
+            node(random, depth - 1, false, rules, out);
+            out.extend([18, random.below(5) as u8]);
+        }
         _ => {
             let mut inside = Vec::new();
             node(random, depth - 1, true, rules, &mut inside);
@@ -130,9 +134,9 @@ fn members(random: &mut Random, depth: usize, rules: u8, out: &mut Vec<u8>) {
     }
 }
 
-fn sound_program(random: &mut Random) -> Vec<u8> {
+pub fn sound_program(random: &mut Random) -> Vec<u8> {
     let rules = 1 + random.below(4) as u8;
-    let mut out = b"FCG3".to_vec();
+    let mut out = b"FCG4".to_vec();
     out.extend([rules, 0]);
     for _ in 0..rules {
         let depth = random.below(5);
@@ -148,7 +152,7 @@ fn arbitrary(random: &mut Random, longest: usize) -> Vec<u8> {
 }
 
 /// Half of them sound, the others damaged in a few places, two in one, cut, or nothing but bytes.
-fn program(random: &mut Random) -> Vec<u8> {
+pub fn program(random: &mut Random) -> Vec<u8> {
     let mut out = sound_program(random);
     match random.below(16) {
         0 => {
@@ -169,7 +173,7 @@ fn program(random: &mut Random) -> Vec<u8> {
                     0 => out[place] = random.byte(),
                     1 => out[place] ^= 1 << random.below(8),
                     2 if out.len() > 1 => drop(out.remove(place)),
-                    _ => out.insert(place, random.below(17) as u8),
+                    _ => out.insert(place, random.below(20) as u8),
                 }
             }
         }

@@ -51,6 +51,7 @@ mod parser;
 mod parser_tests;
 mod positions;
 mod preference;
+mod program;
 mod remainder;
 mod rounds;
 mod sequence;

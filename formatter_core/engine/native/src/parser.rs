@@ -23,14 +23,14 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Read a grammar as it is written.
-    pub fn new(numbers: &[u32], text: &[u8], limits: Limits) -> Outcome<Self> {
+    /// Read a serialised grammar.
+    pub fn new(data: &[u8], limits: Limits) -> Outcome<Self> {
         let vocabulary = Vocabulary::new(b"", &[0]).ok_or(Fault::Malformed)?;
         let lexicon = Lexicon::new(Arc::new(vocabulary));
         let usage = Usage::default();
         let mut meter = Meter::new(limits.work, &usage, limits.states);
         let mut derivatives = lexicon.derivatives()?;
-        let written = Written::read(numbers, text, &mut derivatives, &limits, &mut meter)?;
+        let written = Written::read(data, &mut derivatives.terms, &limits, &mut meter)?;
         let plan = Plan::new(&written, &mut derivatives, &limits, &mut meter)?;
         drop((derivatives, meter));
         Ok(Parser {

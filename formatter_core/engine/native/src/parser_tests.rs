@@ -5,77 +5,16 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::interface_parser::*;
-use crate::interface_tests::{is_sound, setting, Random};
+use crate::interface_tests::{is_sound, program, setting, sound_program, Random};
 use crate::limits::panic_after;
 use crate::parser::Parser;
 
-/// Texts, and from `LISTS` on what lists of two members take: in any order; in the written one, the first of them required
-/// and the second one repeated; and if the first one comes, so does the second one.
-const TEXT: &[u8] = b"ababcabb\xc3\xa9\
-    \x00\x01\x00\x00\x00\x02\x00\x00\
-    \x01\x01\x00\x00\x00\x02\x01\x02\
-    \x00\x01\x03\x01\x00\x02\x04\x01\x00\x01\x00\x04\x00\x01\x01\x00";
-const LISTS: [[u32; 2]; 3] = [[10, 8], [18, 8], [26, 16]];
+const TEXT: &[u8] = b"ababcabb\xc3\xa9";
 
-/// A node of those before it, and some kinds more than there are.
-fn node(random: &mut Random, own: u32, rules: u32, out: &mut Vec<u32>) {
-    let below = |random: &mut Random| random.below(own.max(1) as usize) as u32;
-    let start = random.below(4) as u32;
-    let leaf = [1, start, 1 + random.below(3) as u32];
-    match random.below(if own == 0 { 3 } else { 16 }) {
-        0 => out.extend(leaf),
-        1 => out.extend([2, 1, 97, 97 + random.below(3) as u32]),
-        2 => out.extend([9, 0, 4]),
-        kind @ 3..=6 => {
-            let count = random.below(4) as u32;
-            out.extend([3 + kind as u32 % 2, count]);
-            (0..count).for_each(|_| out.push(below(random)));
-        }
-        7 | 8 => {
-            let minimum = random.below(4) as u32;
-            let maximum = [u32::MAX, minimum, minimum + 3, 20][random.below(4)];
-            out.extend([5, below(random), minimum, maximum, random.below(2) as u32]);
-        }
-        9 => out.extend([7 + random.below(2) as u32, below(random)]),
-        10 => out.extend([11, below(random)]),
-        11 | 12 => out.extend([12, random.below(rules as usize) as u32]),
-        13 if random.below(4) == 0 => out.extend([13, 7]),
-        13 => {
-            let [start, length] = LISTS[random.below(3)];
-            out.extend([15, start, length, 3]);
-            (0..3).for_each(|_| out.push(below(random)));
-        }
-        14 if random.below(8) == 0 => out.extend([random.below(20) as u32, below(random), 1]),
-        _ => out.extend([14, random.below(5) as u32, below(random)]),
-    }
-}
-
-/// Half of them damaged in a few places.
-fn program(random: &mut Random) -> Vec<u32> {
-    let (nodes, rules) = (1 + random.below(24) as u32, 1 + random.below(4) as u32);
-    let mut out = vec![nodes, rules, random.below(rules as usize) as u32];
-    (0..nodes).for_each(|own| node(random, own, rules, &mut out));
-    (0..rules).for_each(|_| out.push(nodes - 1 - random.below(nodes.min(4) as usize) as u32));
-    if random.below(2) == 0 {
-        for _ in 0..random.below(4) {
-            let place = random.below(out.len());
-            out[place] = match random.below(3) {
-                0 => random.next() as u32,
-                1 => random.below(30) as u32,
-                _ => u32::MAX,
-            };
-        }
-    }
-    out
-}
-
-fn parser(numbers: &[u32], limits: [u64; 4]) -> Result<*const Parser, i32> {
+fn parser(data: &[u8], limits: [u64; 4]) -> Result<*const Parser, i32> {
     let mut made = ptr::null();
     // SAFETY: the pointers fit the lengths.
-    let answer = unsafe {
-        let (text, limits) = (TEXT.as_ptr(), limits.as_ptr());
-        fcn_parser_new(numbers.as_ptr(), numbers.len(), text, TEXT.len(), limits, &mut made)
-    };
+    let answer = unsafe { fcn_parser_new(data.as_ptr(), data.len(), limits.as_ptr(), &mut made) };
     match answer {
         0 => Ok(made),
         _ => Err(answer),
@@ -253,8 +192,8 @@ fn after_a_panic_of_the_parser_whatever_answers_is_right() {
     let limits = [10_000, 5_000, 1 << 16, 300_000];
     let (mut panics, mut right) = (0, 0);
     for _ in 0..setting("FCN_PANIC_ROUNDS", 300) {
-        let numbers = program(&mut random);
-        let (Ok(struck), Ok(whole)) = (parser(&numbers, limits), parser(&numbers, limits)) else {
+        let data = sound_program(&mut random);
+        let (Ok(struck), Ok(whole)) = (parser(&data, limits), parser(&data, limits)) else {
             continue;
         };
         for _ in 0..8 {

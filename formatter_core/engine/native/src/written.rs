@@ -1,31 +1,11 @@
 //! A grammar as it is written: nodes with captures, in the order of preference. Masks need less, see `decode`.
-//!
-//! The format: numbers of 32 bits, and a text that they refer to. First the numbers of nodes, of rules, and of the start
-//! rule; then the nodes, each after those that it is made of; then each rule's node.
 
-use crate::decode::decode_members;
-use crate::derive::Derivatives;
+use crate::decode::read_members;
+use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
-use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
-
-mod kind {
-    pub const BYTES: u32 = 1;
-    pub const CHARS: u32 = 2;
-    pub const SEQUENCE: u32 = 3;
-    pub const CHOICE: u32 = 4;
-    pub const REPEAT: u32 = 5;
-    pub const INTERSECTION: u32 = 6;
-    pub const COMPLEMENT: u32 = 7;
-    pub const SHORTEST: u32 = 8;
-    pub const SUBSTRING: u32 = 9;
-    pub const JSON_TEXT: u32 = 10;
-    pub const TERMINAL: u32 = 11;
-    pub const REFERENCE: u32 = 12;
-    pub const TOKEN: u32 = 13;
-    pub const CAPTURE: u32 = 14;
-    pub const MEMBERS: u32 = 15;
-}
+use crate::program::{operation, pop_many, Place, Reader};
+use crate::term::{Term, Terms, EMPTY, NOTHING};
 
 pub enum Node {
     Bytes(Box<[u8]>),
@@ -82,6 +62,7 @@ impl Node {
     }
 }
 
+/// The nodes, each after those that it is made of.
 pub struct Written {
     pub nodes: Vec<Node>,
     /// The node of each rule.
@@ -94,233 +75,237 @@ pub struct Written {
 }
 
 impl Written {
-    /// Read a grammar; terms are made in `derivatives`.
-    pub fn read(
-        numbers: &[u32],
-        text: &[u8],
-        derivatives: &mut Derivatives,
-        limits: &Limits,
-        meter: &mut Meter,
-    ) -> Outcome<Self> {
-        let mut reader = Reader {
-            numbers,
-            text,
+    /// Read a serialised grammar; terms are made in `terms`.
+    pub fn read(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
+        let (mut reader, rules, start) = Reader::of_grammar(data)?;
+        let mut builder = Builder {
+            bytes: terms.bytes(),
+            made: terms,
+            limits,
+            meter,
+            rules,
+            place: Place::Rule,
+            stack: Vec::new(),
+            finished: Vec::new(),
+            kept: FastMap::default(),
             members: Vec::new(),
+            nodes: Vec::new(),
+            terms: Vec::new(),
         };
-        let [count, rules, start] = reader.numbers()?;
-        if u64::from(count) > limits.nodes.saturating_mul(2) {
-            return Err(Fault::Limit(Limit::Nodes));
-        }
-        let mut nodes = Vec::new();
-        for number in 0..count {
-            meter.work(1)?;
-            nodes.push(reader.node(number, rules, meter)?);
-        }
         let mut bodies = Vec::new();
         for _ in 0..rules {
-            bodies.push(reader.child(count)?);
+            bodies.push(builder.rule(&mut reader)?);
         }
-        if start >= rules || !reader.numbers.is_empty() {
+        if !reader.data.is_empty() {
             return Err(Fault::Malformed);
         }
-        let mut written = Written {
-            terms: vec![NOTHING; nodes.len()],
-            nodes,
+        Ok(Written {
+            nodes: builder.nodes,
+            members: builder.members,
+            terms: builder.terms,
             rules: bodies,
             start,
-            members: reader.members,
-        };
-        written.make_terms(derivatives, limits, meter)?;
-        Ok(written)
-    }
-
-    fn make_terms(&mut self, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
-        let mut regular = vec![false; self.nodes.len()];
-        for (number, node) in self.nodes.iter().enumerate().rev() {
-            if matches!(node, Node::Members { items, .. } if !self.nodes[items[0] as usize].is_leaf()) {
-                return Err(Fault::Malformed);
-            }
-            if matches!(node, Node::Terminal(_)) && regular[number] {
-                return Err(Fault::Malformed);
-            }
-            if regular[number] || node.is_leaf() {
-                regular[number] = true;
-                node.children().iter().for_each(|child| regular[*child as usize] = true);
-            }
-        }
-        for (number, is_regular) in regular.into_iter().enumerate() {
-            if is_regular {
-                let bytes = derivatives.terms.bytes();
-                self.terms[number] = self.term(number, derivatives, limits, meter)?;
-                meter.grow(derivatives.terms.bytes() - bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn term(&self, number: usize, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Term> {
-        let terms = &mut derivatives.terms;
-        let of = |items: &[u32]| items.iter().map(|item| self.terms[*item as usize]).collect::<Vec<_>>();
-        let node = &self.nodes[number];
-        meter.work(node.children().len())?;
-        Ok(match node {
-            Node::Bytes(bytes) => terms.literal(bytes),
-            Node::Chars(ranges) => terms.characters(ranges),
-            Node::JsonText(text) => terms.json_text(text),
-            Node::Substring(text) => {
-                let text: Vec<char> = text.chars().collect();
-                meter.work(8 * text.len())?;
-                if 2 * text.len() as u64 > limits.states {
-                    return Err(Fault::Limit(Limit::States));
-                }
-                terms.substring(&text)
-            }
-            Node::Sequence(items) => {
-                let mut whole = EMPTY;
-                for item in of(items).into_iter().rev() {
-                    let before = terms.len();
-                    whole = terms.concatenation(item, whole);
-                    meter.work(1 + terms.len() - before)?;
-                }
-                whole
-            }
-            Node::Choice(items) => terms.alternation(of(items)),
-            Node::Intersection(items) => terms.intersection(of(items)),
-            Node::Complement(item) => terms.complement(self.terms[*item as usize]),
-            Node::Shortest(item) => terms.shortest(self.terms[*item as usize]),
-            Node::Repeat {
-                item, minimum, maximum, ..
-            } => terms.repeat(self.terms[*item as usize], *minimum, *maximum),
-            Node::Terminal(item) => self.terms[*item as usize],
-            Node::Reference(_) | Node::Token(_) | Node::Capture { .. } | Node::Members { .. } => {
-                return Err(Fault::Malformed);
-            }
         })
     }
 }
 
-struct Reader<'a> {
-    numbers: &'a [u32],
-    text: &'a [u8],
+struct Builder<'a, 'm> {
+    made: &'a mut Terms,
+    /// The bytes of all terms, as they were counted last.
+    bytes: usize,
+    limits: &'a Limits,
+    meter: &'a mut Meter<'m>,
+    rules: u32,
+    place: Place,
+    /// Nodes that wait for their parent.
+    stack: Vec<u32>,
+    /// The terminals that were read, for `AGAIN`; inside of a terminal, what was made there.
+    finished: Vec<u32>,
+    /// The nodes of programs that stand alone.
+    kept: FastMap<&'a [u8], u32>,
     members: Vec<Members>,
+    nodes: Vec<Node>,
+    terms: Vec<Term>,
 }
 
-impl<'a> Reader<'a> {
-    fn number(&mut self) -> Outcome<u32> {
-        let (first, rest) = self.numbers.split_first().ok_or(Fault::Malformed)?;
-        self.numbers = rest;
-        Ok(*first)
-    }
-
-    fn numbers<const N: usize>(&mut self) -> Outcome<[u32; N]> {
-        let mut found = [0; N];
-        for number in &mut found {
-            *number = self.number()?;
-        }
-        Ok(found)
-    }
-
-    /// As many numbers as the next number says.
-    fn list(&mut self, each: usize, meter: &mut Meter) -> Outcome<&'a [u32]> {
-        let length = (self.number()? as usize).checked_mul(each).ok_or(Fault::Malformed)?;
-        if length > self.numbers.len() {
-            return Err(Fault::Malformed);
-        }
-        meter.work(4 * length)?;
-        let (list, rest) = self.numbers.split_at(length);
-        self.numbers = rest;
-        Ok(list)
-    }
-
-    /// One of the nodes before `end`.
-    fn child(&mut self, end: u32) -> Outcome<u32> {
-        Some(self.number()?)
-            .filter(|child| *child < end)
-            .ok_or(Fault::Malformed)
-    }
-
-    fn bytes(&mut self, meter: &mut Meter) -> Outcome<&'a [u8]> {
-        let [start, length] = self.numbers()?;
-        meter.work(4 * length as usize)?;
-        let text = self
-            .text
-            .get(start as usize..)
-            .and_then(|text| text.get(..length as usize));
-        text.ok_or(Fault::Malformed)
-    }
-
-    fn string(&mut self, meter: &mut Meter) -> Outcome<Box<str>> {
-        let text = std::str::from_utf8(self.bytes(meter)?).map_err(|_| Fault::Malformed)?;
-        Ok(text.into())
-    }
-
-    fn node(&mut self, own: u32, rules: u32, meter: &mut Meter) -> Outcome<Node> {
-        let kind = self.number()?;
-        Ok(match kind {
-            kind::BYTES => Node::Bytes(self.bytes(meter)?.into()),
-            kind::CHARS => {
-                let ranges: Box<[(u32, u32)]> = self
-                    .list(2, meter)?
-                    .chunks(2)
-                    .map(|range| (range[0], range[1]))
-                    .collect();
-                if ranges.iter().any(|(low, high)| low > high || *high > 0x10_ffff) {
-                    return Err(Fault::Malformed);
-                }
-                Node::Chars(ranges)
+impl<'a> Builder<'a, '_> {
+    fn rule(&mut self, reader: &mut Reader<'a>) -> Outcome<u32> {
+        loop {
+            match reader.byte()? {
+                operation::RULE_END => break,
+                other => self.apply(other, reader)?,
             }
-            kind::SEQUENCE | kind::CHOICE | kind::INTERSECTION => {
-                let items = self.list(1, meter)?;
-                if items.iter().any(|item| *item >= own) {
-                    return Err(Fault::Malformed);
-                }
-                match kind {
-                    kind::SEQUENCE => Node::Sequence(items.into()),
-                    kind::CHOICE => Node::Choice(items.into()),
-                    _ => Node::Intersection(items.into()),
-                }
-            }
-            kind::REPEAT => {
-                let item = self.child(own)?;
-                let [minimum, maximum, greedy] = self.numbers()?;
-                if minimum > maximum || minimum == UNBOUNDED {
-                    return Err(Fault::Malformed);
-                }
+        }
+        self.only()
+    }
+
+    /// The node that all others belong to.
+    fn only(&mut self) -> Outcome<u32> {
+        match std::mem::take(&mut self.stack)[..] {
+            [node] => Ok(node),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    fn apply(&mut self, operation: u8, reader: &mut Reader<'a>) -> Outcome<()> {
+        self.meter.work(1)?;
+        let is_regular = self.place != Place::Rule;
+        let node = match operation {
+            operation::BYTES => Node::Bytes(reader.counted_bytes()?.into()),
+            operation::CHARS => Node::Chars(reader.ranges()?.into()),
+            operation::SUBSTRING => Node::Substring(reader.text()?.into()),
+            operation::SEQUENCE => Node::Sequence(self.items(reader)?),
+            operation::CHOICE => Node::Choice(self.items(reader)?),
+            operation::REPEAT | operation::LAZY_REPEAT => {
+                let (minimum, maximum) = reader.bounds()?;
                 Node::Repeat {
-                    item,
+                    item: self.item()?,
                     minimum,
                     maximum,
-                    greedy: greedy != 0,
+                    greedy: operation == operation::REPEAT,
                 }
             }
-            kind::COMPLEMENT => Node::Complement(self.child(own)?),
-            kind::SHORTEST => Node::Shortest(self.child(own)?),
-            kind::TERMINAL => Node::Terminal(self.child(own)?),
-            kind::SUBSTRING => Node::Substring(self.string(meter)?),
-            kind::JSON_TEXT => Node::JsonText(self.string(meter)?),
-            kind::REFERENCE => Node::Reference(self.child(rules)?),
-            kind::TOKEN => Node::Token(self.number()?),
-            kind::CAPTURE => {
-                let name = self.number()?;
-                Node::Capture {
-                    name,
-                    item: self.child(own)?,
-                }
+            operation::JSON_TEXT if is_regular => Node::JsonText(reader.text()?.into()),
+            operation::INTERSECTION if is_regular => Node::Intersection(self.items(reader)?),
+            operation::COMPLEMENT if is_regular => Node::Complement(self.item()?),
+            operation::SHORTEST if is_regular => Node::Shortest(self.item()?),
+            operation::TERMINAL if !is_regular => Node::Terminal(self.alone(reader.counted_bytes()?, Place::Terminal)?),
+            operation::REFERENCE if !is_regular => {
+                let rule = reader.number()?;
+                Node::Reference(Some(rule).filter(|rule| *rule < self.rules).ok_or(Fault::Malformed)?)
             }
-            kind::MEMBERS => {
-                let list = self.members.len() as u32;
-                let members = decode_members(self.bytes(meter)?, list, meter)?;
-                let items = self.list(1, meter)?;
-                if items.len() != members.ways.len() + 1 || items.iter().any(|item| *item >= own) {
-                    return Err(Fault::Malformed);
-                }
-                self.members.push(members);
-                Node::Members {
-                    list,
-                    items: items.into(),
-                }
+            operation::TOKEN if !is_regular => Node::Token(reader.number()?),
+            operation::CAPTURE if !is_regular => Node::Capture {
+                name: reader.number()?,
+                item: self.item()?,
+            },
+            operation::MEMBERS if !is_regular => self.list_of_members(reader)?,
+            operation::KEPT if self.place == Place::Terminal => {
+                let node = self.alone(reader.counted_bytes()?, Place::Kept)?;
+                self.finished.push(node);
+                self.stack.push(node);
+                return Ok(());
+            }
+            operation::AGAIN => {
+                let number = reader.number()? as usize;
+                self.stack.push(*self.finished.get(number).ok_or(Fault::Malformed)?);
+                return Ok(());
             }
             _ => return Err(Fault::Malformed),
+        };
+        self.push(node)
+    }
+
+    fn list_of_members(&mut self, reader: &mut Reader) -> Outcome<Node> {
+        let list = self.members.len() as u32;
+        let members = read_members(reader, list, self.meter)?;
+        let items = pop_many(&mut self.stack, 1 + members.ways.len())?;
+        if !self.nodes[items[0] as usize].is_leaf() {
+            return Err(Fault::Malformed);
+        }
+        self.members.push(members);
+        Ok(Node::Members {
+            list,
+            items: items.into(),
+        })
+    }
+
+    /// The node of a program that stands alone.
+    fn alone(&mut self, program: &'a [u8], place: Place) -> Outcome<u32> {
+        if let Some(&node) = self.kept.get(program) {
+            return Ok(node);
+        }
+        let outside = std::mem::replace(&mut self.place, place);
+        let finished = std::mem::take(&mut self.finished);
+        let waiting = std::mem::take(&mut self.stack);
+        let mut reader = Reader { data: program };
+        while !reader.data.is_empty() {
+            let operation = reader.byte()?;
+            self.apply(operation, &mut reader)?;
+        }
+        let node = self.only()?;
+        self.place = outside;
+        self.finished = finished;
+        self.stack = waiting;
+        self.kept.insert(program, node);
+        Ok(node)
+    }
+
+    fn item(&mut self) -> Outcome<u32> {
+        self.stack.pop().ok_or(Fault::Malformed)
+    }
+
+    fn items(&mut self, reader: &mut Reader) -> Outcome<Box<[u32]>> {
+        let items = pop_many(&mut self.stack, reader.number()? as usize)?;
+        Ok(items.into())
+    }
+
+    fn push(&mut self, node: Node) -> Outcome<()> {
+        let number = self.nodes.len() as u32;
+        if u64::from(number) >= self.limits.nodes.saturating_mul(2) {
+            return Err(Fault::Limit(Limit::Nodes));
+        }
+        let is_regular = self.place != Place::Rule;
+        let term = match is_regular || node.is_leaf() {
+            true => self.term(&node)?,
+            false => NOTHING,
+        };
+        let before = std::mem::replace(&mut self.bytes, self.made.bytes());
+        self.meter.grow(self.bytes - before)?;
+        if is_regular || matches!(node, Node::Terminal(_)) {
+            self.finished.push(number);
+        }
+        self.stack.push(number);
+        self.nodes.push(node);
+        self.terms.push(term);
+        Ok(())
+    }
+
+    fn term(&mut self, node: &Node) -> Outcome<Term> {
+        let (made, meter) = (&mut *self.made, &mut *self.meter);
+        let of = |items: &[u32]| items.iter().map(|item| self.terms[*item as usize]).collect::<Vec<_>>();
+        meter.work(node.children().len())?;
+        Ok(match node {
+            Node::Bytes(bytes) => {
+                meter.work(4 * bytes.len())?;
+                made.literal(bytes)
+            }
+            Node::Chars(ranges) => {
+                meter.work(8 * ranges.len())?;
+                made.characters(ranges)
+            }
+            Node::JsonText(text) => {
+                meter.work(4 * text.len())?;
+                made.json_text(text)
+            }
+            Node::Substring(text) => {
+                let text: Vec<char> = text.chars().collect();
+                meter.work(8 * text.len())?;
+                if 2 * text.len() as u64 > self.limits.states {
+                    return Err(Fault::Limit(Limit::States));
+                }
+                made.substring(&text)
+            }
+            Node::Sequence(items) => {
+                let mut whole = EMPTY;
+                for item in of(items).into_iter().rev() {
+                    let before = made.len();
+                    whole = made.concatenation(item, whole);
+                    meter.work(1 + made.len() - before)?;
+                }
+                whole
+            }
+            Node::Choice(items) => made.alternation(of(items)),
+            Node::Intersection(items) => made.intersection(of(items)),
+            Node::Complement(item) => made.complement(self.terms[*item as usize]),
+            Node::Shortest(item) => made.shortest(self.terms[*item as usize]),
+            Node::Repeat {
+                item, minimum, maximum, ..
+            } => made.repeat(self.terms[*item as usize], *minimum, *maximum),
+            Node::Terminal(item) => self.terms[*item as usize],
+            Node::Reference(_) | Node::Token(_) | Node::Capture { .. } | Node::Members { .. } => {
+                return Err(Fault::Malformed);
+            }
         })
     }
 }

@@ -1,0 +1,129 @@
+//! The format of a serialised grammar, which masks (`decode`) and the parser of captures (`written`) read.
+//!
+//! Version 4: the bytes `FCG4`, the number of rules, the number of the start rule, and one program for each rule. That is
+//! a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
+//!
+//! `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside.
+//! Terminals are numbered from 0 on, and so is, for itself, what is made inside of one; `AGAIN` stands for one of
+//! either. Inside, `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which
+//! counts as one thing made.
+
+use crate::limits::{Fault, Outcome};
+use crate::term::UNBOUNDED;
+
+const MAGIC: &[u8] = b"FCG4";
+
+pub mod operation {
+    pub const RULE_END: u8 = 0;
+    pub const BYTES: u8 = 1;
+    pub const CHARS: u8 = 2;
+    pub const SEQUENCE: u8 = 3;
+    pub const CHOICE: u8 = 4;
+    pub const REPEAT: u8 = 5;
+    pub const INTERSECTION: u8 = 6;
+    pub const COMPLEMENT: u8 = 7;
+    pub const SHORTEST: u8 = 8;
+    pub const SUBSTRING: u8 = 9;
+    pub const TERMINAL: u8 = 10;
+    pub const AGAIN: u8 = 12;
+    pub const REFERENCE: u8 = 13;
+    pub const TOKEN: u8 = 14;
+    pub const JSON_TEXT: u8 = 15;
+    pub const KEPT: u8 = 16;
+    pub const MEMBERS: u8 = 17;
+    pub const CAPTURE: u8 = 18;
+    pub const LAZY_REPEAT: u8 = 19;
+}
+
+/// What is being read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Rule,
+    Terminal,
+    Kept,
+}
+
+/// Reads the operands of operations.
+pub struct Reader<'a> {
+    pub data: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a grammar's rules; how many there are, and which one is the start.
+    pub fn of_grammar(data: &'a [u8]) -> Outcome<(Self, u32, u32)> {
+        let mut reader = Reader { data };
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Err(Fault::Malformed);
+        }
+        let (rules, start) = (reader.number()?, reader.number()?);
+        if start >= rules {
+            return Err(Fault::Malformed);
+        }
+        Ok((reader, rules, start))
+    }
+
+    fn take(&mut self, length: usize) -> Outcome<&'a [u8]> {
+        if length > self.data.len() {
+            return Err(Fault::Malformed);
+        }
+        let (head, rest) = self.data.split_at(length);
+        self.data = rest;
+        Ok(head)
+    }
+
+    pub fn byte(&mut self) -> Outcome<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub fn number(&mut self) -> Outcome<u32> {
+        let mut value = 0u64;
+        for shift in (0..35).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return u32::try_from(value).map_err(|_| Fault::Malformed);
+            }
+        }
+        Err(Fault::Malformed)
+    }
+
+    pub fn counted_bytes(&mut self) -> Outcome<&'a [u8]> {
+        let length = self.number()?;
+        self.take(length as usize)
+    }
+
+    /// A text in UTF-8.
+    pub fn text(&mut self) -> Outcome<&'a str> {
+        std::str::from_utf8(self.counted_bytes()?).map_err(|_| Fault::Malformed)
+    }
+
+    /// Ranges of code points.
+    pub fn ranges(&mut self) -> Outcome<Vec<(u32, u32)>> {
+        let count = self.number()?;
+        let mut ranges = Vec::new();
+        for _ in 0..count {
+            let (low, high) = (self.number()?, self.number()?);
+            if low > high || high > 0x10_ffff {
+                return Err(Fault::Malformed);
+            }
+            ranges.push((low, high));
+        }
+        Ok(ranges)
+    }
+
+    /// How often something repeats.
+    pub fn bounds(&mut self) -> Outcome<(u32, u32)> {
+        let minimum = self.number()?;
+        let maximum = self.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
+        if minimum > maximum || minimum == UNBOUNDED {
+            return Err(Fault::Malformed);
+        }
+        Ok((minimum, maximum))
+    }
+}
+
+/// The last values of a stack.
+pub fn pop_many<T>(stack: &mut Vec<T>, count: usize) -> Outcome<Vec<T>> {
+    let rest = stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
+    Ok(stack.split_off(rest))
+}
