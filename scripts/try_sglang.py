@@ -263,7 +263,8 @@ def fills(ranks: Path, rounds: int) -> dict[str, Any]:
     width, end = 128_256, tokenizer.eos_token_id
     backends = all_backends(tokenizer, width, end)
     times: dict[str, list[float]] = {name: [] for name in backends}
-    texts = [json.dumps({"name": f"Größe {number} of {number}", "tags": ["ab"] * (number % 5)}) for number in range(32)]
+    values = [{"name": f"Größe {number} of {number}", "tags": ["ab"] * (number % 5)} for number in range(32)]
+    texts = [json.dumps(value, separators=(",", ":"), ensure_ascii=False) for value in values]
     for turn in range(rounds):
         rng = random.Random(turn)
         paths = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]

@@ -77,7 +77,8 @@ _PACKAGES = ("mlx", "mlx_lm", "formatter_mlx")
 @contextmanager
 def mlx_lm() -> Iterator[None]:
     """The adapter on these stand-ins; afterwards both are forgotten."""
-    core, loops = ModuleType("mlx.core"), ModuleType("mlx_lm.generate")
+    core, loops, caches = ModuleType("mlx.core"), ModuleType("mlx_lm.generate"), ModuleType("mlx_lm.models.cache")
+    caches.__dict__.update(KVCache=object, make_prompt_cache=lambda model: [])
     core.__dict__.update(array=np.array, full=np.full, take_along_axis=np.take_along_axis)
     core.__dict__.update(put_along_axis=put_along_axis, async_eval=lambda *arrays: None)
     for one in (generate_step, speculative_generate_step, GenerationBatch, BatchGenerator):
@@ -85,7 +86,8 @@ def mlx_lm() -> Iterator[None]:
     mlx = ModuleType("mlx")
     mlx.__dict__.update(core=core)
     before = _taken_out()
-    sys.modules.update({"mlx": mlx, "mlx.core": core, "mlx_lm": ModuleType("mlx_lm"), "mlx_lm.generate": loops})
+    sys.modules.update({"mlx": mlx, "mlx_lm": ModuleType("mlx_lm"), "mlx_lm.models": ModuleType("mlx_lm.models")})
+    sys.modules.update({one.__name__: one for one in (core, loops, caches)})
     try:
         yield
     finally:
