@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 from formatter_core import Compiler, Cursor, Formatter, Vocabulary, bitmask, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import BudgetTooSmall, InvalidArgument, TokenRejected, UnsupportedByEngine
+from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Terminal, Way
+from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.testing.compare_budgets import compare_budgets
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built")
@@ -27,6 +31,25 @@ PERSON = {
     "additionalProperties": False,
 }
 LETTERS = formats.regex('"[a-z]*"')
+COMMA = Terminal(Bytes(b","))
+
+
+def in_any_order(count: int, required: int, **keywords: Any) -> Any:
+    """Objects of more keys than are written out as rules."""
+    names = [f"{'ab'[index % 2]}{index}" for index in range(count)]
+    kinds = ({"type": "integer"}, {"type": "string"}, {"$ref": "#"})
+    properties = {name: kinds[index % 3 if index >= required else index % 2] for index, name in enumerate(names)}
+    schema = {"type": "object", "properties": properties, "required": names[:required], **keywords}
+    return formats.json_schema({"additionalProperties": False, **schema}, key_order="any")
+
+
+PAIRS = [{"anyOf": [{"required": [f"a{2 * pair}"]}, {"required": [f"b{2 * pair + 1}"]}]} for pair in range(10)]
+LISTS_OF_MEMBERS = [
+    in_any_order(30, 8),
+    in_any_order(20, 0, minProperties=3, maxProperties=5),
+    in_any_order(20, 0, allOf=PAIRS),
+    in_any_order(20, 1, dependentRequired={"a0": ["b1"], "b1": ["a4"], "b3": ["a4", "b5"]}, minProperties=4),
+]
 FORMATS: list[Any] = [
     PERSON,
     {"type": "array", "items": {"enum": ["a", "bc", 12, None]}, "minItems": 2},
@@ -66,6 +89,37 @@ def test_every_walk_is_complete_within_its_budget(compiler: Compiler, format: An
             assert walked(formatter, random.Random(seed)) <= compiled.min_tokens + more
             assert formatter.result().is_complete
             assert compiled.parse(formatter.bytes).is_complete
+
+
+def member(*texts: bytes, meets: int = 0, absent: int = 0, required: bool = False) -> Member:
+    return Member(tuple(Way(Bytes(text), meets) for text in texts), required, absent=absent)
+
+
+@pytest.mark.parametrize(
+    ("members", "any_order", "in_order"),
+    [
+        (Members((member(b"a", required=True), member(b"ab", b"b", required=True)), Terminal(EMPTY)), "a b", "a b"),
+        (Members((member(b"c"), member(b"b"), member(b"a"), member(b"aa")), COMMA, minimum=2), "a, b", "b,a"),
+        (Members((member(b"a", meets=1), member(b"b", meets=2, absent=1)), COMMA, conditions=2), "a, b", "a, b"),
+    ],
+)
+def test_members_are_completed_by_the_shortest_text(members: Members, any_order: str, in_order: str) -> None:
+    """Of several the first; what stands between spaces is a token."""
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b"a,", b"ba", b"b,a", None], [259])
+    for ordered, shortest in ((False, any_order), (True, in_order)):
+        grammar = Grammar({"start": replace(members, ordered=ordered)}, "start")
+        start = NativeEngine().compile(grammar, vocabulary, DEFAULT_LIMITS).start()
+        assert start.set_budget(0, ()) == len(shortest.split()) + 1
+
+
+@pytest.mark.parametrize("format", LISTS_OF_MEMBERS, ids=["required", "counted", "pairs", "dependent"])
+def test_walks_through_members_that_are_not_written_out_are_complete(compiler: Compiler, format: Any) -> None:
+    compiled = compiler.compile(format)
+    for more in (0, 1, 5, 40):
+        for seed in range(4):
+            formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
+            assert walked(formatter, random.Random(seed)) <= compiled.min_tokens + more
+            assert json.loads(formatter.text)
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=str)

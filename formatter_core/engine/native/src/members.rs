@@ -3,10 +3,15 @@
 //! What has come is the memory of a frame. A member is offered only if the rest can be completed after it; with
 //! conditions that is a search, in which those that are hardest to meet are met first.
 
+mod search;
+mod shortest;
+
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::limits::{Meter, Outcome};
+pub use search::{Cost, Search, UNUSABLE};
+pub use shortest::WayTexts;
 
 /// A set of small numbers.
 type Bits = Box<[u64]>;
@@ -28,6 +33,13 @@ pub struct Member {
     /// Its ways: from the first one up to, not including, the last one.
     pub first_way: u32,
     pub last_way: u32,
+}
+
+/// A member comes in a way, or stays away.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Way(u32),
+    Leave(u32),
 }
 
 /// Members, as a grammar has them.
@@ -276,6 +288,24 @@ impl Members {
         Ok(choices)
     }
 
+    /// At most what completes a list, whatever comes next: members, and how many more.
+    pub fn most_needed<'m>(&'m self, memory: &'m Memory) -> (impl Iterator<Item = u32> + 'm, u32) {
+        // With conditions any member may be needed, and one that is repeated for each of them.
+        let is_needed = |member: &u32| self.conditions > 0 || self.members[*member as usize].required;
+        let more = self
+            .minimum
+            .saturating_sub(memory.count())
+            .saturating_add(1 + self.conditions);
+        (self.left(memory).filter(is_needed), more)
+    }
+
+    fn member_of(&self, step: Step) -> u32 {
+        match step {
+            Step::Way(way) => self.ways[way as usize].member,
+            Step::Leave(member) => member,
+        }
+    }
+
     /// Whether a way meets a condition a second time that just one may meet.
     fn clashes(&self, way: u32, met: &[u64]) -> bool {
         let meets = &self.ways[way as usize].meets;
@@ -284,20 +314,9 @@ impl Members {
 
     /// Ways that complete what has come, in no order; none where it cannot be completed.
     pub fn completion(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
-        let mut search = Search {
-            members: self,
-            fates: vec![Fate::Gone; self.members.len()],
-            met: self.met(memory).into(),
-            ways: Vec::new(),
-            count: memory.count(),
-        };
-        meter.work(self.members.len() + 1)?;
-        for member in self.left(memory) {
-            let required = self.members[member as usize].required;
-            search.count += u32::from(required);
-            search.fates[member as usize] = if required { Fate::Comes } else { Fate::Open };
-        }
-        Ok(search.solve(meter)?.then_some(search.ways))
+        Ok(Search::new(self, memory, None, meter)?
+            .run(meter)?
+            .map(|found| found.ways))
     }
 }
 
@@ -397,169 +416,5 @@ impl Plan {
             && !meets
                 .iter()
                 .any(|bit| members.once.contains(bit) && self.met[*bit as usize] > 0)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// It came, or was passed by.
-    Gone,
-    Open,
-    /// It comes, in a way that is still open.
-    Comes,
-    /// It comes in a way that is chosen.
-    Chosen,
-    Absent,
-}
-
-/// A member comes in a way, or stays away.
-#[derive(Clone, Copy, Debug)]
-pub enum Step {
-    Way(u32),
-    Leave(u32),
-}
-
-/// A search for what completes a list of members.
-struct Search<'a> {
-    members: &'a Members,
-    fates: Vec<Fate>,
-    met: Bits,
-    ways: Vec<u32>,
-    count: u32,
-}
-
-impl Search<'_> {
-    fn solve(&mut self, meter: &mut Meter) -> Outcome<bool> {
-        if self.count > self.members.maximum {
-            return Ok(false);
-        }
-        let Some(steps) = self.next_steps(meter)? else {
-            return Ok(true);
-        };
-        for step in steps {
-            let (met, ways, count) = (self.met.clone(), self.ways.len(), self.count);
-            let member = self.member_of(step);
-            let fate = self.fates[member];
-            self.take(step);
-            if self.solve(meter)? {
-                return Ok(true);
-            }
-            self.fates[member] = fate;
-            self.met = met;
-            self.ways.truncate(ways);
-            self.count = count;
-        }
-        Ok(false)
-    }
-
-    /// Steps of which one is taken in every completion; none if what was taken is one.
-    fn next_steps(&mut self, meter: &mut Meter) -> Outcome<Option<Vec<Step>>> {
-        let mut fewest: Option<Vec<Step>> = None;
-        for bit in 0..self.members.conditions {
-            if !has(&self.met, bit) {
-                let steps = self.steps_to_meet(bit, meter)?;
-                if steps.len() < 2 {
-                    return Ok(Some(steps));
-                }
-                if !fewest.as_ref().is_some_and(|fewest| fewest.len() <= steps.len()) {
-                    fewest = Some(steps);
-                }
-            }
-        }
-        if fewest.is_some() {
-            return Ok(fewest);
-        }
-        self.fill(meter)
-    }
-
-    /// All conditions are met: choose ways of the members that come, and as many more as must.
-    fn fill(&mut self, meter: &mut Meter) -> Outcome<Option<Vec<Step>>> {
-        let mut chosen = Vec::new();
-        let mut free = Vec::new();
-        let mut counting = Vec::new();
-        let mut repeated = None;
-        for index in 0..self.fates.len() {
-            meter.work(1)?;
-            let member = &self.members.members[index];
-            let open = match self.fates[index] {
-                Fate::Open => true,
-                Fate::Comes => false,
-                _ => continue,
-            };
-            let (harmless, others): (Vec<u32>, Vec<u32>) = self
-                .members
-                .live_ways(index as u32)
-                .filter(|way| !self.clashes(*way))
-                .partition(|way| !self.counts_once(*way));
-            match harmless.first() {
-                Some(way) if open && member.repeated => repeated = Some(*way),
-                Some(way) if open => free.push(*way),
-                Some(way) => chosen.push(*way),
-                None if !open => return Ok(Some(others.into_iter().map(Step::Way).collect())),
-                None => counting.extend(others.into_iter().map(Step::Way)),
-            }
-        }
-        let missing = self.members.minimum.saturating_sub(self.count) as usize;
-        if free.len() >= missing || repeated.is_some() {
-            let more = missing - free.len().min(missing);
-            meter.work(more)?;
-            self.ways.extend(chosen);
-            self.ways.extend(free.into_iter().take(missing));
-            self.ways.extend(repeated.into_iter().cycle().take(more));
-            return Ok(None);
-        }
-        Ok(Some(counting))
-    }
-
-    fn steps_to_meet(&self, bit: u32, meter: &mut Meter) -> Outcome<Vec<Step>> {
-        let steps = &self.members.meeting[bit as usize];
-        meter.work(steps.len())?;
-        let may_be_taken = |step: &&Step| {
-            let fate = self.fates[self.member_of(**step)];
-            match **step {
-                Step::Leave(_) => fate == Fate::Open,
-                Step::Way(way) => {
-                    let comes = matches!(fate, Fate::Open | Fate::Comes);
-                    comes && self.members.live[way as usize] && !self.clashes(way)
-                }
-            }
-        };
-        Ok(steps.iter().filter(may_be_taken).copied().collect())
-    }
-
-    fn counts_once(&self, way: u32) -> bool {
-        let meets = &self.members.ways[way as usize].meets;
-        meets.iter().any(|bit| self.members.once.contains(bit))
-    }
-
-    fn clashes(&self, way: u32) -> bool {
-        self.members.clashes(way, &self.met)
-    }
-
-    fn member_of(&self, step: Step) -> usize {
-        match step {
-            Step::Way(way) => self.members.ways[way as usize].member as usize,
-            Step::Leave(member) => member as usize,
-        }
-    }
-
-    fn take(&mut self, step: Step) {
-        let index = self.member_of(step);
-        let member = &self.members.members[index];
-        let met = match step {
-            Step::Leave(_) => {
-                self.fates[index] = Fate::Absent;
-                &member.absent
-            }
-            Step::Way(way) => {
-                self.count += u32::from(self.fates[index] == Fate::Open);
-                if !member.repeated {
-                    self.fates[index] = Fate::Chosen;
-                }
-                self.ways.push(way);
-                &self.members.ways[way as usize].meets
-            }
-        };
-        met.iter().for_each(|bit| set(&mut self.met, *bit));
     }
 }

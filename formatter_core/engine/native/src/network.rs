@@ -2,6 +2,8 @@
 //!
 //! Choices and repeats are edges of the network, so that only calls of rules need a frame on the stack.
 
+use std::sync::Arc;
+
 use crate::decode::{Item, Source};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
@@ -54,7 +56,7 @@ pub struct Rule {
 pub struct Network {
     positions: Vec<Position>,
     pub rules: Vec<Rule>,
-    pub members: Vec<Members>,
+    pub members: Arc<[Members]>,
     pub start: u32,
 }
 
@@ -130,7 +132,7 @@ impl Network {
         Ok(Network {
             start: first,
             rules: rules.map(rule).collect(),
-            members,
+            members: members.into(),
             positions,
         })
     }

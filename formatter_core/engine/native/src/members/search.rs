@@ -1,0 +1,273 @@
+//! A search for what completes a list of members: anything, or what costs least.
+
+use super::{has, set, Bits, Member, Members, Memory, Step};
+use crate::limits::{Meter, Outcome};
+
+/// What a member costs that comes in a way; of those that cost the same, the first in rank is taken.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    pub length: u32,
+    pub rank: u32,
+}
+
+/// The length of ways that cannot be taken.
+pub const UNUSABLE: u32 = u32::MAX;
+
+/// Ways that complete a list, in no order.
+pub struct Found {
+    pub ways: Vec<u32>,
+    pub length: u64,
+    /// Whether there was nothing to choose but as many more members as must come.
+    pub is_forced: bool,
+    /// How many of the ways are of members that came only because some must.
+    pub more: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It came, or was passed by.
+    Gone,
+    Open,
+    /// It comes, in a way that is still open.
+    Comes,
+    /// It comes in a way that is chosen.
+    Chosen,
+    Absent,
+}
+
+pub struct Search<'a> {
+    members: &'a Members,
+    /// By way; without any, all cost nothing, and what is found first is taken.
+    costs: Option<&'a [Cost]>,
+    minimum: u32,
+    fates: Vec<Fate>,
+    met: Bits,
+    ways: Vec<u32>,
+    count: u32,
+    /// The length of the ways taken, and at least that of the members that come in ways that are still open.
+    length: u64,
+    coming: u64,
+    is_forced: bool,
+    best: Option<Found>,
+}
+
+impl<'a> Search<'a> {
+    /// For what completes a list of which `memory` has come; with `costs` at least one more member comes.
+    pub fn new(members: &'a Members, memory: &Memory, costs: Option<&'a [Cost]>, meter: &mut Meter) -> Outcome<Self> {
+        let least = memory.count() + u32::from(costs.is_some());
+        let mut search = Search {
+            members,
+            costs,
+            minimum: members.minimum.max(least),
+            fates: vec![Fate::Gone; members.members.len()],
+            met: members.met(memory).into(),
+            ways: Vec::new(),
+            count: memory.count(),
+            length: 0,
+            coming: 0,
+            is_forced: true,
+            best: None,
+        };
+        meter.work(members.members.len() + 1)?;
+        for member in members.left(memory) {
+            let required = members.members[member as usize].required;
+            search.count += u32::from(required);
+            search.fates[member as usize] = if required { Fate::Comes } else { Fate::Open };
+            if required {
+                search.coming += search.least(member);
+            }
+        }
+        Ok(search)
+    }
+
+    pub fn run(mut self, meter: &mut Meter) -> Outcome<Option<Found>> {
+        self.solve(meter)?;
+        Ok(self.best)
+    }
+
+    fn solve(&mut self, meter: &mut Meter) -> Outcome<()> {
+        if self.count > self.members.maximum || self.is_hopeless(0) {
+            return Ok(());
+        }
+        let Some(steps) = self.next_steps(meter)? else {
+            return self.fill(meter);
+        };
+        self.is_forced &= steps.len() < 2;
+        for step in steps {
+            let (met, ways, count) = (self.met.clone(), self.ways.len(), self.count);
+            let (length, coming) = (self.length, self.coming);
+            let member = self.members.member_of(step) as usize;
+            let fate = self.fates[member];
+            self.take(step);
+            self.solve(meter)?;
+            self.fates[member] = fate;
+            self.met = met;
+            self.ways.truncate(ways);
+            (self.count, self.length, self.coming) = (count, length, coming);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing better can be found with what was taken and at least this much more.
+    fn is_hopeless(&self, more: u64) -> bool {
+        let length = self.length + self.coming + more;
+        self.best.as_ref().is_some_and(|best| length >= best.length)
+    }
+
+    /// Steps of which one is taken in every completion, the cheapest first; none if all conditions are met.
+    fn next_steps(&self, meter: &mut Meter) -> Outcome<Option<Vec<Step>>> {
+        let mut fewest: Option<Vec<Step>> = None;
+        let mut more = 0;
+        let mut counted: Vec<u32> = Vec::new();
+        for bit in 0..self.members.conditions {
+            if has(&self.met, bit) {
+                continue;
+            }
+            let steps = self.steps_to_meet(bit, meter)?;
+            if steps.len() < 2 {
+                return Ok(Some(steps));
+            }
+            // What conditions cost that no member has in common adds up.
+            let members = steps.iter().map(|step| self.members.member_of(*step));
+            if self.costs.is_some() && !members.clone().any(|member| counted.contains(&member)) {
+                counted.extend(members);
+                meter.work(counted.len())?;
+                more += steps.iter().map(|step| self.cost_of(*step)).min().unwrap_or(0);
+            }
+            if !fewest.as_ref().is_some_and(|fewest| fewest.len() <= steps.len()) {
+                fewest = Some(steps);
+            }
+        }
+        if self.is_hopeless(more) {
+            return Ok(Some(Vec::new()));
+        }
+        if let Some(steps) = &mut fewest {
+            steps.sort_by_key(|step| self.cost_of(*step));
+        }
+        Ok(fewest)
+    }
+
+    /// All conditions are met: choose ways of the members that come, and as many more as must.
+    fn fill(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let members = self.members;
+        let mut ways = self.ways.clone();
+        let mut open: Vec<(bool, u32)> = Vec::new();
+        for (member, fate) in (0..).zip(&self.fates) {
+            meter.work(1)?;
+            if !matches!(fate, Fate::Open | Fate::Comes) {
+                continue;
+            }
+            let free = self.usable_ways(member).filter(|way| !self.clashes(*way));
+            match (free.min_by_key(|way| self.cost(*way)), fate) {
+                (Some(way), Fate::Comes) => ways.push(way),
+                (Some(way), _) => open.push((members.members[member as usize].repeated, way)),
+                (None, Fate::Comes) => return Ok(()),
+                (None, _) => {}
+            }
+        }
+        let more = self.minimum.saturating_sub(self.count);
+        if self.count.saturating_add(more) > members.maximum {
+            return Ok(());
+        }
+        let before = ways.len();
+        if more > 0 {
+            meter.work(open.len() + more as usize)?;
+            open.sort_by_key(|(repeated, way)| (self.cost(*way), *repeated));
+            let mut left = more as usize;
+            for (repeated, way) in open {
+                let times = if repeated { left } else { left.min(1) };
+                ways.extend(std::iter::repeat(way).take(times));
+                left -= times;
+            }
+            if left > 0 {
+                return Ok(());
+            }
+        }
+        let length = ways.iter().map(|way| u64::from(self.cost(*way).length)).sum();
+        if !self.best.as_ref().is_some_and(|best| length >= best.length) {
+            self.best = Some(Found {
+                more: ways.len() - before,
+                ways,
+                length,
+                is_forced: self.is_forced,
+            });
+        }
+        Ok(())
+    }
+
+    fn steps_to_meet(&self, bit: u32, meter: &mut Meter) -> Outcome<Vec<Step>> {
+        let steps = &self.members.meeting[bit as usize];
+        meter.work(steps.len())?;
+        let may_be_taken = |step: &&Step| {
+            let fate = self.fates[self.members.member_of(**step) as usize];
+            match **step {
+                Step::Leave(_) => fate == Fate::Open,
+                Step::Way(way) => matches!(fate, Fate::Open | Fate::Comes) && self.is_usable(way) && !self.clashes(way),
+            }
+        };
+        Ok(steps.iter().filter(may_be_taken).copied().collect())
+    }
+
+    fn clashes(&self, way: u32) -> bool {
+        self.members.clashes(way, &self.met)
+    }
+
+    fn cost(&self, way: u32) -> Cost {
+        self.costs.map_or(Cost::default(), |costs| costs[way as usize])
+    }
+
+    fn is_usable(&self, way: u32) -> bool {
+        self.members.live[way as usize] && self.cost(way).length != UNUSABLE
+    }
+
+    fn usable_ways(&self, member: u32) -> impl Iterator<Item = u32> + '_ {
+        let Member {
+            first_way, last_way, ..
+        } = self.members.members[member as usize];
+        (first_way..last_way).filter(|way| self.is_usable(*way))
+    }
+
+    /// The least that a member costs in any way.
+    fn least(&self, member: u32) -> u64 {
+        let lengths = self.usable_ways(member).map(|way| u64::from(self.cost(way).length));
+        lengths.min().unwrap_or(0)
+    }
+
+    /// What a step costs beyond what is counted for its member.
+    fn cost_of(&self, step: Step) -> u64 {
+        let Step::Way(way) = step else {
+            return 0;
+        };
+        let member = self.members.member_of(step);
+        let counted = match self.fates[member as usize] {
+            Fate::Comes => self.least(member),
+            _ => 0,
+        };
+        u64::from(self.cost(way).length) - counted
+    }
+
+    fn take(&mut self, step: Step) {
+        let member = self.members.member_of(step);
+        let own = &self.members.members[member as usize];
+        let fate = self.fates[member as usize];
+        let met = match step {
+            Step::Leave(_) => {
+                self.fates[member as usize] = Fate::Absent;
+                &own.absent
+            }
+            Step::Way(way) => {
+                self.count += u32::from(fate == Fate::Open);
+                self.length += u64::from(self.cost(way).length);
+                if fate == Fate::Comes {
+                    self.coming -= self.least(member);
+                }
+                if !own.repeated {
+                    self.fates[member as usize] = Fate::Chosen;
+                }
+                self.ways.push(way);
+                &self.members.ways[way as usize].meets
+            }
+        };
+        met.iter().for_each(|bit| set(&mut self.met, *bit));
+    }
+}
