@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from formatter_core import Compiler, Format, Vocabulary, formats, parse
+import pytest
 
-__all__ = ["check_texts"]
+from formatter_core import Compiler, Format, Vocabulary, check, formats, parse
+from formatter_core.errors import InvalidGrammar
+
+__all__ = ["check_fault", "check_texts"]
 
 
 def check_texts(format: Format, good: Sequence[str], bad: Sequence[str]) -> None:
@@ -18,3 +21,11 @@ def check_texts(format: Format, good: Sequence[str], bad: Sequence[str]) -> None
         taken = formatter.accept_tokens(sample.encode())
         assert (taken == len(sample.encode()) and formatter.can_stop) == (sample in good), sample
         assert parse(format, sample).is_complete == (sample in good), sample
+
+
+def check_fault(format: Format, line: int, column: int, says: str) -> None:
+    """The error says what is wrong, and shows the line with a caret below the place."""
+    with pytest.raises(InvalidGrammar, match=says) as caught:
+        check(format)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert str(caught.value).splitlines()[-1].strip() == "^"

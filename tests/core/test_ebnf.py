@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
-from formatter_core import Compiler, Vocabulary, check, formats, parse
-from formatter_core.errors import InvalidGrammar, LimitExceeded
-from tests.core.notation_checks import check_texts
+from formatter_core import Compiler, Vocabulary, formats, parse
+from tests.core.notation_checks import check_fault, check_texts
 
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
@@ -90,24 +87,4 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "line", "column", "says"), FAULTS, ids=[repr(text) for text, *_ in FAULTS])
 def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> None:
-    with pytest.raises(InvalidGrammar, match=says) as caught:
-        check(formats.ebnf(text))
-    assert (caught.value.line, caught.value.column) == (line, column)
-
-
-HOSTILE = {
-    "thirty thousand alternatives": "root ::= " + " | ".join(f'"{i}x"' for i in range(30_000)),
-    "groups in groups": "root ::= " + "(" * 5000 + '"a"' + ")" * 5000,
-    "tuples in tuples": "root ::= Token(" + "(" * 5000,
-    "many chunks": "root ::= Substring(" + ", ".join(f'"{i},"' for i in range(2000)) + ")",
-    "a long gap": "root ::= a" + " " * 100_000 + "x",
-    "a cycle": 'root ::= a | "x"\na ::= b\nb ::= a | root',
-    "a large number": "root ::= Token(" + "9" * 5000 + ")",
-    "an open call": 'root ::= Regex("a", ',
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_end_in_an_answer_or_an_error_of_ours(name: str) -> None:
-    with contextlib.suppress(InvalidGrammar, LimitExceeded):
-        check(formats.ebnf(HOSTILE[name]))
+    check_fault(formats.ebnf(text), line, column, says)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
 from formatter_core import Compiler, Vocabulary, check, formats, parse
-from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded, UnsupportedSchema
-from tests.core.notation_checks import check_texts
+from formatter_core.errors import InvalidFormat, UnsupportedSchema
+from tests.core.notation_checks import check_fault, check_texts
 
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
@@ -86,28 +84,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "line", "column", "says"), FAULTS, ids=[repr(text) for text, *_ in FAULTS])
 def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> None:
-    with pytest.raises(InvalidGrammar, match=says) as caught:
-        check(formats.lark(text))
-    assert (caught.value.line, caught.value.column) == (line, column)
+    check_fault(formats.lark(text), line, column, says)
 
 
 def test_schemas_are_refused_as_elsewhere() -> None:
     with pytest.raises(UnsupportedSchema):
         check(formats.lark('start: %json {"type": "array", "uniqueItems": true}'))
-
-
-HOSTILE = {
-    "thirty thousand alternatives": "start: " + " | ".join(f'"{i}x"' for i in range(30_000)),
-    "groups in groups": "start: " + "(" * 5000 + '"a"' + ")" * 5000,
-    "a chain of terminals": "start: A0\n" + "\n".join(f"A{i}: A{i + 1} A{i + 1}" for i in range(300)) + "\nA300: /x/",
-    "nested JSON": "start: %json " + '{"not": ' * 5000,
-    "a large count": 'start: "a"~99999999999999999999',
-    "a long gap": "start: A" + " " * 100_000 + "$",
-    "only ignored": 'start: start\n%ignore " "',
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_end_in_an_answer_or_an_error_of_ours(name: str) -> None:
-    with contextlib.suppress(InvalidGrammar, LimitExceeded):
-        check(formats.lark(HOSTILE[name]))
