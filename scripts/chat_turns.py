@@ -15,7 +15,7 @@ from formatter_core import ChatAnswer, Layout, ToolCall, formats
 from scripts.layout_judges import TEMPLATES, templates_of
 from scripts.layout_walks import Walker, walkers
 
-__all__ = ["CHAT_TEMPLATES", "Checkpoint", "mutated", "rendered"]
+__all__ = ["CHAT_TEMPLATES", "Checkpoint", "mutated", "random_tool", "rendered"]
 
 #: By layout: the chat templates in TRL that write it.
 CHAT_TEMPLATES = {
@@ -148,7 +148,7 @@ def mutated(layout: Layout, count: int, seed: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     accepted: list[Any] = []
     for number in range(count):
-        tool, call = _random_tool(layout, rng)
+        tool, call = random_tool(layout, rng)
         choice, parallel = rng.choice(["auto", "required"]), rng.random() < 0.5
         for fault, text in _faults(layout, call()):
             single = fault == "two calls" or not parallel
@@ -211,7 +211,7 @@ def _xgrammar_accepts(layout: Layout, tool: Any, choice: str, parallel: bool, te
 
 def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], ChatAnswer]:
     """A tool, and an answer with up to two calls of it."""
-    tool, call = _random_tool(layout, rng)
+    tool, call = random_tool(layout, rng)
     assert layout.calls is not None, "every layout that ships has calls"
     count = rng.choice([0, 1, 1, 2]) if layout.calls.parallel else rng.randint(0, 1)
     made = tuple(call() for _ in range(count))
@@ -221,7 +221,7 @@ def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], 
     return tool, ChatAnswer("So: " + rng.choice(_WORDS) if thinks else None, content, made)
 
 
-def _random_tool(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], Callable[[], ToolCall]]:
+def random_tool(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], Callable[[], ToolCall]]:
     """A tool, and what makes calls of it."""
     kinds: dict[str, Callable[[], Any]] = {
         "string": lambda: rng.choice(_WORDS),

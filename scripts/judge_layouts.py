@@ -25,15 +25,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.data import read_cases
 from formatter_core import ChatAnswer, Layout, formats, parse
 from formatter_core.errors import FormatterError, InvalidValue
-from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, rendered
+from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, random_tool, rendered
 from scripts.layout_judges import TEMPLATES, Judge, judges_of
 from scripts.layout_walks import closings, walkers
 
 
 def tools_of_maskbench() -> list[dict[str, Any]]:
-    """Tools whose parameters are the function-call schemas of maskbench."""
+    """Tools whose parameters are the function-call schemas of maskbench; where that is absent, random ones."""
     cases = (case for case in read_cases() if case["id"].startswith("Glaiveai2K"))
-    schemas = (case["schema"] for case in cases if case["schema"].get("type") == "object")
+    schemas = [case["schema"] for case in cases if case["schema"].get("type") == "object"]
+    if not schemas:
+        made = (random_tool(Layout.named("hermes"), random.Random(seed))[0] for seed in range(20))
+        schemas = [tool["function"]["parameters"] for tool in made]
     return [
         {"type": "function", "function": {"name": f"tool_{index}", "parameters": schema}}
         for index, schema in enumerate(schemas)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.data import Encode, llama3
+from benchmarks.data import Encode, llama3, shared
 from formatter_core import Compiler, Formatter, Layout, Vocabulary, bitmask
 
 __all__ = ["Walker", "closings", "walkers"]
@@ -62,8 +62,8 @@ class Walker:
 
 @cache
 def walkers(layout: Layout) -> list[Walker]:
-    """Over bytes, and over bytes with the markers as special tokens; for Llama over its tokens."""
-    if layout.name in _LLAMA:
+    """Over bytes, and over bytes with the markers as special tokens; for Llama over its tokens if they are there."""
+    if layout.name in _LLAMA and (shared() / "tokenizers" / "llama3.tiktoken").is_file():
         vocabulary, encode = llama3()
         return [Walker(Vocabulary(vocabulary.tokens, vocabulary.end_ids, {"<|python_tag|>": 128_010}), encode)]
     plain = Vocabulary.of_bytes()

