@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from formatter_core.errors import InvalidArgument, UnsupportedLayout
+from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedLayout
 from formatter_core.formats.chat_grammar import ChatTurn, Reasoning, lowered_turn
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tools import as_tools
-from formatter_core.layouts import Layout
+from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.limits import Limits
 from formatter_core.support.arguments import one_of, shown
 
@@ -29,15 +30,47 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return lowered_turn(self, limits)
 
     def after(self, prompt: str) -> ChatAnswerFormat:
-        """The same turn behind a prompt, which may have opened the reasoning already.
+        """The same turn behind a prompt, which may have opened the reasoning already, or ended it.
 
         Raises:
-            InvalidArgument: it has, and the reasoning is to be "off".
+            InvalidArgument: it has opened it, and the reasoning is to be "off".
         """
-        if self.reasoning_is_open or not self.layout.opens_reasoning(prompt):
+        if self.reasoning_is_open:
             return self
-        _check_open(self.reasoning)
-        return replace(self, reasoning_is_open=True)
+        if self.layout.opens_reasoning(prompt):
+            _check_open(self.reasoning)
+            return replace(self, reasoning_is_open=True)
+        if self.reasoning != "off" and self.layout.closes_reasoning(prompt):
+            return replace(self, reasoning="off")
+        return self
+
+    def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
+        """A turn that a server has taken apart, as the layout writes it: what this format can parse.
+
+        Args:
+            reasoning: the text of the reasoning.
+            content: the final text.
+            calls: the name and the arguments, as JSON text, of each call.
+
+        Raises:
+            MalformedAnswer: the arguments of a call are not JSON.
+            UnsupportedLayout: the layout has no place for one of these.
+        """
+        made = tuple(self._call(name, arguments) for name, arguments in calls)
+        own = reasoning if self.layout.reasoning is not None else None
+        return self.layout.render(ChatAnswer(own or None, content or None, made))
+
+    def _call(self, name: str, arguments: str) -> ToolCall:
+        try:
+            given = json.loads(arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            raise MalformedAnswer(f"the arguments of a call of {name!r} are not JSON", text=arguments) from error
+        if not isinstance(given, dict):
+            raise MalformedAnswer(f"the arguments of a call of {name!r} are not a JSON object", text=arguments)
+        properties: Iterable[str] = next((t.schema.get("properties", {}) for t in self.tools if t.name == name), {})
+        # The order of keys means nothing in JSON, and a format has one.
+        order = [key for key in properties if key in given]
+        return ToolCall(name, {key: given[key] for key in [*order, *(key for key in given if key not in order)]})
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -21,7 +21,6 @@ __all__ = [
     "as_text",
     "beginning",
     "continuation_tokens",
-    "ending",
 ]
 
 #: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
@@ -121,13 +120,6 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
                 f"the prompt holds {token}, but the model has the tokens 0 to {len(model.vocabulary) - 1}"
             )
     return Beginning(ids)
-
-
-def ending(vocabulary: Vocabulary, tokens: Sequence[int], count: int = 32) -> str:
-    """The text of the last tokens of a prompt, special tokens by their names."""
-    names = {token: name.encode() for name, token in vocabulary.special_tokens.items()}
-    spelt = (vocabulary.text_token(token) or names.get(token, b"") for token in tokens[-count:])
-    return b"".join(spelt).decode("utf-8", "replace")
 
 
 def as_text(prompt: OnePrompt) -> str:

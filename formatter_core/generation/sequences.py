@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
-from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -33,7 +32,7 @@ from formatter_core.generation.models import (
     LogitsModel,
     TextRequest,
 )
-from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning, ending
+from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
@@ -337,7 +336,7 @@ class LogitsWriter(Generic[Value_co]):
         rows = []
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
             begins = beginning(self.model, prompt, own.compiled)
-            compiled = self._after(own.compiled, begins.tokens)
+            compiled = own.compiled and self.model.compiler.after_prompt(own.compiled, begins.tokens)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
             seen[begins.tokens] = earlier + samples
@@ -365,13 +364,6 @@ class LogitsWriter(Generic[Value_co]):
                     )
                 )
         return rows
-
-    def _after(self, compiled: CompiledFormat | None, tokens: Sequence[int]) -> CompiledFormat | None:
-        """The format behind a prompt: a chat template may have opened the reasoning of an answer."""
-        if compiled is None or not isinstance(compiled.format, ChatAnswerFormat):
-            return compiled
-        format = compiled.format.after(ending(self.model.vocabulary, tokens))
-        return compiled if format is compiled.format else self.model.compiler.compile(format)
 
 
 class ApiWriter(Generic[Value_co]):

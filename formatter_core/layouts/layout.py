@@ -188,12 +188,20 @@ class Layout:
 
     def opens_reasoning(self, prompt: str) -> bool:
         """Whether a prompt ends inside the reasoning region, as some chat templates leave it."""
-        if not isinstance(prompt, str):
-            raise InvalidArgument(f"prompt is {shown(prompt)}; give the text of the prompt", argument="prompt")
+        _check_prompt(prompt)
         if self.reasoning is None or not self.reasoning.open:
             return False
         opening = self.reasoning.open.rstrip()
         return prompt.rstrip().endswith(opening)
+
+    def closes_reasoning(self, prompt: str) -> bool:
+        """Whether a prompt ends behind the reasoning region, as chat templates leave it that turn the reasoning off."""
+        _check_prompt(prompt)
+        if self.reasoning is None or not self.reasoning.open.strip():
+            return False
+        _, opening, rest = prompt.rstrip().rpartition(self.reasoning.open.strip())
+        text, closing, after = rest.rpartition(self.reasoning.close.strip())
+        return bool(opening and closing) and not after and not any(marker in text for marker in self.markers)
 
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """A literal of the layout in pieces, each with whether it is a marker."""
@@ -229,6 +237,11 @@ class Layout:
 
     def _longest_first(self) -> list[str]:
         return sorted(self.markers, key=len, reverse=True)
+
+
+def _check_prompt(prompt: object) -> None:
+    if not isinstance(prompt, str):
+        raise InvalidArgument(f"prompt is {shown(prompt)}; give the text of the prompt", argument="prompt")
 
 
 def _check_answer(answer: ChatAnswer) -> None:

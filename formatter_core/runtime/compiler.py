@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
 from formatter_core.engine.protocol import GrammarEngine, ReadsPrograms
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.limits import Limits, checked_limits
 from formatter_core.runtime.cache import ByteBoundedCache
@@ -16,7 +18,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import lower
 from formatter_core.runtime.stored import StoredFormat
-from formatter_core.support.arguments import as_bytes, not_picklable, whole_number
+from formatter_core.support.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler"]
@@ -25,6 +27,8 @@ _T = TypeVar("_T")
 
 #: Bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
+#: How many tokens of a prompt are read: a chat template that turns the reasoning off needs fewer.
+_PROMPT_TOKENS = 32
 
 
 class Compiler:
@@ -106,6 +110,23 @@ class Compiler:
             return self._cache.get(key, lambda: self._compile(made))
         except RecursionError as error:  # only formats nested in formats; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
+
+    def after_prompt(self, compiled: CompiledFormat[_T], tokens: Sequence[int]) -> CompiledFormat[_T]:
+        """The format behind the tokens of a prompt, whose end may have opened or ended the reasoning.
+
+        Raises:
+            InvalidArgument: it has opened it, and the format has none; or not a compiled format and token ids.
+            FormatterError: whatever `compile` raises.
+        """
+        if not isinstance(compiled, CompiledFormat):
+            raise InvalidArgument(f"{shown(compiled)} is not a CompiledFormat; compile it first", argument="compiled")
+        last = token_ids_of(tokens, "tokens")[-_PROMPT_TOKENS:]
+        if not isinstance(compiled.format, ChatAnswerFormat):
+            return compiled
+        names = {token: name.encode() for name, token in self.vocabulary.special_tokens.items()}
+        spelt = (self.vocabulary.text_token(token) or names.get(token, b"") for token in last)
+        format = compiled.format.after(b"".join(spelt).decode("utf-8", "replace"))
+        return compiled if format is compiled.format else self.compile(format)
 
     @overload
     def from_bytes(self, data: bytes, *, type: type[_T]) -> CompiledFormat[_T]: ...

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from typing import Any
 
-from formatter_core import ChatAnswer, ToolCall
-from formatter_core.errors import MalformedAnswer
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_openai.wire import Choice
 
@@ -48,21 +44,5 @@ class AnswerParts:
             MalformedAnswer: the arguments of a call are not JSON.
             UnsupportedLayout: the layout has no place for what the server sent.
         """
-        layout = self._format.layout
-        calls = tuple(self._call(*self._calls[index]) for index in sorted(self._calls))
-        reasoning = self._reasoning if layout.reasoning is not None else ""
-        return layout.render(ChatAnswer(reasoning or None, self._content or None, calls))
-
-    def _call(self, name: str, arguments: str) -> ToolCall:
-        try:
-            given = json.loads(arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise MalformedAnswer(f"the arguments of a call of {name!r} are not JSON", text=arguments) from error
-        if not isinstance(given, dict):
-            raise MalformedAnswer(f"the arguments of a call of {name!r} are not a JSON object", text=arguments)
-        properties: Iterable[str] = next(
-            (tool.schema.get("properties", {}) for tool in self._format.tools if tool.name == name), {}
-        )
-        # The order of keys means nothing in JSON, and a format has one.
-        order = [key for key in properties if key in given]
-        return ToolCall(name, {key: given[key] for key in [*order, *(key for key in given if key not in order)]})
+        calls = ((name, arguments) for _, (name, arguments) in sorted(self._calls.items()))
+        return self._format.rejoined(self._reasoning, self._content, calls)

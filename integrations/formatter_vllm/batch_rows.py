@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from formatter_core.errors import UnsupportedFormat
 from formatter_vllm import _compat
-from formatter_vllm.constraints import Constraint, Constraints
+from formatter_vllm.constraints import Constraint, Constraints, asks_for_format
 
 __all__ = ["BatchRows"]
 
@@ -33,11 +34,10 @@ class BatchRows:
             return
         for row in changes.removed:
             self._rows.pop(row, None)
-        for row, parameters, _, output_ids in changes.added:
-            constraint = self._constraints.of_request(parameters)
-            if constraint is None:
-                self._rows.pop(row, None)
-            else:
+        for row, parameters, prompt_ids, output_ids in changes.added:
+            self._rows.pop(row, None)
+            if asks_for_format(parameters):
+                constraint = self._constraints.of_request(parameters, partial(tuple, prompt_ids or ()))
                 self._rows[row] = (constraint, output_ids)
         for first, second, direction in changes.moved:
             moving, displaced = self._rows.pop(first, None), self._rows.pop(second, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
 from formatter_core.errors import LimitExceeded
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_core.support.forking import hold_during_fork
 from formatter_vllm.requests import read_format
@@ -48,13 +50,19 @@ class RequestCompiler:
     def __repr__(self) -> str:
         return f"<RequestCompiler of {self.compiler!r}>"
 
-    def compile(self, content: str) -> CompiledFormat:
+    def compile(self, content: str, prompt_ids: Callable[[], Sequence[int]] = tuple) -> CompiledFormat:
         """The format of a request's content: one that is known or being compiled, or else compiled in this thread.
+
+        Args:
+            prompt_ids: gives the request's prompt, which may have opened or ended the reasoning of a chat answer.
 
         Raises:
             FormatterError: whatever reading and compiling it raise.
         """
-        return self.background.get(content)
+        compiled = self.background.get(content)
+        if not isinstance(compiled.format, ChatAnswerFormat):
+            return compiled
+        return self.compiler.after_prompt(compiled, prompt_ids())
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -80,7 +88,12 @@ class RequestCompiler:
         self._short_compiler.compile(read_format(checked_short(content)))
 
     def _compile(self, content: str) -> CompiledFormat:
-        return self.compiler.compile(read_format(content))
+        compiled = self.compiler.compile(read_format(content))
+        if isinstance(format := compiled.format, ChatAnswerFormat) and format.layout.reasoning is not None:
+            for ending in (format.layout.reasoning.open, format.layout.reasoning.open + format.layout.reasoning.close):
+                if not (format.reasoning == "off" and format.layout.opens_reasoning(ending)):
+                    self.compiler.compile(format.after(ending))  # kept by the compiler, for prompts that end so
+        return compiled
 
 
 _compilers: WeakValueDictionary[str, RequestCompiler] = WeakValueDictionary()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from formatter_core import Cursor, Formatter
-from formatter_core.errors import InvalidArgument, UnsupportedFormat
+from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedFormat
 from formatter_vllm import _compat_parameters
 from formatter_vllm.compilers import RequestCompiler
 from formatter_vllm.requests import content_of, is_to_fit
 
-__all__ = ["Constraint", "Constraints"]
+__all__ = ["Constraint", "Constraints", "asks_for_format"]
 
 
 @dataclass(eq=False, slots=True)
@@ -27,6 +28,14 @@ class Constraint:
     has_competing_rules: bool
 
 
+def asks_for_format(parameters: Any) -> bool:
+    """Whether a request asks for a format, be it in a way that cannot be read."""
+    try:
+        return content_of(_compat_parameters.arguments_of(parameters)) is not None
+    except FormatterError:
+        return True
+
+
 class Constraints:
     """Makes the constraints of an engine's requests.
 
@@ -39,23 +48,25 @@ class Constraints:
         self._compiler = compiler
         self._unusable = unusable
 
-    def of_request(self, parameters: Any) -> Constraint | None:
-        """The constraint of a new request; None if it asks for no format. Never raises."""
+    def of_request(self, parameters: Any, prompt_ids: Callable[[], Sequence[int]] = tuple) -> Constraint:
+        """The constraint of a new request that asks for a format. Never raises.
+
+        Args:
+            prompt_ids: gives the ids of the request's prompt.
+        """
         end_ids: tuple[int, ...] = () if self._compiler is None else self._compiler.vocabulary.end_ids
         competing = False
         try:
-            content = content_of(_compat_parameters.arguments_of(parameters))
-            if content is None:
-                return None
-            end_ids, competing = (
-                self._end_ids(parameters) or end_ids,
-                _compat_parameters.has_competing_rules(parameters),
-            )
-            return Constraint(Cursor(self._formatter(content, parameters, end_ids)), competing)
+            content = content_of(_compat_parameters.arguments_of(parameters)) or ""
+            end_ids = self._end_ids(parameters) or end_ids
+            competing = _compat_parameters.has_competing_rules(parameters)
+            return Constraint(Cursor(self._formatter(content, parameters, end_ids, prompt_ids)), competing)
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
             return Constraint(Cursor.failed(error, end_ids), competing)
 
-    def _formatter(self, content: str, parameters: Any, end_ids: tuple[int, ...]) -> Formatter:
+    def _formatter(
+        self, content: str, parameters: Any, end_ids: tuple[int, ...], prompt_ids: Callable[[], Sequence[int]]
+    ) -> Formatter:
         fits = is_to_fit(content)
         # vLLM before 0.11.1 checks no request before it comes here.
         reason = _compat_parameters.reason_to_refuse(parameters, fits=fits)
@@ -64,7 +75,7 @@ class Constraints:
         if self._compiler is None:
             raise self._unusable or UnsupportedFormat("it was started without a tokenizer", server="vLLM")
         max_tokens = _compat_parameters.max_tokens_of(parameters) if fits else None
-        return self._compiler.compile(content).formatter(end_ids, max_tokens)
+        return self._compiler.compile(content, prompt_ids).formatter(end_ids, max_tokens)
 
     def _end_ids(self, parameters: Any) -> tuple[int, ...]:
         """The ids at which this request stops, as far as the model can sample them."""

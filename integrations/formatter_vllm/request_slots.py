@@ -7,17 +7,18 @@ from typing import Any
 
 import torch
 
-from formatter_vllm.constraints import Constraint, Constraints
+from formatter_vllm.constraints import Constraint, Constraints, asks_for_format
 
 __all__ = ["RequestSlots"]
 
 
 @dataclass
 class _Slot:
-    constraint: Constraint
+    parameters: Any
     prompt_length: int
     prefill_length: int  # the prompt, and the output that a preempted request had
     output: list[int]
+    constraint: Constraint | None = None  # from the first row on: only then can the prompt be read
 
 
 class RequestSlots:
@@ -36,12 +37,11 @@ class RequestSlots:
     def add(self, slot: int, parameters: Any) -> bool:
         """Put a new request, or one that was preempted, into a slot; whether it has a format."""
         self._slots.pop(slot, None)
-        constraint = self._constraints.of_request(parameters)
-        if constraint is None:
+        if not asks_for_format(parameters):
             return False
         prompt_length = int(self._states.prompt_len.np[slot])
         prefill_length = int(self._states.prefill_len.np[slot])
-        self._slots[slot] = _Slot(constraint, prompt_length, prefill_length, [])
+        self._slots[slot] = _Slot(parameters, prompt_length, prefill_length, [])
         return True
 
     def follow(self, context: Any, count: int) -> tuple[list[tuple[int, Constraint]], dict[int, list[int]]]:
@@ -64,18 +64,25 @@ class RequestSlots:
             if slot is None or position + 1 < slot.prefill_length:
                 continue
             if offset == 0:
-                self._follow(slot_id, slot, token_id, position)
-                rows.append((row, slot.constraint))
+                rows.append((row, self._follow(slot_id, slot, token_id, position)))
             else:
                 drafts.setdefault(row - offset, []).append(token_id)
         return rows, drafts
 
-    def _follow(self, slot_id: int, slot: _Slot, token_id: int, position: int) -> None:
-        """Bring a constraint in step with the output, whose latest token was fed to the model at `position`."""
+    def _follow(self, slot_id: int, slot: _Slot, token_id: int, position: int) -> Constraint:
+        """The constraint in step with the output, whose latest token was fed to the model at `position`."""
+        constraint = slot.constraint
+        if constraint is None:
+            constraint = slot.constraint = self._constraints.of_request(
+                slot.parameters, lambda: self._tokens(slot_id, 0, slot.prompt_length)
+            )
         length = position + 1 - slot.prompt_length
         if length == len(slot.output) + 1:
             slot.output.append(token_id)
         elif length != len(slot.output):  # after a preemption, or where drafts were kept
-            kept = self._states.all_token_ids.gpu[slot_id, slot.prompt_length : position + 1]
-            slot.output = [int(token) for token in kept.tolist()]
-        slot.constraint.cursor.follow(slot.output)
+            slot.output = self._tokens(slot_id, slot.prompt_length, position + 1)
+        constraint.cursor.follow(slot.output)
+        return constraint
+
+    def _tokens(self, slot_id: int, start: int, stop: int) -> list[int]:
+        return [int(token) for token in self._states.all_token_ids.gpu[slot_id, start:stop].tolist()]

@@ -2,7 +2,8 @@
 
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
 `format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry. Beside it
-`"fit": true` makes the output complete within the request's own `max_tokens`.
+`"fit": true` makes the output complete within the request's own `max_tokens`, and with `"after_reasoning"` the format
+begins behind the model's reasoning.
 """
 
 from __future__ import annotations
@@ -13,15 +14,25 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from formatter_core import Format, formats
-from formatter_core.errors import InvalidFormat, InvalidGrammar, InvalidSchema, LimitExceeded, UnsupportedFormat
+from formatter_core import Format, Layout, formats
+from formatter_core.errors import (
+    InvalidArgument,
+    InvalidFormat,
+    InvalidGrammar,
+    InvalidSchema,
+    LimitExceeded,
+    UnsupportedFormat,
+)
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.load import read_json
+from formatter_core.support.arguments import shown
 
 __all__ = [
     "KEY",
+    "THINK_CLOSE",
+    "AfterReasoning",
     "Wanted",
     "content_of",
     "content_of_structured_outputs",
@@ -35,6 +46,21 @@ __all__ = [
 _NEAR = 0.8
 #: The request's argument that holds the format.
 KEY = "formatter"
+#: What stands beside a format.
+_OPTIONS = ("fit", "after_reasoning")
+#: How most models mark their reasoning.
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+#: Reasoning between these markers, and the format at once behind it, where vLLM's own reasoning parsers split; some of
+#: them also split where a tool call begins.
+_THINKING = Layout.from_json(
+    {
+        "name": "thinking",
+        "source": [],
+        "markers": [THINK_OPEN, THINK_CLOSE, "<tool_call>", "</tool_call>"],
+        "reasoning": {"open": THINK_OPEN, "close": THINK_CLOSE},
+    }
+)
+AfterReasoning: TypeAlias = bool | Literal["auto"]
 
 
 def _grammar(text: str) -> Format:
@@ -83,21 +109,26 @@ class Wanted(NamedTuple):
     fits: bool = False
 
 
-def create_extra_args(format: Any, *, fit: bool = False) -> dict[str, str]:
+def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterReasoning = False) -> dict[str, str]:
     """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
         format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
         fit: whether each output is to be complete within the request's `max_tokens` (docs/budgets.md).
+        after_reasoning: whether the format begins behind reasoning between `<think>` and `</think>`: True, or "auto"
+            where the model may leave it out. What the prompt has opened or ended already counts.
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
 
     Raises:
         InvalidFormat: not a format.
+        InvalidArgument: `after_reasoning` is something else.
     """
-    fits = {"fit": True} if fit else {}
-    return {KEY: json.dumps({"format": formats.as_format(format).to_json(), **fits})}
+    _reasoning_of(after_reasoning)
+    options = {"fit": bool(fit), "after_reasoning": after_reasoning}
+    given = {name: value for name, value in options.items() if value}
+    return {KEY: json.dumps({"format": formats.as_format(format).to_json(), **given})}
 
 
 def content_of(arguments: Any) -> str | None:
@@ -157,19 +188,31 @@ def _read(content: str) -> Wanted:
         wanted = read_json(content)
     except (InvalidSchema, LimitExceeded, RecursionError) as error:
         raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
-    kinds = [key for key in wanted if key != "fit"] if isinstance(wanted, Mapping) else []
+    kinds = [key for key in wanted if key not in _OPTIONS] if isinstance(wanted, Mapping) else []
     if len(kinds) != 1 or kinds[0] not in _READERS:
         found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__
         raise InvalidFormat(f"`{KEY}` is an object with exactly one of the keys {', '.join(_READERS)}; found {found}")
     fits = wanted.get("fit", False)
     if not isinstance(fits, bool):
         raise InvalidFormat(f"`{KEY}.fit` is a {type(fits).__name__}; give true or false")
+    after_reasoning = wanted.get("after_reasoning", False)
+    reasoning = _reasoning_of(after_reasoning)
     (kind,) = kinds
     types, read = _READERS[kind]
     if not isinstance(wanted[kind], types):
         named = " or ".join(map(_name, types))
         raise InvalidFormat(f"`{KEY}.{kind}` is a {type(wanted[kind]).__name__}; give {named}")
-    return Wanted(read(wanted[kind]), fits)
+    format = read(wanted[kind])
+    if reasoning is not None:
+        format = formats.chat_answer(_THINKING, reasoning=reasoning, content=format)
+    return Wanted(format, fits)
+
+
+def _reasoning_of(after_reasoning: object) -> Literal["auto", "required"] | None:
+    if after_reasoning not in (True, False, "auto"):
+        found = shown(after_reasoning)
+        raise InvalidArgument(f'after_reasoning is {found}; give true, false or "auto"', argument="after_reasoning")
+    return None if after_reasoning is False else "auto" if after_reasoning == "auto" else "required"
 
 
 def _name(kind: type) -> str:

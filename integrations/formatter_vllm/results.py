@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from formatter_core import CompiledFormat, Result, Vocabulary, parse
 from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.runtime.result import Ended
 from formatter_core.support.arguments import elements_of, token_ids_of
 from formatter_vllm.compilers import compiler_for_results
+from formatter_vllm.requests import THINK_CLOSE, AfterReasoning
 
 __all__ = ["result", "results"]
 
 
-def result(output: Any, format: Any, *, vocabulary: Vocabulary | None = None) -> Result:
+def result(
+    output: Any, format: Any, *, vocabulary: Vocabulary | None = None, after_reasoning: AfterReasoning = False
+) -> Result:
     """The result of one output of vLLM.
 
     Args:
@@ -25,6 +29,9 @@ def result(output: Any, format: Any, *, vocabulary: Vocabulary | None = None) ->
         format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
         vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed if the
             format names special tokens, or if the engine gives no text.
+        after_reasoning: as in `create_extra_args`: what is read is the text behind the reasoning. An answer that the
+            server's reasoning parser has split is read as it is. Not needed for a `formats.chat_answer`: a split
+            answer is put together again.
 
     Returns:
         a result that `is_complete` only if the text is in the format, to its end, and was ended by the format's own
@@ -34,26 +41,48 @@ def result(output: Any, format: Any, *, vocabulary: Vocabulary | None = None) ->
         InvalidArgument: the output is none of these.
         FormatterError: whatever `Compiler.compile` raises.
     """
-    token_ids = getattr(output, "token_ids", None)
-    if vocabulary is not None and token_ids is not None:
-        return _from_tokens(compiler_for_results(vocabulary).compile(format), output)
-    if isinstance(output, str):
-        return parse(format, output)
-    ended = _ended(output)
+    is_text = isinstance(output, str)
+    ended: Ended | None = "end" if is_text else _ended(output)
+    if vocabulary is not None and not is_text and getattr(output, "token_ids", None) is not None:
+        token_ids = token_ids_of(output.token_ids, "output.token_ids")
+        start = _behind_reasoning(vocabulary, token_ids, after_reasoning)
+        read = token_ids[start:] if start is not None else ()
+        is_cut = start is None and ended == "end"
+        return _from_tokens(compiler_for_results(vocabulary).compile(format), output, read, None if is_cut else ended)
+    text = output if is_text else _text_of(output, format)
+    if after_reasoning and not _is_split(output):
+        _, marker, rest = text.partition(THINK_CLOSE)
+        if marker:
+            text = rest
+        elif after_reasoning is True:
+            text, ended = "", None if ended == "end" else ended
     # Without a reason the output is still being written, so it has not ended by itself either.
-    return replace(parse(format, _text_of(output), ended=ended or "length"), ended=ended)
+    return replace(parse(format, text, ended=ended or "length"), ended=ended)
 
 
-def results(outputs: Iterable[Any], format: Any, *, vocabulary: Vocabulary | None = None) -> list[Result]:
+def results(
+    outputs: Iterable[Any],
+    format: Any,
+    *,
+    vocabulary: Vocabulary | None = None,
+    after_reasoning: AfterReasoning = False,
+) -> list[Result]:
     """`result` for each output of a request with `n` of them: `LLM.generate(...)[i].outputs`, `response.choices`."""
-    return [result(output, format, vocabulary=vocabulary) for output in elements_of(outputs, "outputs", "outputs")]
+    read = partial(result, format=format, vocabulary=vocabulary, after_reasoning=after_reasoning)
+    return [read(output) for output in elements_of(outputs, "outputs", "outputs")]
 
 
-def _text_of(output: Any) -> str:
+def _text_of(output: Any, format: Any) -> str:
     message = getattr(output, "message", None)
-    text = getattr(output, "text", None) if message is None else getattr(message, "content", None)
-    if message is not None and text is None:
-        text = ""  # a chat answer that was cut before it began
+    if message is None:
+        text = getattr(output, "text", None)
+    else:
+        text = getattr(message, "content", None)
+        calls = getattr(message, "tool_calls", None) or ()
+        if isinstance(format, ChatAnswerFormat) and (calls or _is_split(output)):
+            named = [(call.function.name, call.function.arguments) for call in calls]
+            return format.rejoined(_reasoning_of(message), text, named)
+        text = "" if text is None else text  # a chat answer that was cut before it began
     if isinstance(text, str):
         return text
     raise InvalidArgument(
@@ -61,6 +90,30 @@ def _text_of(output: Any) -> str:
         "or a text",
         argument="output",
     )
+
+
+def _is_split(output: Any) -> bool:
+    """Whether the server's reasoning parser has taken the reasoning out of the text."""
+    return _reasoning_of(getattr(output, "message", None)) is not None
+
+
+def _reasoning_of(message: Any) -> str | None:
+    found = getattr(message, "reasoning", None)
+    text: str | None = found if found is not None else getattr(message, "reasoning_content", None)
+    return text
+
+
+def _behind_reasoning(vocabulary: Vocabulary, token_ids: Sequence[int], after_reasoning: object) -> int | None:
+    """At which token the answer begins; None if the reasoning has not ended."""
+    if not after_reasoning:
+        return 0
+    names = {token: name.encode() for name, token in vocabulary.special_tokens.items()}
+    text, end = b"", THINK_CLOSE.encode()
+    for index, token in enumerate(token_ids):
+        text += vocabulary.text_token(token) or names.get(token, b"")
+        if text.endswith(end):
+            return index + 1
+    return 0 if after_reasoning == "auto" else None
 
 
 def _ended(output: Any) -> Ended | None:
@@ -72,13 +125,12 @@ def _ended(output: Any) -> Ended | None:
     return "length" if reason == "length" else "error"
 
 
-def _from_tokens(compiled: CompiledFormat, output: Any) -> Result:
+def _from_tokens(compiled: CompiledFormat, output: Any, token_ids: Sequence[int], ended: Ended | None) -> Result:
     stop_id = getattr(output, "stop_reason", None)
     own_ends = [stop_id] if isinstance(stop_id, int) else []
     formatter = compiled.formatter(end_ids=[*compiled.vocabulary.end_ids, *own_ends])
-    token_ids = token_ids_of(output.token_ids, "output.token_ids")
     taken = formatter.accept_tokens(token_ids)
     if taken == len(token_ids):
-        return formatter.result(_ended(output))
+        return formatter.result(ended)
     rejected = TokenRejected(token_ids[taken], position=taken, reason=partial(formatter.explain, token_ids[taken]))
     return replace(formatter.result("error"), cause=rejected)

@@ -79,12 +79,13 @@ class FormatterGrammar:
         return f"<{type(self).__name__}: {self.cursor!r}>"
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """Go on with these tokens; False if they are not allowed."""
+        """Go on with these tokens; False, and no change, if they are not allowed."""
         for token_id in tokens:
             self.cursor.append(token_id)
         if self.cursor.error is None:
             return True
         _failures.report(self.cursor, f"request {request_id}")
+        self.cursor.rollback(len(tokens))  # of drafts vLLM takes back only those that were accepted
         return False
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:

@@ -204,6 +204,25 @@ class TestReasoning:
         format = formats.chat_answer(layout, reasoning_is_open=True, content=int)
         assert parse(format, "Six times seven.\n</think>\n\n42").value == ChatAnswer("Six times seven.", 42)
 
+    def test_a_prompt_that_has_ended_it(self) -> None:
+        layout = Layout.named("qwen3")
+        for prompt in ("<think>\n\n</think>\n\n", "user<think>\nHm.\n</think>"):
+            assert layout.closes_reasoning(prompt)
+            assert formats.chat_answer(layout, reasoning="required").after(prompt).reasoning == "off"
+        for prompt in ("", "<think>\n", "<think>Hm.</think>Yes.", "<think>a</think>b<tool_call></think>"):
+            assert not layout.closes_reasoning(prompt)
+        assert not Layout.named("harmony").closes_reasoning("<|start|>user<|message|>x<|end|><|start|>assistant")
+
+    def test_a_compiler_reads_the_end_of_the_prompts_tokens(self) -> None:
+        compiler = Compiler(Vocabulary.of_bytes())
+        compiled = compiler.compile(formats.chat_answer("qwen3", reasoning="required", content=int))
+        for prompt, answer in (("Hi", "<think>\nA\n</think>\n\n1"), ("<think>\n", "A\n</think>\n\n1"),
+                               ("x" * 90 + "<think>\n\n</think>\n\n", "1")):  # fmt: skip
+            after = compiler.after_prompt(compiled, list(prompt.encode()))
+            assert after.parse(answer).value.content == 1
+        plain = compiler.compile(int)
+        assert compiler.after_prompt(plain, [1]) is plain
+
 
 class TestTools:
     def test_callables_and_types_give_typed_arguments(self) -> None:

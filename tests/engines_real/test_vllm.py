@@ -178,6 +178,40 @@ class TestSpeculation:
         assert speculative["failures"] == 0
 
 
+@pytest.fixture(scope="module", params=["qwen3 backend", "deepseek_r1 backend", "qwen3 processor"])
+def reasoning(request, tmp_path_factory) -> dict[str, Any]:
+    parser, how = request.param.split()
+    folder = tmp_path_factory.mktemp("reasoning")
+    if importlib.util.find_spec("vllm.parser") is None:
+        pytest.skip("this vLLM is too old for these reasoning parsers")
+    model = make_model(folder / "model", likely="</think>")
+    script, output = Path(__file__).with_name("vllm_reasoning.py"), folder / "output.json"
+    requests = os.environ.get("FORMATTER_VLLM_REASONING", "24")
+    words = [script, parser, how, requests, model, output]
+    finished = run_python(words, environment([write_entry_point(folder)]), TIME_OUT)
+    assert output.exists(), finished.stdout[-6000:]
+    return {"how": how, **json.loads(output.read_text(encoding="utf-8"))}
+
+
+def test_a_format_behind_reasoning(reasoning) -> None:
+    """What vLLM's own reasoning parser takes for the answer is in the format, or the request says that it was cut."""
+    complete = 0
+    for record in reasoning["records"]:
+        if record["complete"]:
+            complete += 1
+            assert record["finish"] == "stop"
+            assert record["content"] == record["read"]
+            judge(record["kind"], record["content"])
+        elif reasoning["how"] == "processor":
+            assert record["finish"] == "length"
+        elif record["finish"] == "stop":  # vLLM lets the model end inside its reasoning
+            assert record["content"] is None
+    assert complete >= len(reasoning["records"]) // 3
+    assert reasoning["metrics"]["vllm:num_preemptions"] > 0
+    if reasoning["how"] == "backend":
+        assert reasoning["metrics"]["vllm:spec_decode_num_accepted_tokens"] > 0
+
+
 class TestBackend:
     """The structured-outputs backend, on the V1 runner, with n-gram drafts."""
 

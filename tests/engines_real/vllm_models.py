@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.engines_real.vllm_processes import DTYPE
 
@@ -16,24 +16,28 @@ from tests.engines_real.vllm_processes import DTYPE
 TAIL = 64
 #: The tokenizer's end, and one that only the generation config names.
 END, TURN = "<|end|>", "<|turn|>"
+#: What chat models separate their regions by: tokens of their own, which are shown as text.
+MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 
 _HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32
 
 
-def make_model(folder: Path, size: int = 1000, seed: int = 0, scale: int = 1) -> Path:
+def make_model(folder: Path, size: int = 1000, seed: int = 0, scale: int = 1, likely: str | None = None) -> Path:
     """Write model, tokenizer and configuration.
 
     Args:
         size: the tokenizer's number of ids.
         scale: how many times as wide as the smallest model.
+        likely: a token that the model writes now and then.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    count = _write_tokenizer(folder, size)
-    _write_weights(folder, count + TAIL, seed, scale)
+    tokenizer = _write_tokenizer(folder, size)
+    token = None if likely is None else tokenizer.token_to_id(likely)
+    _write_weights(folder, tokenizer.get_vocab_size() + TAIL, seed, scale, token)
     return folder
 
 
-def _write_tokenizer(folder: Path, size: int) -> int:
+def _write_tokenizer(folder: Path, size: int) -> Tokenizer:
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(size)]
     pairs = [(rng.choice(words), rng.choice(words), rng.randint(0, 9999)) for _ in range(size * 4)]
@@ -50,6 +54,7 @@ def _write_tokenizer(folder: Path, size: int) -> int:
             show_progress=False,
         ),
     )
+    tokenizer.add_tokens([AddedToken(marker, special=False, normalized=False) for marker in MARKERS])
     tokenizer.save(str(folder / "tokenizer.json"))
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
     settings = {
@@ -63,10 +68,10 @@ def _write_tokenizer(folder: Path, size: int) -> int:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     ends = [tokenizer.token_to_id(END), tokenizer.token_to_id(TURN)]
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends, "bos_token_id": ends[0]}))
-    return int(tokenizer.get_vocab_size())
+    return tokenizer
 
 
-def _write_weights(folder: Path, width: int, seed: int, scale: int) -> None:
+def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int | None) -> None:
     hidden, inner, heads = _HIDDEN * scale, _INNER * scale, _HEADS * scale
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -93,6 +98,9 @@ def _write_weights(folder: Path, width: int, seed: int, scale: int) -> None:
         return torch.randn(rows, columns, generator=generator) * 0.08
 
     weights = {"model.embed_tokens.weight": matrix(width, hidden), "lm_head.weight": matrix(width, hidden)}
+    if likely is not None:  # one place of every state is large, and it votes for this token
+        weights["model.embed_tokens.weight"][:, 0] = 1.0
+        weights["lm_head.weight"][likely, 0] = 0.9
     weights["model.norm.weight"] = torch.ones(hidden)
     for layer in range(_LAYERS):
         prefix = f"model.layers.{layer}"
