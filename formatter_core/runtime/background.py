@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
+from time import monotonic
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,8 @@ Made = TypeVar("Made")
 _SHORT_QUEUE = 32
 #: Seconds after which a thread without work ends; another one begins with the next work.
 _IDLE_SECONDS = 10.0
+#: Seconds after which what waits no longer gives way: a refusal that comes late is worth little.
+_PATIENCE_SECONDS = 0.08
 
 
 class BackgroundCompiler(Generic[Made]):
@@ -170,7 +173,10 @@ class BackgroundCompiler(Generic[Made]):
 
 
 class _Lane:
-    """Threads that work off one queue, in the order of a rank and of arrival; if it is full, what is last gives way."""
+    """Threads that work off one queue, in the order of a rank and of arrival.
+
+    If it is full, the last of those that have just come gives way.
+    """
 
     def __init__(
         self,
@@ -186,7 +192,7 @@ class _Lane:
         self._work = work
         self._refuse = refuse
         self._numbers = count()
-        self._queue: list[tuple[int, int, str, bytes]] = []
+        self._queue: list[tuple[int, int, float, str, bytes]] = []  # rank, number, arrival
         self._changed = threading.Condition()
         self._running = 0
 
@@ -194,14 +200,16 @@ class _Lane:
         """Add a content.
 
         Raises:
-            QueueFull: the queue is full, and nothing in it comes after this content.
+            QueueFull: the queue is full, and nothing in it that has just come comes after this content.
         """
         with self._changed:
-            job = (self._rank(content), next(self._numbers), content, digest)
-            last = max(self._queue) if len(self._queue) >= self._size else None
-            if last is not None and last < job:
-                raise QueueFull(self._size)
-            if last is not None:
+            now = monotonic()
+            job = (self._rank(content), next(self._numbers), now, content, digest)
+            last = None
+            if len(self._queue) >= self._size:
+                last = max(one for one in (*self._queue, job) if now - one[2] <= _PATIENCE_SECONDS)
+                if last is job:
+                    raise QueueFull(self._size)
                 self._queue.remove(last)
                 heapify(self._queue)
             heappush(self._queue, job)
@@ -218,7 +226,7 @@ class _Lane:
                 if not self._queue and not self._changed.wait_for(lambda: self._queue, _IDLE_SECONDS):
                     self._running -= 1
                     return
-                _, _, content, digest = heappop(self._queue)
+                *_, content, digest = heappop(self._queue)
             try:
                 self._work(content, digest)
             except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread goes on

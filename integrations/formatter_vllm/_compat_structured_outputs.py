@@ -10,7 +10,7 @@ from typing import Any
 
 from formatter_core.errors import FormatterError, UnsupportedEngineVersion
 
-__all__ = ["BACKEND", "GRAMMAR", "add_backend", "structured_outputs_of"]
+__all__ = ["BACKEND", "GRAMMAR", "add_backend", "has_reasoning_parser", "structured_outputs_of"]
 
 _TYPES = "vllm.v1.structured_output.backend_types"
 _MANAGER = "vllm.v1.structured_output"
@@ -69,21 +69,29 @@ GRAMMAR: Any = import_module(_TYPES).StructuredOutputGrammar
 _key_of = import_module(_REQUEST).get_structured_output_key
 
 
-def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str] | None:
-    """The kind of a request's structured outputs, and what goes with it, where they are ours to keep; else None."""
+def has_reasoning_parser(config: Any) -> bool:
+    """Whether vLLM splits answers behind reasoning, by its configuration of structured outputs."""
+    return bool(getattr(config, "reasoning_parser", ""))
+
+
+def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool] | None:
+    """The kind of a request's structured outputs, what goes with it, and whether they stand behind reasoning.
+
+    None where they are not ours to keep.
+    """
     wanted = getattr(parameters, "structured_outputs", None)
     if wanted is None or config is None or config.backend != _UNCHOSEN:
         return None
     kind, specification = _key_of(wanted)
-    return kind.name, specification
+    return kind.name, specification, has_reasoning_parser(config)
 
 
-def add_backend(backend: Any, check_request: Callable[[str, str, bool], None]) -> None:
+def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], None]) -> None:
     """Serve structured outputs by a backend where no other was chosen by name. May be called again.
 
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`.
-        check_request: raises what is wrong with a kind, what goes with it, and whether there are `min_tokens`.
+        check_request: raises what is wrong with what `structured_outputs_of` gives, and whether there are `min_tokens`.
     """
     manager: Any = import_module(_MANAGER).StructuredOutputManager
     parameters: Any = import_module(_PARAMETERS).SamplingParams

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, ref
 from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm import _compat, _compat_parameters, _compat_server
-from formatter_vllm.compilers import RequestCompiler, checked_short, compiler_of, living_compilers, narrowed
+from formatter_vllm.compilers import SHORT_CONTENT, RequestCompiler, compiler_of, living_compilers, narrowed
 from formatter_vllm.judge import Judge
 from formatter_vllm.requests import content_of, content_of_structured_outputs
 from formatter_vllm.settings import read_settings
@@ -37,12 +37,12 @@ _KEPT = 1000
 _PAUSE = 0.01
 
 
-def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str] | None] = lambda *_: None) -> None:
+def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] = lambda *_: None) -> None:
     """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
 
     Args:
         structured_outputs_of: by vLLM's configuration and parameters of a request, the kind of structured outputs that
-            it asks for and what goes with it, where our backend keeps them.
+            it asks for, what goes with it, and whether it stands behind reasoning, where our backend keeps them.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
 
@@ -93,7 +93,8 @@ class Admission:
         background = await asyncio.shield(self._background)
         if background is None:  # the logits processor says that there is no tokenizer
             return
-        admitted = await asyncio.shield(asyncio.wrap_future(background.submit(content)))
+        is_costly = len(content) > SHORT_CONTENT or None  # where the queue is full, that is said at once
+        admitted = await asyncio.shield(asyncio.wrap_future(background.submit(content, is_costly=is_costly)))
         if not admitted.is_prepared:
             await self._prepare(content, is_costly=False)
             admitted.is_prepared = True
@@ -104,10 +105,10 @@ class Admission:
         if compiler is None:
             return None
         settings = read_settings()
-        short = Judge(compiler.vocabulary, narrowed(settings.limits), settings.cache_bytes)
+        short = Judge(compiler.vocabulary, narrowed(settings.limits))
         judges: SimpleQueue[Judge] = SimpleQueue()
         for _ in range(settings.threads):
-            judges.put(Judge(compiler.vocabulary, settings.limits, settings.cache_bytes))
+            judges.put(Judge(compiler.vocabulary, settings.limits))
         compiler.admission = BackgroundCompiler(
             partial(self._check_and_prepare, judges),
             try_shortly=partial(self._check_shortly, short),
@@ -117,7 +118,7 @@ class Admission:
         return compiler.admission
 
     def _check_shortly(self, judge: Judge, content: str) -> Admitted:
-        judge.check(checked_short(content))
+        judge.check(content)
         return self._admitted()
 
     def _check_and_prepare(self, judges: SimpleQueue[Judge], content: str) -> Admitted:

@@ -19,9 +19,9 @@ from formatter_vllm.requests import read_format
 from formatter_vllm.settings import Settings, read_settings
 
 __all__ = [
+    "SHORT_CONTENT",
     "RequestCompiler",
     "check_content",
-    "checked_short",
     "compiler_for_results",
     "compiler_of",
     "living_compilers",
@@ -31,7 +31,7 @@ __all__ = [
 #: A format that is compiled within these numbers takes at most some 20 ms of CPU time.
 _SHORT_NODES, _SHORT_WORK = 5_000, 50_000
 #: Longer contents take longer even to read.
-_SHORT_CONTENT = 8_000
+SHORT_CONTENT = 8_000
 
 
 class RequestCompiler:
@@ -85,7 +85,7 @@ class RequestCompiler:
             LimitExceeded: it takes longer, whether something is wrong or not.
             FormatterError: what is wrong.
         """
-        self._short_compiler.compile(read_format(checked_short(content)))
+        self._short_compiler.compile(read_format(_checked_short(content)))
 
     def _compile(self, content: str) -> CompiledFormat:
         compiled = self.compiler.compile(read_format(content))
@@ -153,7 +153,7 @@ def check_content(content: str) -> None:
         if compiler is not None:
             compiler.check_shortly(content)
         else:
-            check(read_format(checked_short(content)), limits=narrowed(read_settings().limits))
+            check(read_format(_checked_short(content)), limits=narrowed(read_settings().limits))
     except LimitExceeded as error:
         if error.is_fixed:
             raise
@@ -164,14 +164,14 @@ def narrowed(limits: Limits) -> Limits:
     return replace(limits, nodes=min(limits.nodes, _SHORT_NODES), work=min(limits.work, _SHORT_WORK))
 
 
-def checked_short(content: str) -> str:
+def _checked_short(content: str) -> str:
     """The content, if reading it takes a moment.
 
     Raises:
         LimitExceeded: it takes longer.
     """
-    if len(content) > _SHORT_CONTENT:
-        raise LimitExceeded("characters", _SHORT_CONTENT, "the format")
+    if len(content) > SHORT_CONTENT:
+        raise LimitExceeded("characters", SHORT_CONTENT, "the format")
     return content
 
 

@@ -30,11 +30,10 @@ class Judge:
     Args:
         vocabulary: the tokens to compile for.
         limits: what one format may cost.
-        cache_bytes: bytes of compiled formats that the process keeps.
     """
 
-    def __init__(self, vocabulary: Vocabulary, limits: Limits, cache_bytes: int) -> None:
-        self._settings = (vocabulary, limits, cache_bytes)
+    def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
+        self._settings = (vocabulary, limits)
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock = threading.Lock()
 
@@ -83,8 +82,8 @@ class Judge:
 def _serve(pipe: Connection) -> None:
     """Answer until the other side is closed."""
     os.nice(_NICE)
-    vocabulary, limits, cache_bytes = pipe.recv()
-    compiler = Compiler(vocabulary, limits=limits, cache_bytes=cache_bytes)
+    vocabulary, limits = pipe.recv()
+    compiler = Compiler(vocabulary, limits=limits, cache_bytes=0)  # those who ask keep the verdicts
     while True:
         try:
             content = pipe.recv()

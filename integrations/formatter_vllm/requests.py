@@ -25,6 +25,7 @@ from formatter_core.errors import (
     LimitExceeded,
     UnsupportedFormat,
 )
+from formatter_core.formats.chat_answer import Reasoning
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.load import read_json
 from formatter_core.support.arguments import shown
@@ -60,7 +61,7 @@ _THINKING = Layout.from_json(
         "reasoning": {"open": THINK_OPEN, "close": THINK_CLOSE},
     }
 )
-AfterReasoning: TypeAlias = bool | Literal["auto"]
+AfterReasoning: TypeAlias = bool | Literal["auto", "ended"]
 
 
 def _grammar(text: str) -> Format:
@@ -116,7 +117,7 @@ def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterR
         format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
         fit: whether each output is to be complete within the request's `max_tokens` (docs/budgets.md).
         after_reasoning: whether the format begins behind reasoning between `<think>` and `</think>`: True, or "auto"
-            where the model may leave it out. What the prompt has opened or ended already counts.
+            where the model may leave it out, or "ended" where there is none. What the prompt opens or ends counts.
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
@@ -208,31 +209,39 @@ def _read(content: str) -> Wanted:
     return Wanted(format, fits)
 
 
-def _reasoning_of(after_reasoning: object) -> Literal["auto", "required"] | None:
-    if after_reasoning not in (True, False, "auto"):
+def _reasoning_of(after_reasoning: object) -> Reasoning | None:
+    kinds: dict[object, Reasoning | None] = {False: None, True: "required", "auto": "auto", "ended": "off"}
+    if not isinstance(after_reasoning, (bool, str)) or after_reasoning not in kinds:
         found = shown(after_reasoning)
-        raise InvalidArgument(f'after_reasoning is {found}; give true, false or "auto"', argument="after_reasoning")
-    return None if after_reasoning is False else "auto" if after_reasoning == "auto" else "required"
+        raise InvalidArgument(
+            f'after_reasoning is {found}; give true, false, "auto" or "ended"', argument="after_reasoning"
+        )
+    return kinds[after_reasoning]
 
 
 def _name(kind: type) -> str:
     return kind.__name__
 
 
-def content_of_structured_outputs(kind: str, specification: str) -> str:
-    """What vLLM's own fields ask for, as the content of a request.
+def content_of_structured_outputs(kind: str, specification: str, is_behind_reasoning: bool = False) -> str:
+    """What vLLM's own fields ask for, as the content of a request; a grammar may be such a content itself.
 
     Args:
         kind: the name of a `StructuredOutputOptions`.
         specification: what goes with it, as text.
+        is_behind_reasoning: whether vLLM splits reasoning from it: then JSON holds no marker in its strings, which
+            parsers of vLLM would take out.
 
     Raises:
         UnsupportedFormat: a kind that is not known here.
     """
+    if kind == "GRAMMAR" and specification.lstrip().startswith("{"):
+        return specification  # no grammar begins so
+    ending = ', "after_reasoning": "ended"}' if is_behind_reasoning and kind in ("JSON", "JSON_OBJECT") else "}"
     if kind == "JSON_OBJECT":
-        return '{"json_schema": {"type": "object"}}'
+        return '{"json_schema": {"type": "object"}' + ending
     key = {"JSON": "json_schema", "CHOICE": "choice"}.get(kind, kind.lower())
     if key not in _READERS:
         raise UnsupportedFormat(f"{kind.lower()} is not known to formatter-core", server="vLLM")
     # A choice is JSON text already.
-    return f'{{"{key}": {specification if key == "choice" else json.dumps(specification)}}}'
+    return f'{{"{key}": {specification if key == "choice" else json.dumps(specification)}' + ending

@@ -50,7 +50,7 @@ def result(
         is_cut = start is None and ended == "end"
         return _from_tokens(compiler_for_results(vocabulary).compile(format), output, read, None if is_cut else ended)
     text = output if is_text else _text_of(output, format)
-    if after_reasoning and not _is_split(output):
+    if after_reasoning in (True, "auto") and not _is_split(output):
         _, marker, rest = text.partition(THINK_CLOSE)
         if marker:
             text = rest
@@ -105,7 +105,7 @@ def _reasoning_of(message: Any) -> str | None:
 
 def _behind_reasoning(vocabulary: Vocabulary, token_ids: Sequence[int], after_reasoning: object) -> int | None:
     """At which token the answer begins; None if the reasoning has not ended."""
-    if not after_reasoning:
+    if after_reasoning not in (True, "auto"):
         return 0
     names = {token: name.encode() for name, token in vocabulary.special_tokens.items()}
     text, end = b"", THINK_CLOSE.encode()

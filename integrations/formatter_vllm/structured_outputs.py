@@ -10,7 +10,7 @@ are checked first; where one differs, the start fails.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,17 +44,21 @@ def register() -> None:
         admission.install()
         return
     from formatter_vllm import _compat_structured_outputs as compat
+    from formatter_vllm import tools
 
-    compat.add_backend(create_backend_class(compat.BACKEND, compat.GRAMMAR), check_request)
+    backend = create_backend_class(compat.BACKEND, compat.GRAMMAR, compat.has_reasoning_parser)
+    compat.add_backend(backend, check_request)
+    tools.install()
     admission.install(compat.structured_outputs_of)
 
 
-def check_request(kind: str, specification: str, has_minimum: bool) -> None:
+def check_request(kind: str, specification: str, is_behind_reasoning: bool, has_minimum: bool) -> None:
     """Refuse a faulty request when it comes in.
 
     Args:
         kind: the name of a `StructuredOutputOptions`.
         specification: what goes with it, as text.
+        is_behind_reasoning: whether vLLM splits reasoning from it.
         has_minimum: whether the request has `min_tokens`.
 
     Raises:
@@ -62,7 +66,7 @@ def check_request(kind: str, specification: str, has_minimum: bool) -> None:
     """
     if has_minimum:
         raise InvalidArgument("min_tokens forbids the end where the format allows nothing else; leave it out")
-    check_content(content_of_structured_outputs(kind, specification))
+    check_content(content_of_structured_outputs(kind, specification, is_behind_reasoning))
 
 
 class FormatterGrammar:
@@ -109,7 +113,7 @@ class FormatterGrammar:
         self.cursor.reset()
 
 
-def create_backend_class(backend: Any, grammar: Any) -> Any:
+def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Callable[[Any], bool]) -> Any:
     """The backend, as a class of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class too."""
 
     class RequestGrammar(FormatterGrammar, grammar):  # type: ignore[misc]
@@ -123,11 +127,13 @@ def create_backend_class(backend: Any, grammar: Any) -> Any:
         def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
             super().__init__(vllm_config, tokenizer, vocab_size)
             self.compiler: RequestCompiler = compiler_of(create_vocabulary(tokenizer, model=vllm_config))
+            self.has_reasoning = has_reasoning_parser(getattr(vllm_config, "structured_outputs_config", None))
 
         def compile_grammar(
             self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
         ) -> FormatterGrammar:
-            compiled = self.compiler.compile(content_of_structured_outputs(request_type.name, grammar_spec))
+            content = content_of_structured_outputs(request_type.name, grammar_spec, self.has_reasoning)
+            compiled = self.compiler.compile(content)
             size = len(compiled.vocabulary)
             ends = [token_id for token_id in stop_token_ids or () if 0 <= token_id < size]
             return RequestGrammar(compiled.formatter(ends or None))

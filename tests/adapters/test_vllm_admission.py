@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:
 
 
 def test_the_judge_says_what_is_wrong_and_survives_its_own_death() -> None:
-    judge = import_module("formatter_vllm.judge").Judge(Vocabulary.of_bytes(), Limits(), 2**20)
+    judge = import_module("formatter_vllm.judge").Judge(Vocabulary.of_bytes(), Limits())
     judge.check('{"regex": "a"}')
     with pytest.raises(InvalidRegex) as caught:
         judge.check('{"regex": "("}')

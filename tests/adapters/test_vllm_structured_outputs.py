@@ -69,6 +69,12 @@ class TestGrammar:
         assert allowed(grammar) == [END]
         assert not grammar.accept_tokens("r", [END])
 
+    def test_a_draft_that_is_refused_changes_nothing(self) -> None:
+        grammar = grammar_of(formats.regex("ab"))
+        assert grammar.accept_tokens("r", [ord("a")])
+        assert not grammar.accept_tokens("r", [ord("x")])
+        assert allowed(grammar) == [ord("b")]
+
     def test_reset(self) -> None:
         grammar = grammar_of(formats.regex("ab"))
         grammar.accept_tokens("r", [ord("a")])

@@ -93,7 +93,7 @@ def run(llm: Any, how: str, parser: str, cases: list[tuple[int, float]]) -> list
         kind, one = KINDS[index % len(KINDS)], output.outputs[0]
         is_over = prompt.endswith(ENDINGS[2])
         reasoning, content = (None, one.text) if is_over else reader.extract_reasoning(one.text, None)
-        made = result(one, format_of(kind), after_reasoning="auto" if is_over else True)
+        made = result(one, format_of(kind), after_reasoning=not is_over)
         records.append({
             "kind": kind, "ending": ENDINGS.index(prompt[prompt.find("<think>"):] if "<think>" in prompt else ""),
             "text": one.text, "finish": one.finish_reason, "content": content, "reasoning": reasoning,

@@ -1,0 +1,109 @@
+"""What tool calls need of vLLM's parsers, which turn `tools` and `tool_choice` into structured outputs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = ["invalid_error", "replace_refusal", "replace_structural_tags", "tool_choice_of", "tools_of"]
+
+_PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
+
+
+def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) -> None:
+    """Where a parser asks for a structural tag, ask for a grammar instead; may be called again.
+
+    Args:
+        grammar_of: by the parser's name for its structural tag, the request, and whether all tools are strict.
+    """
+    parser = getattr(_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
+    apply = inspect.unwrap(getattr(parser, "_apply_structural_tag", _nothing))
+    if tuple(inspect.signature(apply).parameters) != ("self", "request"):
+        return
+
+    @functools.wraps(apply)
+    def apply_structural_tag(self: Any, request: Any) -> Any:
+        has_format = request.extract_structured_outputs() is not None  # with calls as the other choice
+        request = apply(self, request)
+        made = request.structured_outputs
+        if has_format or made is None or made.structural_tag is None or tool_choice_of(request) is None:
+            return request
+        is_strict = self.tool_strict_level >= _PARAMETER_LEVEL
+        grammar = grammar_of(self.tool_parser.structural_tag_model, request, is_strict)
+        if grammar is not None:
+            request.structured_outputs = type(made)(grammar=grammar)
+        return request
+
+    parser._apply_structural_tag = apply_structural_tag  # type: ignore[union-attr]
+
+
+def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> None:
+    """Where the parser of a `response_template` refuses strict, required and named tools, ask for a grammar instead.
+
+    Args:
+        grammar_of: by the tokenizer and the request; None leaves it refused.
+    """
+    module = _module("vllm.parser.response_template")
+    parser = getattr(module, "ResponseTemplateParser", None)
+    adjust = inspect.unwrap(getattr(parser, "adjust_request", _nothing))
+    if tuple(inspect.signature(adjust).parameters) != ("self", "request"):
+        return
+
+    @functools.wraps(adjust)
+    def adjust_request(self: Any, request: Any) -> Any:
+        try:
+            return adjust(self, request)
+        except invalid_error as error:
+            parameter = getattr(error, "parameter", None)
+            grammar = grammar_of(self.model_tokenizer, request) if parameter in _GUARANTEES else None
+            if grammar is None:
+                raise
+            outputs = import_module("vllm.sampling_params").StructuredOutputsParams
+            request.structured_outputs, request.response_format = outputs(grammar=grammar), None
+            return request
+
+    parser.adjust_request = adjust_request  # type: ignore[union-attr]
+
+
+#: The parameters of a request by which vLLM refuses what a `response_template` gives no grammar for.
+_GUARANTEES = ("tools", "tool_choice", "parallel_tool_calls")
+
+
+def tools_of(request: Any, is_strict: bool) -> list[dict[str, Any]]:
+    """The functions of a request as OpenAI's chat API has them; without parameters where any arguments will do.
+
+    Args:
+        is_strict: whether arguments have to follow all schemas, not only those of strict tools.
+    """
+    tools = []
+    for tool in request.tools or ():
+        function = getattr(tool, "function", tool)  # the Responses API has it flat
+        written = {"name": function.name}
+        if is_strict or getattr(function, "strict", None) is True:
+            written["parameters"] = getattr(function, "parameters", None) or {"type": "object"}
+        tools.append({"type": "function", "function": written})
+    return tools
+
+
+def tool_choice_of(request: Any) -> str | None:
+    """`auto`, `required`, `none`, or the name of the one tool that is to be called; None for anything else."""
+    choice = request.tool_choice
+    name: str | None = choice if isinstance(choice, str) else getattr(getattr(choice, "function", choice), "name", None)
+    return name
+
+
+def _nothing() -> None:
+    """In place of what this vLLM does not have."""
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+invalid_error: type[Exception] = getattr(_module("vllm.exceptions"), "VLLMValidationError", ValueError)

@@ -1,0 +1,68 @@
+"""Tool calls in vLLM's own fields (`tools`, `tool_choice`, `strict`) by our layouts, where vLLM asks for a grammar.
+
+vLLM's structural tags allow what its own parsers then misread, such as `</tool_call>` inside an argument, and there are
+none for checkpoints that describe their turns (`response_template`). A layout keeps markers out of arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from formatter_core import Layout, formats
+from formatter_core.errors import FormatterError
+from formatter_vllm import _compat_tools as compat
+from formatter_vllm.vocabulary import logger
+
+__all__ = ["install"]
+
+#: By what vLLM's tool parsers call their structural tags: the layout of the same calls.
+_LAYOUTS = {"hermes": "hermes", "llama": "llama3-json", "qwen_3_coder": "qwen3-coder"}
+
+
+def install() -> None:
+    """Have vLLM's parsers ask for our grammars in place of structural tags; may be called again."""
+    compat.replace_structural_tags(_grammar_of_parser)
+    compat.replace_refusal(_grammar_of_checkpoint)
+
+
+def _grammar_of_parser(model: str, request: Any, is_strict: bool) -> str | None:
+    """The grammar for a parser of this structural tag; None where vLLM's own is to be used.
+
+    Args:
+        is_strict: whether arguments have to follow all schemas.
+    """
+    if model not in _LAYOUTS:
+        return None
+    layout = Layout.named(_LAYOUTS[model])
+    return _grammar(layout, request, compat.tools_of(request, is_strict))
+
+
+def _grammar_of_checkpoint(tokenizer: Any, request: Any) -> str | None:
+    """The grammar for a checkpoint that describes its turns; None where no mask can keep the description."""
+    try:
+        layout = Layout.from_tokenizer(tokenizer)
+    except FormatterError as error:
+        logger.warning("no tool call is enforced for this checkpoint: %s", error)
+        return None
+    return _grammar(layout, request, compat.tools_of(request, is_strict=False))
+
+
+def _grammar(layout: Layout, request: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
+    """A content that the backend reads; None where the layout cannot leave the arguments of a tool free."""
+    calls = layout.calls
+    is_json = calls is not None and any(getattr(piece, "kind", "") == "json" for piece in calls.templates[0])
+    if not is_json and any("parameters" not in tool["function"] for tool in tools):
+        return None
+    try:
+        format = formats.chat_answer(
+            layout,
+            tools=tools,
+            tool_choice=compat.tool_choice_of(request) or "auto",
+            parallel=getattr(request, "parallel_tool_calls", None) is not False,
+            reasoning="off",
+        )
+    except FormatterError as error:
+        raise compat.invalid_error(str(error)) from error
+    return json.dumps({"format": format.to_json()})
