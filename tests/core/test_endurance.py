@@ -136,6 +136,15 @@ def test_the_inside_of_texts_is_worked_out_with_the_vocabulary(words: Vocabulary
     assert first_mask(words, *INSIDE_TEXTS[name]) < 1_500
 
 
+@pytest.mark.parametrize("text", [b"{", b'{"', b"{\n", b'{"property1": 1,'])
+def test_names_that_begin_alike_are_followed_cheaply(text: bytes) -> None:
+    """Each byte of each of a thousand names was worked out by itself, and again after each length of a gap."""
+    gaps = [b" " * count for count in range(2, 65)]
+    names = [b'"property', b"prop", b"property", b"erty1", b' "prop', b'\n  "prop']
+    vocabulary = Vocabulary([*BYTES, b"", *names, *gaps, *(b"\n" + gap for gap in gaps)], [END])
+    assert first_mask(vocabulary, open_object(1000), text) < 100_000
+
+
 LIMITED: dict[str, Any] = {
     "characters": {"type": "string", "minLength": 3, "maxLength": 9},
     "a few of them": {"type": "string", "pattern": "^[a-zA-Z0-9 \u00e9\\\\]{2,7}$"},

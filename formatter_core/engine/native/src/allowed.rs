@@ -11,6 +11,7 @@ use crate::classify::{class, then};
 use crate::limits::{Meter, Outcome};
 use crate::mask::{join, set, Mask};
 use crate::stack::{Frame, State, Thread};
+use crate::term::EMPTY;
 
 /// Work out the mask of `state`.
 pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Mask> {
@@ -59,15 +60,23 @@ impl Builder<'_> {
         let terminals = runs(&state.threads).count();
         for same in runs(&state.threads) {
             let is_shared = same.len() >= SEVERAL;
-            let row = lexicon.row(same[0].state, meter)?;
+            let (row, tail) = lexicon.first_row(same[0].state, meter)?;
             let is_wide = row.main_target().is_some();
             let is_narrow = row.live_bytes().len() <= FEW_BYTES;
-            if !is_shared && (terminals > MANY_TERMINALS && !is_wide || terminals >= SEVERAL && is_narrow) {
+            let is_many = terminals > MANY_TERMINALS;
+            // After each byte of a gap, say, all other terminals may begin.
+            let is_gap = is_many && tail == EMPTY && row.live().any(|(_, _, step)| step.accepts && step.state != EMPTY);
+            if !(is_shared || is_gap) && (is_many && !is_wide || terminals >= SEVERAL && is_narrow) {
                 light.push(same);
                 continue;
             }
             let class = class(lexicon, same[0].state, meter)?;
-            if is_shared || is_wide || terminals < SEVERAL || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
+            if is_shared
+                || is_wide
+                || is_gap
+                || terminals < SEVERAL
+                || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY
+            {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
@@ -119,7 +128,7 @@ impl Builder<'_> {
         if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
             let (mut wide, mut narrow) = (Vec::new(), Vec::new());
             for thread in self.automaton.threads(number) {
-                match lexicon.row(thread.state, meter)?.main_target() {
+                match lexicon.first_row(thread.state, meter)?.0.main_target() {
                     Some(_) => wide.push(thread.clone()),
                     None => narrow.push(thread.clone()),
                 }

@@ -303,7 +303,7 @@ impl Automaton {
         for thread in &situation.parts.threads {
             if thread.state != previous {
                 previous = thread.state;
-                let row = source.lexicon.row(thread.state, meter)?;
+                let (row, _) = source.lexicon.first_row(thread.state, meter)?;
                 cuts = cuts.union(row.cuts());
                 live = live.union(row.live_bytes());
             }

@@ -10,7 +10,7 @@ use crate::damage::{Guard, Guarded};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::term::{Term, NOTHING};
+use crate::term::{Term, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 
 /// A lexicon whose automata take this many bytes serves no new grammar.
@@ -220,9 +220,33 @@ impl Lexicon {
         Ok(self.derivatives()?.bytes() + self.owner.bytes())
     }
 
+    /// The state after one more byte.
     #[inline]
     pub fn step(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
-        Ok(self.row(state, meter)?.step(byte))
+        let (row, tail) = self.first_row(state, meter)?;
+        let step = row.step(byte);
+        if tail == EMPTY || step.state == NOTHING {
+            return Ok(step);
+        }
+        let terms = &mut self.derivatives()?.terms;
+        let bytes = terms.bytes();
+        let state = terms.concatenation(step.state, tail);
+        meter.grow(terms.bytes() - bytes)?;
+        Ok(Step {
+            state,
+            accepts: terms.nullable(state),
+        })
+    }
+
+    /// The moves of what a live state begins with, and what follows that. The state has the same bytes and runs of bytes:
+    /// of many states that are left at once, such as the names of an object, none needs moves of its own.
+    #[inline]
+    pub fn first_row(&self, state: Term, meter: &mut Meter) -> Outcome<(&Row, Term)> {
+        if let Some(row) = self.slot(state).get() {
+            return Ok((row, EMPTY));
+        }
+        let (head, tail) = self.derivatives()?.terms.split_first(state);
+        Ok((self.row(head, meter)?, tail))
     }
 
     /// The moves of a live state.
@@ -269,7 +293,7 @@ impl Lexicon {
     pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut bytes = ByteSet::default();
         for state in states {
-            bytes = bytes.union(&self.row(state, meter)?.live);
+            bytes = bytes.union(&self.first_row(state, meter)?.0.live);
         }
         Ok(bytes)
     }

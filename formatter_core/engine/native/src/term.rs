@@ -208,6 +208,14 @@ impl Terms {
             .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
     }
 
+    /// What comes first in a term, where that is not empty, and what follows it: `EMPTY` if nothing does.
+    pub fn split_first(&self, term: Term) -> (Term, Term) {
+        match *self.kinds.get(term) {
+            Kind::Concatenation(head, tail) if !self.nullable(head) => (head, tail),
+            _ => (term, EMPTY),
+        }
+    }
+
     pub fn alternation(&mut self, items: Vec<Term>) -> Term {
         let mut flat = Vec::with_capacity(items.len());
         let mut single = ByteSet::default();
