@@ -145,7 +145,7 @@ REAL = [
         ],
     ),
     ("exllamav3", ["test_exllamav3.py"]),
-    ("mlx", ["test_mlx.py", "test_mlx_generation.py"]),
+    ("mlx", ["test_mlx.py", "test_mlx_generation.py", "test_mlx_server.py"]),
 ]
 
 

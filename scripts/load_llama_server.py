@@ -21,7 +21,7 @@ import httpx2 as httpx
 import jsonschema
 
 from tests.engines_real.llama_cpp_models import write_bpe
-from tests.engines_real.llama_cpp_servers import serving
+from tests.engines_real.local_servers import serving
 
 _ABORTED = 0.18
 _SCHEMA = {

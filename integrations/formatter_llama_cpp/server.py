@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.formats.openai_request import has_format, requested_format, schema_of
 from formatter_core.layouts import Layout
 from formatter_llama_cpp import _compat_server
 from formatter_llama_cpp.server_chat import FormatChat, format_completion
-from formatter_llama_cpp.server_formats import has_format, plain_response_format, requested_format
 from formatter_llama_cpp.vocabulary import compiled_format
 
 __all__ = ["FormatCheck", "main"]
@@ -98,7 +98,10 @@ class FormatCheck:
         format = requested_format(request, layout)
         if format is not None:
             compiled_format(llama, format)
-        return json.dumps({**request, "response_format": plain_response_format(request)}).encode()
+        schema = schema_of(request.get("response_format"))
+        if schema is not None:  # llama-cpp-python knows no "json_schema"
+            request["response_format"] = {"type": "json_object", "schema": schema}
+        return json.dumps(request).encode()
 
 
 async def _read(receive: _Receive) -> bytes | None:

@@ -21,7 +21,7 @@ import httpx2 as httpx  # noqa: E402
 import jsonschema  # noqa: E402
 
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
-from tests.engines_real.llama_cpp_servers import serving  # noqa: E402
+from tests.engines_real.local_servers import serving  # noqa: E402
 
 SCHEMA = {
     "type": "object",

@@ -19,7 +19,7 @@ from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
 from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
-from tests.engines_real.llama_cpp_servers import serving  # noqa: E402
+from tests.engines_real.local_servers import serving  # noqa: E402
 
 TIME_OUT = 120
 WARM = Sampling(temperature=1.0)

@@ -1,4 +1,4 @@
-"""Servers of llama-cpp-python, each in a process of its own on loopback."""
+"""Servers of llama-cpp-python and mlx-lm, each in a process of its own on loopback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["serving"]
+__all__ = ["served", "serving"]
 
 _TIME_OUT = 120
 
@@ -23,11 +23,18 @@ _TIME_OUT = 120
 @contextmanager
 def serving(module: str, model: Path, log: Path, *options: str) -> Iterator[str]:
     """The address of a server, a Python module that takes the command line of `llama_cpp.server`."""
+    own = ("--model_alias", "small", "--n_ctx", "1024", "--n_threads", "1")
+    with served(log, "-m", module, "--model", str(model), *own, *options) as address:
+        yield address
+
+
+@contextmanager
+def served(log: Path, *words: str) -> Iterator[str]:
+    """The address of a server that is started by these words of Python's command line, with a port added to them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", module, "--model", str(model), "--model_alias", "small", "--host", "127.0.0.1"]
-    words += ["--port", str(port), "--n_ctx", "1024", "--n_threads", "1", *options]
+    words = (sys.executable, *words, "--host", "127.0.0.1", "--port", str(port))
     with log.open("w") as output:
         process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core import formats
 from formatter_core.errors import InvalidArgument, UnsupportedLayout
+from formatter_core.formats.chat_answer import chat_answer
+from formatter_core.formats.gbnf import gbnf
+from formatter_core.formats.json_schema import json_schema
 from formatter_core.layouts import Layout
 from formatter_core.support.arguments import shown
 
-__all__ = ["has_format", "plain_response_format", "requested_format"]
+__all__ = ["has_format", "requested_format", "schema_of"]
 
 _FIELDS = ("response_format", "grammar", "tools", "tool_choice", "functions", "function_call")
 
@@ -46,7 +48,7 @@ def requested_format(
             raise InvalidArgument(
                 f"grammar is {shown(grammar)}; give the text of a grammar in GBNF", argument="grammar"
             )
-        content = formats.gbnf(grammar)
+        content = gbnf(grammar)
     choice = _tool_choice(request.get("tool_choice"))
     if not tools or choice == "none":
         if choice not in ("auto", "none"):
@@ -56,7 +58,7 @@ def requested_format(
         raise InvalidArgument(f"tools is {shown(tools)}; give a list", argument="tools")
     if layout is None:
         raise UnsupportedLayout("it is not known how this model writes tool calls; start the server with --layout NAME")
-    return formats.chat_answer(
+    return chat_answer(
         layout,
         tools=tools,
         tool_choice=choice,
@@ -66,19 +68,12 @@ def requested_format(
     )
 
 
-def plain_response_format(request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`response_format` in the words of llama-cpp-python, which knows no "json_schema"."""
-    wanted = request.get("response_format")
-    schema = _schema_of(wanted)
-    return wanted if schema is None else {"type": "json_object", "schema": schema}
-
-
 def _content_format(wanted: Any) -> Any | None:
-    schema = _schema_of(wanted)
-    return None if schema is None else formats.json_schema(schema)
+    schema = schema_of(wanted)
+    return None if schema is None else json_schema(schema)
 
 
-def _schema_of(wanted: Any) -> Any | None:
+def schema_of(wanted: Any) -> Any | None:
     """The schema that a `response_format` names; None for free text."""
     if wanted is None:
         return None

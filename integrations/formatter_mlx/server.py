@@ -1,0 +1,68 @@
+"""mlx-lm's own OpenAI server with our masks.
+
+    python -m formatter_mlx.server --model MODEL [--layout hermes] [every option of mlx_lm.server]
+
+`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty is answered
+with status 400 before anything is generated; everything else, the parsing of tool calls too, is mlx-lm's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from formatter_core.errors import InvalidArgument, UnsupportedByEngine, UnsupportedLayout
+from formatter_core.formats.openai_request import has_format, requested_format
+from formatter_core.layouts import Layout
+from formatter_mlx import _compat_server
+from formatter_mlx.logits_processor import FormatterLogitsProcessor, create_logits_processor
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve; `arguments` are those of the command line."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--layout", choices=Layout.names())
+    ours, others = parser.parse_known_args(arguments)
+    layout = None if ours.layout is None else Layout.named(ours.layout)
+    _compat_server.serve(others, lambda asked: _processor_of(asked, layout))
+
+
+def _processor_of(asked: _compat_server.Asked, layout: Layout | None) -> FormatterLogitsProcessor | None:
+    if not has_format(asked.body):
+        return None
+    if layout is None:
+        layout = _layout_of(asked.tokenizer)
+    format = requested_format(asked.body, layout, reasoning_is_open=_opens_reasoning(asked, layout))
+    if format is None:
+        return None
+    try:
+        return create_logits_processor(asked.tokenizer, format, model=asked.model, max_tokens=asked.max_tokens)
+    except UnsupportedByEngine:  # an engine without budgets
+        return create_logits_processor(asked.tokenizer, format, model=asked.model)
+
+
+def _layout_of(tokenizer: Any) -> Layout | None:
+    try:
+        return Layout.from_tokenizer(tokenizer) if tokenizer.has_chat_template else None
+    except UnsupportedLayout:
+        return None
+
+
+def _opens_reasoning(asked: _compat_server.Asked, layout: Layout | None) -> bool:
+    """Whether the chat template begins the model's reasoning, so that an answer begins within it."""
+    messages, tools = asked.body.get("messages"), asked.body.get("tools")
+    if layout is None or not messages or not asked.tokenizer.has_chat_template:
+        return False
+    options = {**asked.template_options, "tokenize": False, "add_generation_prompt": True}
+    try:
+        return layout.opens_reasoning(asked.tokenizer.apply_chat_template(messages, tools=tools or None, **options))
+    except Exception as error:  # a template may raise whatever it likes about messages
+        raise InvalidArgument(f"the chat template refuses these messages: {error}", argument="messages") from error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
