@@ -8,14 +8,15 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import groupby, islice
+from typing import Any, NamedTuple
 
 from formatter_core.engine.native_library import Handle, check, load
 from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
+from formatter_core.parsing.expectation import Expected, place, what_follows
 from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
 from formatter_core.support.forking import TABLES
@@ -36,7 +37,7 @@ class NativeParser:
         self.library = load()
         self.limits = limits
         self._program = program.data
-        self.names = program.names
+        self.names, self.rules, self.start = program.names, tuple(grammar.rules), grammar.start
         self.handle = self._made()
 
     def reading(self) -> Reading:
@@ -56,18 +57,18 @@ class NativeParser:
         """Read a text; None if nothing goes on with it."""
         reading = self.reading()
         try:
-            return reading if reading.push(parts) else None
+            return reading if reading.append(parts) else None
         except LimitExceeded as error:
             if error.limit != "states":
                 raise
             self.renew(reading.made_by)
             reading = self.reading()
-            return reading if reading.push(parts) else None
+            return reading if reading.append(parts) else None
 
     def parse(self, parts: Sequence[bytes | int]) -> Match | None:
         """The captures of the preferred parse of a text; None if it is not in the language."""
         reading = self.read(parts)
-        return reading.match() if reading is not None and reading.is_complete() else None
+        return reading.match() if reading is not None and reading.can_stop() else None
 
     def _made(self) -> Handle:
         library, limits, program = self.library, self.limits, self._program
@@ -92,21 +93,28 @@ class Reading:
         self._library = library
         self._limits = parser.limits
         self._parts: list[bytes] = []
+        self._is_dead = False
         self.made_by = made_by = parser.handle
         self._handle = Handle(
             lambda made: library.fcn_reading_new(made_by.pointer, made), library.fcn_reading_free, parser.limits
         )
         self._pointer = self._handle.pointer
 
-    def push(self, parts: Sequence[bytes | int]) -> bool:
-        """Append bytes and the ids of tokens; False if nothing goes on with them, and then it is of no more use."""
+    @property
+    def length(self) -> int:
+        """How many bytes and tokens were appended, without the one that nothing goes on with."""
+        return check(self._library.fcn_reading_length(self._pointer), self._limits) - self._is_dead
+
+    def append(self, parts: Sequence[bytes | int]) -> bool:
+        """Append bytes and the ids of tokens; False if nothing goes on with them, and then only `length` is of use."""
         for is_text, group in groupby(parts, _is_text):
             run: Any = list(group)
             if not (self._push_text(b"".join(run)) if is_text else self._push_tokens(run)):
+                self._is_dead = True
                 return False
         return True
 
-    def is_complete(self) -> bool:
+    def can_stop(self) -> bool:
         """Whether the text is in the language."""
         return bool(self._status() & 2)
 
@@ -121,6 +129,40 @@ class Reading:
         check(self._library.fcn_reading_marks(self._pointer, marks.buffer_info()[0]), self._limits)
         return _matched(marks, self._parser.names, b"".join(self._parts))
 
+    def expected(self) -> list[Expected]:
+        """For people: what may come next, each with the capture or the rule that it stands in."""
+        parser, found = self._parser, dict[Expected, None]()
+        for each in self._found():
+            where = place(
+                map(parser.names.__getitem__, each.names),
+                parser.rules[each.rule],
+                is_start=parser.rules[each.rule] == parser.start,
+            )
+            whats = what_follows(each.forced, each.first) if each.token is None else [f"the token {each.token}"]
+            found.update(dict.fromkeys(Expected(what, where) for what in whats))
+        if self.can_stop():
+            found[Expected("the end", "")] = None
+        return list(found)
+
+    def next_tokens(self) -> list[int]:
+        """The ids of the tokens that the grammar names and that may come next, sorted."""
+        return sorted({each.token for each in self._found() if each.token is not None})
+
+    def _found(self) -> Iterator[_Found]:
+        """What may come next; the numbers are those of `fcn_reading_expected`."""
+        count = check(self._library.fcn_reading_find_expected(self._pointer), self._limits)
+        found = array("I", bytes(4 * count))
+        check(self._library.fcn_reading_expected(self._pointer, found.buffer_info()[0]), self._limits)
+        numbers = iter(found)
+        for rule in numbers:
+            names = tuple(islice(numbers, next(numbers)))
+            if next(numbers):
+                yield _Found(rule, names, next(numbers))
+            else:
+                words = list(islice(numbers, 8))
+                first = {byte for byte in range(256) if words[byte >> 5] >> (byte & 31) & 1}
+                yield _Found(rule, names, None, first, bytes(islice(numbers, next(numbers))))
+
     def _push_text(self, text: bytes) -> bool:
         self._parts.append(text)
         return bool(check(self._library.fcn_reading_push(self._pointer, text, len(text)), self._limits))
@@ -131,6 +173,16 @@ class Reading:
 
     def _status(self) -> int:
         return check(self._library.fcn_reading_status(self._pointer), self._limits)
+
+
+class _Found(NamedTuple):
+    """Something that may come next: a token, or text."""
+
+    rule: int
+    names: tuple[int, ...]
+    token: int | None
+    first: Set[int] = frozenset()
+    forced: bytes = b""
 
 
 class Following:

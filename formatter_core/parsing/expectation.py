@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from formatter_core.grammar.automaton import Automaton
+__all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "quoted", "what_follows"]
 
-__all__ = ["Expected", "listed", "quoted", "what_follows"]
-
-_LITERAL_SHOWN = 40
+#: Of the text that must come, no more bytes are shown.
+LITERAL_SHOWN = 40
 _RANGES_SHOWN = 6
 _EXCEPTIONS_SHOWN = 4
 _ASCII = frozenset(range(0x80))
@@ -30,24 +29,22 @@ def quoted(text: str) -> str:
     return "`" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) + "`"
 
 
-def what_follows(automaton: Automaton, state: int) -> list[str]:
-    """What may come next in a terminal: the text that must come, else the characters that may."""
-    forced = bytearray()
-    transitions = automaton.transitions(state)
-    while len(forced) < _LITERAL_SHOWN and len(transitions) == 1:
-        ranges, target = transitions[0]
-        if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
-            break
-        forced.append(ranges[0][0])
-        if automaton.accepting(target):
-            break
-        transitions = automaton.transitions(target)
-    if forced:
-        return [quoted(forced.decode("utf-8", "backslashreplace"))]
-    return _characters({byte for ranges, _ in transitions for low, high in ranges for byte in range(low, high + 1)})
+def what_follows(forced: bytes, first: Iterable[int]) -> list[str]:
+    """What may come next in a terminal: the text that must come, else the characters that may, by their first bytes."""
+    return [quoted(forced.decode("utf-8", "backslashreplace"))] if forced else _characters(frozenset(first))
 
 
-def _characters(first_bytes: set[int]) -> list[str]:
+def place(captures: Iterable[str], rule: str, *, is_start: bool) -> str:
+    """Where something stands: the innermost open capture, else the rule."""
+    shown = next((name for name in captures if not name.startswith(".")), None)
+    if shown is not None:
+        return f"inside {quoted(shown)}"
+    if rule.startswith("#"):  # the rule of a schema
+        return f"at {rule}" if len(rule) > 1 else ""
+    return "" if is_start else f"in rule {quoted(rule)}"
+
+
+def _characters(first_bytes: frozenset[int]) -> list[str]:
     """The characters that begin with one of these bytes."""
     plain = first_bytes & _ASCII
     wide = first_bytes - _ASCII

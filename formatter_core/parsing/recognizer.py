@@ -7,14 +7,15 @@ beforehand and automata have no dead ends, so every text that is not refused beg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.expectation import Expected, quoted, what_follows
+from formatter_core.parsing.expectation import LITERAL_SHOWN, Expected, place, what_follows
 from formatter_core.parsing.remainders import Item, Symbol, Tables, tables_of
 
 __all__ = ["Recognizer", "Starts", "StateSet"]
@@ -131,6 +132,10 @@ class Recognizer:
         self._append(StateSet(), ended)
         return True
 
+    def append(self, parts: Sequence[bytes | int]) -> bool:
+        """Append bytes and the ids of tokens, up to a step that no completion goes on with; False if there is one."""
+        return all(self.push_token(part) if isinstance(part, int) else all(map(self.push, part)) for part in parts)
+
     def pop(self, steps: int) -> None:
         """Undo the last `steps` steps."""
         if not 0 <= steps <= self.length:
@@ -172,7 +177,7 @@ class Recognizer:
         found: dict[Expected, None] = {}
         here = self.sets[-1]
         for _, automaton, state, item, origin, captures, _ in here.running:
-            for what in what_follows(automaton, state):
+            for what in what_follows(*_ahead(automaton, state)):
                 found[Expected(what, self._place(item, origin, captures))] = None
         for symbol, waiting in here.waiting.items():
             if symbol.token_id is not None:
@@ -235,15 +240,8 @@ class Recognizer:
     # --- for people --------------------------------------------------------------------------------------------
 
     def _place(self, item: Item, origin: int, captures: tuple[str, ...]) -> str:
-        """Where something stands: the innermost open capture, else the rule."""
-        for names in self._captures_around(item, origin, captures):
-            shown = [name for name in names if not name.startswith(".")]
-            if shown:
-                return f"inside {quoted(shown[0])}"
-        name = item.rule.name
-        if name.startswith("#"):  # the rule of a schema
-            return f"at {name}" if len(name) > 1 else ""
-        return "" if item.rule is self.tables.start else f"in rule {quoted(name)}"
+        around = chain.from_iterable(self._captures_around(item, origin, captures))
+        return place(around, item.rule.name, is_start=item.rule is self.tables.start)
 
     def _captures_around(self, item: Item, origin: int, captures: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """The captures open in a rule and in those around it, outwards along one derivation at a time."""
@@ -258,3 +256,19 @@ class Recognizer:
                     (outer.rule, outer_start, outer_names)
                     for outer, outer_start, outer_names in self.sets[start].waiting[rule]
                 )
+
+
+def _ahead(automaton: Automaton, state: int) -> tuple[bytes, set[int]]:
+    """The text that must come in a terminal, up to where it may end, and the bytes that may come first."""
+    transitions = automaton.transitions(state)
+    first = {byte for ranges, _ in transitions for low, high in ranges for byte in range(low, high + 1)}
+    forced = bytearray()
+    while len(forced) < LITERAL_SHOWN and len(transitions) == 1:
+        ranges, target = transitions[0]
+        if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
+            break
+        forced.append(ranges[0][0])
+        if automaton.accepting(target):
+            break
+        transitions = automaton.transitions(target)
+    return bytes(forced), first

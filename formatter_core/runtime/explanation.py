@@ -1,16 +1,18 @@
-"""Explains what may come next and why; computed by the plain parser for every engine."""
+"""Explains what may come next and why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
+from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import Expected, listed
 
-__all__ = ["describe", "describe_cut", "expected_after", "explain_token", "recognizer_after"]
+__all__ = ["Reader", "describe", "describe_cut", "expected_after", "explain_token", "reader_of"]
 
 _SHOWN = 8
 
@@ -32,42 +34,60 @@ def describe_cut(expected: Sequence[Expected], how: str) -> str:
     return f"output ended {places.pop()}{how}: expected {describe([Expected(what, '') for what, _ in expected])}"
 
 
-def recognizer_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> Recognizer:
-    """The parser after an accepted text: its bytes, and the ids of tokens that the grammar names.
+class Reader(Protocol):
+    """A parser that reads a text step by step: bytes, and the ids of tokens that the grammar names."""
 
-    Raises:
-        LimitExceeded: reading the text takes more steps than the limits allow.
-    """
-    recognizer = Recognizer(grammar, limits)
-    for part in parts:
-        if isinstance(part, int):
-            recognizer.push_token(part)
-        else:
-            for byte in part:
-                recognizer.push(byte)
-    return recognizer
+    @property
+    def length(self) -> int:
+        """How many steps it has taken."""
+        ...
+
+    def append(self, parts: Sequence[bytes | int]) -> bool:
+        """Take steps, up to one that no completion goes on with; False if there is one."""
+        ...
+
+    def can_stop(self) -> bool:
+        """Whether the text is in the language."""
+        ...
+
+    def expected(self) -> list[Expected]:
+        """What may come next, unless a step was not taken."""
+        ...
+
+    def next_tokens(self) -> list[int]:
+        """The ids of the tokens that the grammar names and that may come next, sorted."""
+        ...
 
 
-def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits) -> str:
-    """What may come next, in words. It never fails: explanations are best effort."""
+def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
+    """The native parser's, if it is wanted and there is one; else the plain one's."""
+    parser = parser_of(grammar, limits) if native else None
+    return Recognizer(grammar, limits) if parser is None else parser.reading()
+
+
+def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits, *, native: bool) -> str:
+    """What may come after an accepted text, in words. It never fails: explanations are best effort."""
     try:
-        return describe(recognizer_after(grammar, parts, limits).expected())
+        reader = reader_of(grammar, limits, native=native)
+        reader.append(parts)
+        return describe(reader.expected())
     except LimitExceeded:
         return "(explanation exceeded Limits.work)"
 
 
-def explain_token(recognizer: Recognizer, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
-    """Whether a token with this text is allowed, and why; the recognizer stands before it and is used up.
+def explain_token(reader: Reader, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
+    """Whether a token with this text is allowed, and why; the reader stands before it and is used up.
 
     Raises:
         LimitExceeded: reading the token takes more steps than the limits allow.
     """
-    expected = describe(recognizer.expected()) or "the end"
-    if token_id in recognizer.next_tokens():
+    expected = describe(reader.expected()) or "the end"
+    if token_id in reader.next_tokens():
         return True, f"{so_far} the format asks for this token by its id"
     if not text:
         return False, f"the token has no text (a special token, or an unused id); {so_far} expected {expected}"
-    for place, byte in enumerate(text):
-        if not recognizer.push(byte):
-            return False, f"{so_far} expected {expected}, but {text!r} does not match at its byte {place}"
+    before = reader.length
+    if not reader.append([text]):
+        at = reader.length - before
+        return False, f"{so_far} expected {expected}, but {text!r} does not match at its byte {at}"
     return True, f"{so_far} expected {expected}, and {text!r} matches"

@@ -10,10 +10,10 @@ from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer, parse
+from formatter_core.parsing import parse
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream
-from formatter_core.runtime.explanation import describe, describe_cut
+from formatter_core.runtime.explanation import Reader, describe, describe_cut, reader_of
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended
 
@@ -45,6 +45,7 @@ class TextReading:
     Attributes:
         lowered: the format.
         limits: what each parse may cost.
+        native: whether the native parser reads it, if there is one.
         parts: the text's bytes, and the ids of tokens that the grammar names.
         may_end: whether the text is in the format.
         parsed: the parse of a complete text, or what makes it.
@@ -53,6 +54,7 @@ class TextReading:
 
     lowered: Lowered
     limits: Limits
+    native: bool
     parts: Sequence[bytes | int]
     may_end: bool
     parsed: Match | Callable[[], Match | None] | None = None
@@ -70,17 +72,29 @@ class TextReading:
         """See `Reading`; it only adds to what is known, so it never fails."""
         if self.may_end:
             return "the text is in the format, but it could go on, and no end id came"
-        how, offset = _ENDS.get(ended, ""), 0
+        how = _ENDS.get(ended, "")
         try:
-            recognizer = Recognizer(self.lowered.grammar, self.limits)
-            for part in self.parts:
-                if isinstance(part, int):
-                    recognizer.push_token(part)
-                    continue
-                for byte in part:
-                    if not recognizer.push(byte):
-                        return f"the text does not match at byte {offset}: expected {describe(recognizer.expected())}"
-                    offset += 1
+            reader = self._reader()
+            if reader.append(self.parts):
+                return describe_cut(reader.expected(), how)
+            taken = _first_steps(self.parts, reader.length)
+            reader = self._reader()
+            reader.append(taken)
+            offset = sum(len(part) for part in taken if isinstance(part, bytes))
+            return f"the text does not match at byte {offset}: expected {describe(reader.expected())}"
         except LimitExceeded:
             return f"output ended too early{how} (explanation exceeded Limits.work)"
-        return describe_cut(recognizer.expected(), how)
+
+    def _reader(self) -> Reader:
+        return reader_of(self.lowered.grammar, self.limits, native=self.native)
+
+
+def _first_steps(parts: Sequence[bytes | int], steps: int) -> list[bytes | int]:
+    """The parts as far as so many bytes and tokens."""
+    taken: list[bytes | int] = []
+    for part in parts:
+        if steps <= 0:
+            break
+        taken.append(part if isinstance(part, int) else part[:steps])
+        steps -= 1 if isinstance(part, int) else len(part)
+    return taken

@@ -33,10 +33,10 @@ def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: E
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
     match, may_go_on = _read(lowered.grammar, data, limits)
     if match is None:
-        reading = TextReading(lowered, limits, [data], False)
+        reading = TextReading(lowered, limits, True, [data], False)
         return Result(data, (), None if ended == "end" else ended, False, reading)
     is_complete = ended == "end" or not may_go_on()
-    reading = TextReading(lowered, limits, [data], True, match, partial(_stream, lowered, data, limits))
+    reading = TextReading(lowered, limits, True, [data], True, match, partial(_stream, lowered, data, limits))
     return Result(data, (), ended, is_complete, reading)
 
 
@@ -52,7 +52,7 @@ def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, 
     if parser is None:
         return parse(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
     reading = parser.read([data])
-    if reading is None or not reading.is_complete():
+    if reading is None or not reading.can_stop():
         return None, lambda: False
     return reading.match(), reading.may_go_on
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.runtime.events import EventStream, follower_of
-from formatter_core.runtime.explanation import expected_after, explain_token, recognizer_after
+from formatter_core.runtime.explanation import expected_after, explain_token, reader_of
 from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import TextReading, is_native, whole_match
@@ -128,12 +128,13 @@ class Transcript:
         if compiled.has_captures:
             stream = self._stream if now else partial(self._new_stream, parts)
         parsed = partial(whole_match, compiled, parts)
-        reading = TextReading(compiled.lowered, compiled.limits, parts, may_end, parsed, stream)
+        reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, may_end, parsed, stream)
         return Result(self.bytes, self.tokens, ended, complete, reading, shortened)
 
     def expected(self) -> str:
         """What may come next, in words."""
-        return expected_after(self._compiled.lowered.grammar, self._parts(), self._compiled.limits)
+        compiled = self._compiled
+        return expected_after(compiled.lowered.grammar, self._parts(), compiled.limits, native=is_native(compiled))
 
     def explain(
         self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
@@ -152,8 +153,9 @@ class Transcript:
         if token_id >= size:
             return False, f"the vocabulary has no token {token_id}, only 0 to {size - 1}"
         try:
-            recognizer = recognizer_after(compiled.lowered.grammar, self._parts(), compiled.limits)
-            return explain_token(recognizer, token_id, compiled.vocabulary.text_token(token_id), so_far)
+            reader = reader_of(compiled.lowered.grammar, compiled.limits, native=is_native(compiled))
+            reader.append(self._parts())
+            return explain_token(reader, token_id, compiled.vocabulary.text_token(token_id), so_far)
         except LimitExceeded:
             return allows(), f"{so_far} the mask says so (explanation exceeded Limits.work)"
 

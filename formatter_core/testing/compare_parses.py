@@ -37,6 +37,7 @@ class ParseReport:
     with_members: int = 0
     refused: int = 0
     news: int = 0
+    expectations: int = 0
     with_marks: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -59,6 +60,7 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
             if steps is not None:
                 parts = _parts(steps, rng)
                 _compare(grammar, native, parts, f"seed {seed}", report)
+                _compare_expected(grammar, native, parts, f"seed {seed}", report)
                 _compare_news(grammar, native, parts, rng, f"seed {seed}", report)
     return report
 
@@ -79,6 +81,18 @@ def _compare(
         report.differences.append(f"{place}, {parts!r}: native {ours}, Python {theirs}")
     elif isinstance(ours, Match):
         report.with_captures += bool(ours.children)
+
+
+def _compare_expected(
+    grammar: Grammar, native: NativeParser, parts: Sequence[bytes | int], place: str, report: ParseReport
+) -> None:
+    """What may come next, but not where it stands: of several places either parser names some."""
+    readers = native.reading(), Recognizer(grammar)
+    if all(reader.append(parts) for reader in readers):
+        ours, theirs = ({expected.what for expected in reader.expected()} for reader in readers)
+        report.expectations += 1
+        if ours != theirs:
+            report.differences.append(f"{place}, {parts!r}: native expects {ours}, Python {theirs}")
 
 
 def _compare_news(

@@ -12,8 +12,8 @@ from formatter_core.errors import FormatterError
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import as_text, without_specials
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import quoted
+from formatter_core.runtime.explanation import reader_of
 from formatter_core.trace.steps import Step, shown_bytes
 
 __all__ = ["Proposals"]
@@ -76,8 +76,8 @@ class Proposals:
         """Whether the format that `data` describe has this text, or completions of it."""
         try:
             lowered = formats.from_json(data, type=Any).to_grammar(self._limits)
-            parser = Recognizer(without_specials(lowered.grammar, as_text), self._limits)
-            return all(map(parser.push, text)) and (not ends or parser.can_stop())
+            reader = reader_of(without_specials(lowered.grammar, as_text), self._limits, native=True)
+            return reader.append([text]) and (not ends or reader.can_stop())
         except FormatterError:
             return False
 

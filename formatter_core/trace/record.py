@@ -14,12 +14,12 @@ import numpy as np
 from formatter_core.errors import FormatterError, InvalidArgument, LimitExceeded
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated, TokenScore
-from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import Expected
 from formatter_core.runtime import bitmask
-from formatter_core.runtime.explanation import describe
+from formatter_core.runtime.explanation import Reader, describe, reader_of
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.reading import is_native
 from formatter_core.runtime.result import Capture, Result
 from formatter_core.support.arguments import shown
 from formatter_core.support.lazy import cached_property
@@ -159,7 +159,8 @@ def make_trace(
                 place,
             )
         )
-        places.accept(token, text)
+        if token not in formatter.end_ids:
+            places.accept(token, text)
         start += len(text or b"")
     return Trace(tuple(steps), result, compiled)
 
@@ -175,12 +176,12 @@ def _seen(
 
 
 class _Places:
-    """What the format expects after each token, as the plain parser says it; nothing more once it takes too long."""
+    """What the format expects after each token, as the parser says it; nothing more once it takes too long."""
 
     def __init__(self, compiled: PreparedFormat) -> None:
-        self._parser: Recognizer | None = None
+        self._parser: Reader | None = None
         with suppress(LimitExceeded):
-            self._parser = Recognizer(compiled.lowered.grammar, compiled.limits)
+            self._parser = reader_of(compiled.lowered.grammar, compiled.limits, native=is_native(compiled))
 
     def here(self) -> tuple[str, str]:
         if self._parser is None:
@@ -196,11 +197,7 @@ class _Places:
         if self._parser is None:
             return
         try:
-            if text is None:
-                self._parser.push_token(token)
-            else:
-                for byte in text:
-                    self._parser.push(byte)
+            self._parser.append([token if text is None else text])
         except LimitExceeded:
             self._parser = None
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from formatter_core import formats, parse
+from formatter_core import Compiler, formats, parse
 from formatter_core.engine.native import NativeEngine, NativeGrammar
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import NOTHING, Bytes, Grammar, Member, Members, Node, Reference, Repeat, Sequence, Way
@@ -232,6 +232,23 @@ def test_implications_between_keys(name: str, order: Any) -> None:
         state = grammar.start()
         accepted = state.accept_bytes(json.dumps(dict.fromkeys(ordered, 0)).encode()) and state.can_stop()
         assert accepted == jsonschema.Draft202012Validator(schema).is_valid(document)
+
+
+@pytest.mark.parametrize("count", [40, 200])
+def test_what_many_keys_in_any_order_expect_is_explained(count: int) -> None:
+    names = [f"key{index}" for index in range(count)]
+    schema = {"properties": {name: {"type": "integer"} for name in names}, "required": ["key7"]}
+    format = formats.json_schema({**schema, "type": "object", "additionalProperties": False}, key_order="any")
+    formatter = Compiler(BYTES).compile(format).formatter()
+    formatter.accept_tokens(b'{"key9": 1')
+    assert "expected" in str(formatter.result("length").missing)
+    formatter.accept_tokens(b', "key')
+    assert formatter.explain(ord("7")).startswith("allowed")
+    formatter.accept_tokens(b'7": ')
+    assert "at #/properties/key7" in formatter.explain(ord("x"))
+    formatter.accept_tokens(b"1}")
+    assert formatter.result("end").missing is None
+    assert "does not match at byte 13" in str(parse(format, '{"key7": 1, "other": 2}').missing)
 
 
 def test_texts_of_many_keys_in_any_order_are_read() -> None:

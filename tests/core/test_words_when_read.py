@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats
-from formatter_core.engine.native_parser import NativeParser
+from formatter_core.engine.native_parser import Following, Reading
 from formatter_core.errors import DeadEnd, TokenRejected
 from formatter_core.parsing import Recognizer
 from formatter_core.parsing.agreement import Agreement
@@ -20,7 +20,7 @@ VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
 
 @pytest.fixture
 def parsers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Every parser that is made from here on."""
+    """Every reading of a text that begins from here on."""
     made: list[object] = []
 
     def counted(kind: type) -> Any:
@@ -32,7 +32,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
         return begin_counted
 
-    for kind in (Recognizer, Agreement, NativeParser):
+    for kind in (Recognizer, Agreement, Reading, Following):
         monkeypatch.setattr(kind, "__init__", counted(kind))
     return made
 

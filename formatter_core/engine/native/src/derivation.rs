@@ -9,6 +9,8 @@
 //! Where a rule may derive itself over the same text, only derivations count in which it does not: an item then also
 //! stands for the rules that have derived, alone, all that there is of the call so far.
 
+mod expected;
+
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -21,6 +23,8 @@ use crate::number_sets::NumberSets;
 use crate::positions::{Position, END, START};
 use crate::preference::{Preference, Source};
 use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
+
+pub use expected::{Expected, What};
 
 /// The items of a column are searched one by one up to so many.
 const FEW: usize = 12;
@@ -132,6 +136,11 @@ impl Derivations {
     /// Whether the text is complete.
     pub fn is_complete(&self) -> bool {
         self.complete != NONE
+    }
+
+    /// How many bytes and tokens were appended.
+    pub fn length(&self) -> usize {
+        self.tree.steps.len()
     }
 
     /// Whether anything may follow.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::derivation::{Expected, What};
 use crate::following::Following;
 use crate::gate::{watch_forks, Call};
 use crate::interface::{catch, code, free, free_shared, guarded, limits_at, truth, view, CAN_STOP, DONE, HAS_TOKENS};
@@ -149,12 +150,7 @@ pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_find_marks(reading: *mut Reading) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe {
-        with(reading, |reading| {
-            let count = reading.find_marks()?;
-            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
-        })
-    }
+    unsafe { with(reading, |reading| count(reading.find_marks()?)) }
 }
 
 /// Write the marks that were found, two numbers for each: the number of a capture's name where it opens, plus one, or 0
@@ -174,6 +170,69 @@ pub unsafe extern "C" fn fcn_reading_marks(reading: *mut Reading, out: *mut u32)
             Ok(DONE)
         })
     }
+}
+
+/// How many bytes and tokens were appended, the one included that nothing goes on with.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_length(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with(reading, |reading| count(reading.length())) }
+}
+
+/// Find what may come next; the answer is how many numbers say it.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_find_expected(reading: *mut Reading) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(reading, |reading| {
+            count(reading.find_expected()?.iter().flat_map(numbers_of).count())
+        })
+    }
+}
+
+/// Write what was found to come next. Of each: the number of the rule that it stands in; of the captures that are open there,
+/// the innermost first, how many they are and their names' numbers; 1 and a token, or 0, the bytes that may come first as 8
+/// numbers of 32 bits, and those that must come, after their count.
+///
+/// # Safety
+/// `reading` is a live handle that no other call uses; `out` has room for the numbers that were found.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_reading_expected(reading: *mut Reading, out: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with(reading, |reading| {
+            let numbers = reading.expected().iter().flat_map(numbers_of);
+            numbers.enumerate().for_each(|(index, number)| *out.add(index) = number);
+            Ok(DONE)
+        })
+    }
+}
+
+fn numbers_of(expected: &Expected) -> Vec<u32> {
+    let mut numbers = vec![expected.rule, expected.names.len() as u32];
+    numbers.extend(&expected.names);
+    match &expected.what {
+        What::Token(token) => numbers.extend([1, *token]),
+        What::Text(first, forced) => {
+            let word =
+                |index: u8| (0..32).fold(0, |word, bit| word | u32::from(first.contains(32 * index + bit)) << bit);
+            numbers.push(0);
+            numbers.extend((0..8).map(word));
+            numbers.push(forced.len() as u32);
+            numbers.extend(forced.iter().map(|byte| u32::from(*byte)));
+        }
+    }
+    numbers
+}
+
+fn count(number: usize) -> Outcome<i32> {
+    i32::try_from(number).map_err(|_| Fault::Limit(Limit::Work))
 }
 
 /// Begin to follow a text.
@@ -244,14 +303,14 @@ pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out:
     // SAFETY: as the caller promises.
     unsafe {
         with(following, |following| {
-            let count = following.find_news()?;
+            let found = following.find_news()?;
             let news = following.news();
             out.cast::<[u32; 2]>()
                 .write_unaligned([news.kept as u32, news.agreed_to]);
-            if count <= room {
+            if found <= room {
                 write_marks(&news.marks, out.add(2));
             }
-            i32::try_from(count).map_err(|_| Fault::Limit(Limit::Work))
+            count(found)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::captures::Mark;
-use crate::derivation::Derivations;
+use crate::derivation::{Derivations, Expected};
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
 use crate::positions::Plan;
@@ -71,6 +71,7 @@ pub struct Reading {
     parser: Arc<Parser>,
     derivations: Derivations,
     marks: Vec<Mark>,
+    expected: Vec<Expected>,
     /// What is left of the work that the whole text may take.
     work: u64,
     fault: Option<Fault>,
@@ -85,6 +86,7 @@ impl Reading {
         Ok(Reading {
             derivations,
             marks: Vec::new(),
+            expected: Vec::new(),
             work,
             fault: None,
             parser,
@@ -120,6 +122,22 @@ impl Reading {
 
     pub fn may_go_on(&self) -> bool {
         self.derivations.may_go_on()
+    }
+
+    /// How many bytes and tokens were appended, the one included that nothing goes on with.
+    pub fn length(&self) -> usize {
+        self.derivations.length()
+    }
+
+    /// Find what may come next; none of it where nothing goes on.
+    pub fn find_expected(&mut self) -> Outcome<&[Expected]> {
+        self.expected = self.work_with(|derivations, source, meter| derivations.expected(source, meter))?;
+        Ok(&self.expected)
+    }
+
+    /// What was found to come next.
+    pub fn expected(&self) -> &[Expected] {
+        &self.expected
     }
 
     /// Find the captures of the text, which is complete.

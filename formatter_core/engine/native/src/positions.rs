@@ -81,6 +81,8 @@ pub struct Plan {
     pub positions: Vec<Position>,
     pub rules: Vec<Rule>,
     pub members: Vec<Members>,
+    /// For each position: the rule of the grammar that it stands in.
+    pub homes: Vec<u32>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.
     pub ranks: Vec<u32>,
 }

@@ -22,13 +22,17 @@ impl Plan {
             meter,
             positions: vec![Position::End],
             owners: vec![START],
+            homes: vec![written.start],
+            home: written.start,
             sources: Vec::new(),
+            home_of: Vec::new(),
             known: FastMap::default(),
         };
         builder.rule(Origin::Start);
         let mut starts = Vec::new();
         while let Some(&source) = builder.sources.get(starts.len()) {
             let rule = starts.len() as u32;
+            builder.home = builder.home_of[starts.len()];
             starts.push(builder.body(source, rule)?);
         }
         let (positions, owners, sources) = (builder.positions, builder.owners, builder.sources);
@@ -49,6 +53,7 @@ impl Plan {
             .collect();
         let mut plan = Plan {
             ranks: Vec::new(),
+            homes: builder.homes,
             positions,
             rules,
             members,
@@ -89,13 +94,20 @@ struct Builder<'a, 'm> {
     positions: Vec<Position>,
     /// The rule that each position belongs to.
     owners: Vec<u32>,
+    /// The rule of the grammar that each position stands in, and the one that is being built.
+    homes: Vec<u32>,
+    home: u32,
     sources: Vec<Origin>,
+    /// The rule of the grammar that each source stands in; if in several, one of them.
+    home_of: Vec<u32>,
     known: FastMap<Origin, u32>,
 }
 
 /// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
 enum Task {
     Node(u32),
+    /// What follows stands in this rule of the grammar.
+    Home(u32),
     Open(u32),
     /// Alternatives: those from `index` on are to be built in front of `next`.
     Choice {
@@ -125,6 +137,10 @@ impl Builder<'_, '_> {
         let rule = *self.known.entry(origin).or_insert(next);
         if rule == next {
             self.sources.push(origin);
+            self.home_of.push(match origin {
+                Origin::Rule(own) => own,
+                _ => self.home,
+            });
         }
         rule
     }
@@ -193,6 +209,10 @@ impl Builder<'_, '_> {
     fn perform(&mut self, owner: u32, task: Task, place: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
         match task {
             Task::Node(node) => self.node(owner, node, place, tasks),
+            Task::Home(rule) => {
+                self.home = rule;
+                Ok(place)
+            }
             Task::Open(name) => self.place(owner, Position::Open { name, next: place }),
             Task::Choice {
                 node,
@@ -239,7 +259,8 @@ impl Builder<'_, '_> {
             }
             Node::Token(token) => return self.place(owner, Position::Token { token: *token, next }),
             Node::Reference(rule) if self.facts.sizes[*rule as usize] <= SMALL => {
-                tasks.push(Task::Node(self.written.rules[*rule as usize]));
+                tasks.extend([Task::Home(self.home), Task::Node(self.written.rules[*rule as usize])]);
+                self.home = *rule;
             }
             Node::Reference(_) => {
                 let rule = self.rule_of(node);
@@ -318,6 +339,7 @@ impl Builder<'_, '_> {
         }
         self.positions.push(position);
         self.owners.push(owner);
+        self.homes.push(self.home);
         Ok(self.positions.len() as u32 - 1)
     }
 }
