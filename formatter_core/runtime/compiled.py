@@ -79,10 +79,14 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         if max_tokens is None:
             return self
         self.formatter(max_tokens=max_tokens)
-        same: CompiledFormat[Value_co] = CompiledFormat.__new__(CompiledFormat)
-        same.__dict__.update(self.__dict__)
-        same.max_tokens = max_tokens
-        return same
+        return CompiledFormat(
+            self._lowering,
+            self.engine_grammar,
+            vocabulary=self.vocabulary,
+            engine=self.engine,
+            limits=self.limits,
+            max_tokens=max_tokens,
+        )
 
     def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
         """`formatter(max_tokens=max_tokens)` if some output fits and the engine keeps budgets, else `formatter()`."""

@@ -171,20 +171,13 @@ class Compiler:
             return self._compile_now(format)
 
     def _compile_now(self, format: Format) -> CompiledFormat:
-        as_written, lowered, program = lower(format, self.vocabulary, self.limits)
+        lowering = lower(format, self.vocabulary, self.limits)
         try:
-            engine_grammar = self._engine.compile(lowered.grammar, self.vocabulary, self.limits)
+            engine_grammar = self._engine.compile(lowering.lowered.grammar, self.vocabulary, self.limits)
         except InvalidGrammar as error:  # the grammar derives no text
-            raise lowered.why_empty() or error from None
+            raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(
-            format,
-            lowered,
-            engine_grammar,
-            as_written=as_written,
-            vocabulary=self.vocabulary,
-            engine=self._engine.name,
-            limits=self.limits,
-            program=program,
+            lowering, engine_grammar, vocabulary=self.vocabulary, engine=self._engine.name, limits=self.limits
         )
 
 

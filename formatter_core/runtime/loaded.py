@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from formatter_core.engine.protocol import EngineGrammar, ReadsPrograms
+from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import Lowering, check_tokens, lower
 from formatter_core.runtime.stored import StoredFormat
-from formatter_core.support.generics import Value_co
 from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import Vocabulary
 
@@ -40,53 +40,45 @@ def load_format(
 ) -> CompiledFormat[Any]:
     """Make a stored format ready: only what masks need."""
     check_tokens(stored.program.tokens, vocabulary)
-    loaded: _LoadedFormat[Any] = _LoadedFormat(
-        stored, engine.load(stored.program, vocabulary, limits), vocabulary, engine.name, limits, type
-    )
+    lowering = _StoredLowering(stored, vocabulary, limits, type)
     if _PYTHON_TYPE in stored.format:
-        _ = loaded.format  # which raises where the type is not given, or is another one
-    return loaded
+        _ = lowering.format  # which raises where the type is not given, or is another one
+    engine_grammar = engine.load(stored.program, vocabulary, limits)
+    return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
 
 
-class _LoadedFormat(CompiledFormat[Value_co]):
-    """A compiled format whose grammar as values is lowered from the format when it is first needed."""
+class _StoredLowering:
+    """A stored format whose grammar as values is lowered from the format when it is first needed; see `IsLowered`."""
 
-    def __init__(
-        self,
-        stored: StoredFormat,
-        engine_grammar: EngineGrammar,
-        vocabulary: Vocabulary,
-        engine: str,
-        limits: Limits,
-        type: Any,
-    ) -> None:
+    def __init__(self, stored: StoredFormat, vocabulary: Vocabulary, limits: Limits, type: Any) -> None:
         self._stored = stored
+        self._vocabulary = vocabulary
+        self._limits = limits
         self._type = type
-        self.engine_grammar = engine_grammar
-        self.vocabulary = vocabulary
-        self.engine = engine
-        self.limits = limits
-        self.program = stored.program
-        self.max_tokens = None
 
     @cached_property
-    def format(self) -> Format:  # type: ignore[override]
-        """See `PreparedFormat`."""
+    def format(self) -> Format:
+        """What was compiled."""
         return format_of(self._stored, self._type)
 
     @property
-    def lowered(self) -> Lowered:  # type: ignore[override]
-        """See `PreparedFormat`."""
-        return self._lowering.lowered
+    def program(self) -> Program:
+        """The program that was stored."""
+        return self._stored.program
 
     @property
-    def as_written(self) -> Lowered:  # type: ignore[override]
-        """See `PreparedFormat`."""
-        return self._lowering.as_written
+    def as_written(self) -> Lowered:
+        """See `IsLowered`."""
+        return self._made.as_written
+
+    @property
+    def lowered(self) -> Lowered:
+        """See `IsLowered`."""
+        return self._made.lowered
 
     @cached_property
-    def _lowering(self) -> Lowering:
-        made = lower(self.format, self.vocabulary, self.limits)
+    def _made(self) -> Lowering:
+        made = lower(self.format, self._vocabulary, self._limits)
         if made.program != self.program:
             raise InvalidFormat(
                 "the bytes of the compiled format hold another grammar than this release makes of it; compile it again"

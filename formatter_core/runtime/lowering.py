@@ -21,8 +21,9 @@ _NAMES_SHOWN = 10
 
 
 class Lowering(NamedTuple):
-    """A format's grammar with special tokens by name, then by id, and that as a program."""
+    """A format, its grammar with special tokens by name, then by id, and that as a program."""
 
+    format: Format
     as_written: Lowered
     lowered: Lowered
     program: Program
@@ -41,7 +42,7 @@ def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
         lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
         program = lowered.grammar.check(limits)
     check_tokens(program.tokens, vocabulary)
-    return Lowering(as_written, lowered, program)
+    return Lowering(format, as_written, lowered, program)
 
 
 def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, Protocol
 
 from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.formats.protocol import Format, Lowered
@@ -11,16 +11,33 @@ from formatter_core.limits import Limits
 from formatter_core.support.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["PreparedFormat"]
+__all__ = ["IsLowered", "PreparedFormat"]
+
+
+class IsLowered(Protocol):
+    """A format and its grammar, see `Lowering`; all but the program may be worked out when it is first needed."""
+
+    @property
+    def format(self) -> Format:
+        """What was compiled."""
+
+    @property
+    def as_written(self) -> Lowered:
+        """Its grammar, and how its parse becomes values; special tokens stand in it by name."""
+
+    @property
+    def lowered(self) -> Lowered:
+        """The same with special tokens by id."""
+
+    @property
+    def program(self) -> Program:
+        """That grammar as engines read it."""
 
 
 class PreparedFormat(Generic[Value_co]):
     """The parts of a `CompiledFormat`: immutable, shared by all its sequences.
 
     Attributes:
-        format: what was compiled.
-        lowered: its grammar, and how its parse becomes values; special tokens stand in it by id.
-        as_written: the same with special tokens by name.
         engine_grammar: the grammar as its engine has it.
         vocabulary: what it was compiled for.
         engine: the name of the grammar engine that computes its masks.
@@ -31,25 +48,36 @@ class PreparedFormat(Generic[Value_co]):
 
     def __init__(
         self,
-        format: Format,
-        lowered: Lowered,
+        lowering: IsLowered,
         engine_grammar: EngineGrammar,
         *,
-        as_written: Lowered | None = None,
         vocabulary: Vocabulary,
         engine: str,
         limits: Limits,
-        program: Program,
+        max_tokens: int | None = None,
     ) -> None:
-        self.format = format
-        self.lowered = lowered
-        self.as_written = as_written or lowered
+        self._lowering = lowering
         self.engine_grammar = engine_grammar
         self.vocabulary = vocabulary
         self.engine = engine
         self.limits = limits
-        self.program = program
-        self.max_tokens: int | None = None
+        self.program = lowering.program
+        self.max_tokens = max_tokens
+
+    @property
+    def format(self) -> Format:
+        """What was compiled."""
+        return self._lowering.format
+
+    @property
+    def lowered(self) -> Lowered:
+        """Its grammar, and how its parse becomes values; special tokens stand in it by id."""
+        return self._lowering.lowered
+
+    @property
+    def as_written(self) -> Lowered:
+        """The same with special tokens by name."""
+        return self._lowering.as_written
 
     def text_among(self, end_ids: tuple[int, ...]) -> list[int]:
         """Those of a sequence's own end ids that the engine takes for text."""

@@ -42,6 +42,16 @@ def of_bytes(engine: GrammarEngine, compiled: CompiledFormat, **options: Any) ->
     return Compiler(compiled.vocabulary, engine).from_bytes(compiled.to_bytes(), **options)
 
 
+def test_a_stored_format_takes_a_budget(compiler: Compiler) -> None:
+    again = of_bytes(NativeEngine(), Compiler(compiler.vocabulary, engine="native").compile(FORMATS["schema"][0]))
+    formatter = again.within(9).formatter()
+    assert formatter.max_tokens == 9
+    for byte in b'{"a":3}':
+        formatter.accept_token(byte)
+    assert formatter.result("end").value == {"a": 3}
+    assert again.max_tokens is None
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_comes_back_from_its_bytes(compiler: Compiler, engine: GrammarEngine, name: str) -> None:
     format, text = FORMATS[name]
