@@ -50,6 +50,21 @@ def llama3() -> tuple[Vocabulary, Encode]:
     return Vocabulary.from_tiktoken(encoding, end_ids=[128_001], size=128_256), encoding.encode
 
 
+def llama3_transformers() -> Any:
+    """The same as a tokenizer of transformers."""
+    from transformers import PreTrainedTokenizerFast
+    from transformers.convert_slow_tokenizer import TikTokenConverter
+
+    converter = TikTokenConverter(
+        vocab_file=str(shared() / "tokenizers" / "llama3.tiktoken"),
+        pattern=_LLAMA_3_WORDS,
+        extra_special_tokens=["<|begin_of_text|>", "<|end_of_text|>"],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=converter.converted(), eos_token="<|end_of_text|>", pad_token="<|end_of_text|>"
+    )
+
+
 def tekken() -> tuple[Vocabulary, Encode]:
     """The 131,072 ids of Mistral's Tekken, which mistral-common ships."""
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer

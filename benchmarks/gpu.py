@@ -7,8 +7,11 @@
   are applied to logits that are there; microseconds, medians.
 - *synchronisations*: how often a step of the loop makes the host wait for the device, with and without a format, as
   `torch.cuda.set_sync_debug_mode` tells.
-- *format*: milliseconds of a step of `completion` with a format, and of `continuation` without one, in turns, on a
-  GPT-2 of random weights (12 layers of 768).
+- *completion*: milliseconds of a step of `completion` with a format, and of `continuation` without one, in turns.
+- *generate*: the same of transformers' own `generate`, with our logits processor and without.
+
+The model has random weights: a GPT-2 (12 layers of 768), or with `--model llama` the shape of Llama 3.2 1B in bfloat16
+with the 128,256 ids of Llama 3, which needs the shared data.
 """
 
 from __future__ import annotations
@@ -17,16 +20,18 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import transformers
 
+from benchmarks.data import llama3_transformers
 from benchmarks.harness import medians, ratio, take_turns
 from formatter_core import formats
 from formatter_core.generation import completion, continuation
 from formatter_core.runtime import torch_bitmask
-from formatter_transformers import TransformersModel, transformers_model
+from formatter_transformers import TransformersModel, create_logits_processor, transformers_model
 from tests.engines_real.transformers_models import trained_tokenizer
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -35,32 +40,79 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--ids": {"type": int, "default": 128_256},
     "--batches": {"type": int, "nargs": "+", "default": [1, 8, 32, 64]},
     "--tokens": {"type": int, "default": 64},
-    "--layers": {"type": int, "default": 12},
+    "--model": {"choices": ("gpt2", "llama"), "default": "gpt2"},
+    "--layers": {"type": int, "help": "by default 12 of GPT-2, 16 of Llama"},
 }
 SMOKE = {"rounds": 2, "ids": 1000, "batches": [1, 2], "tokens": 4, "layers": 1}
 PROMPT = "One two three"
+#: Formats that no output of a benchmark ends: letters, and an array of objects.
+FORMATS: dict[str, Any] = {
+    "letters": formats.regex("[a-z ]{2000}"),
+    "objects": {
+        "type": "array",
+        "minItems": 1000,
+        "items": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 12},
+                "age": {"type": "integer", "minimum": 0, "maximum": 120},
+                "tags": {"type": "array", "items": {"enum": ["red", "green", "blue"]}, "maxItems": 3},
+            },
+            "required": ["name", "age", "tags"],
+            "additionalProperties": False,
+        },
+    },
+}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(options.device)
     is_gpu = device.type == "cuda"
-    model = made_model(device, options.layers)
+    model = made_model(device, options.model, options.layers)
     return {
+        "model": options.model,
         "gpu": torch.cuda.get_device_name(device) if is_gpu else None,
         "torch": torch.__version__,
         "ids": options.ids,
         "masks": {str(batch): masks(device, batch, options) for batch in options.batches},
         "synchronisations": synchronisations(model, options.tokens) if is_gpu else None,
-        "steps": {str(batch): steps(model, batch, options) for batch in options.batches},
+        "completion": {
+            str(batch): steps(writers(model, options.tokens), model, batch, options) for batch in options.batches
+        },
+        "generate": {
+            str(batch): steps(generators(model, options.tokens), model, batch, options) for batch in options.batches
+        },
     }
 
 
-def made_model(device: torch.device, layers: int) -> TransformersModel:
-    tokenizer = trained_tokenizer()
+def made_model(device: torch.device, name: str, layers: int | None) -> TransformersModel:
     torch.manual_seed(0)
-    config = transformers.GPT2Config(vocab_size=len(tokenizer), n_layer=layers, bos_token_id=0, eos_token_id=0)
-    network = transformers.GPT2LMHeadModel(config).eval().to(device)
-    return transformers_model(network, tokenizer=tokenizer)
+    if name == "llama":
+        tokenizer: Any = llama3_transformers()
+        config: Any = llama_config(layers or 16)
+        with torch.device(device):
+            network: Any = transformers.LlamaForCausalLM(config).bfloat16()
+    else:
+        tokenizer = trained_tokenizer()
+        config = transformers.GPT2Config(
+            vocab_size=len(tokenizer), n_layer=layers or 12, bos_token_id=0, eos_token_id=0
+        )
+        network = transformers.GPT2LMHeadModel(config)
+    return transformers_model(network, device, tokenizer=tokenizer)
+
+
+def llama_config(layers: int = 16) -> transformers.LlamaConfig:
+    """The shape of Llama 3.2 1B."""
+    return transformers.LlamaConfig(
+        vocab_size=128_256,
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=layers,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        bos_token_id=128_000,
+        eos_token_id=128_001,
+    )
 
 
 def waited(task: Callable[[], Any], device: torch.device) -> Callable[[], float]:
@@ -95,13 +147,27 @@ def masks(device: torch.device, batch: int, options: argparse.Namespace) -> dict
 
 
 def writers(model: TransformersModel, tokens: int) -> dict[str, Callable[[int], Any]]:
-    """Outputs of so many tokens with and without a format."""
+    """Outputs of this many tokens by our own loop, with and without a format."""
     free = continuation(model, max_tokens=tokens, ignore_eos=True)
-    bound = completion(model, formats.regex("[a-z ]{2000}"), max_tokens=tokens, forced_text="off")
-    return {
-        "free": lambda batch: free([PROMPT] * batch, seed=1),
-        "format": lambda batch: bound([PROMPT] * batch, seed=1),
-    }
+    tasks: dict[str, Callable[[int], Any]] = {"free": lambda batch: free([PROMPT] * batch, seed=1)}
+    for name, format in FORMATS.items():
+        bound = completion(model, format, max_tokens=tokens, forced_text="off", fit=False)
+        tasks[name] = lambda batch, bound=bound: bound([PROMPT] * batch, seed=1)  # type: ignore[misc]
+    return tasks
+
+
+def generators(model: TransformersModel, tokens: int) -> dict[str, Callable[[int], Any]]:
+    """Outputs of this many tokens by transformers' own loop, with and without our logits processor."""
+
+    def generate(batch: int, format: Any = None) -> None:
+        given = model.tokenizer([PROMPT] * batch, return_tensors="pt").to(model.device)
+        hooks = [] if format is None else [create_logits_processor(model.tokenizer, format, model=model.model)]
+        model.model.generate(
+            **given, logits_processor=hooks, do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens
+        )
+
+    compiled = {name: model.compiler.compile(format) for name, format in FORMATS.items()}
+    return {"free": generate, **{name: partial(generate, format=format) for name, format in compiled.items()}}
 
 
 def synchronisations(model: TransformersModel, tokens: int) -> dict[str, float]:
@@ -120,15 +186,18 @@ def synchronisations(model: TransformersModel, tokens: int) -> dict[str, float]:
     return found
 
 
-def steps(model: TransformersModel, batch: int, options: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds a step, and what the format adds to it, in the same round."""
-    tasks = {
-        name: waited(lambda write=write: write(batch), model.device)  # type: ignore[misc]
-        for name, write in writers(model, options.tokens).items()
+def steps(
+    tasks: dict[str, Callable[[int], Any]], model: TransformersModel, batch: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Milliseconds a step, and its ratio to a step without a format in the same round."""
+    timed = {name: waited(partial(task, batch), model.device) for name, task in tasks.items()}
+    timed["control"] = timed["free"]
+    found = take_turns(timed, max(1, options.rounds // 4))
+    return {
+        "ms": medians(found, 1000 / options.tokens),
+        "ratio": {name: ratio(seconds, found["free"]) for name, seconds in found.items() if name != "free"},
+        "rounds": len(found["free"]),
     }
-    found = take_turns(tasks, max(1, options.rounds // 4))
-    shown = medians(found, 1000 / options.tokens)
-    return {**shown, "ratio": ratio(found["format"], found["free"]), "rounds": len(found["free"])}
 
 
 def show(found: dict[str, Any]) -> str:
@@ -145,11 +214,14 @@ def show(found: dict[str, Any]) -> str:
     lines += [
         f"| {batch} | {' | '.join(f'{row[name]:.1f}' for name in names)} |" for batch, row in found["masks"].items()
     ]
-    lines += ["", "A step of the loop, ms:", "", "| batch | free | format | ratio |", "|---|---|---|---|"]
-    lines += [
-        f"| {batch} | {row['free']:.2f} | {row['format']:.2f} | {row['ratio']:.3f} |"
-        for batch, row in found["steps"].items()
-    ]
+    for loop in ("completion", "generate"):
+        names = list(next(iter(found[loop].values()))["ratio"])
+        lines += ["", f"A step of `{loop}` without a format, ms, and the ratio to it:", ""]
+        lines += [f"| batch | free | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+        lines += [
+            f"| {batch} | {row['ms']['free']:.2f} | {' | '.join(format(row['ratio'][name], '.3f') for name in names)} |"
+            for batch, row in found[loop].items()
+        ]
     counts = found["synchronisations"]
-    told = "not run" if counts is None else ", ".join(f"{name} {count:.2f}" for name, count in counts.items())
-    return "\n".join([*lines, "", f"Times that a step waits for the device: {told}."])
+    said = "not run" if counts is None else ", ".join(f"{name} {count:.2f}" for name, count in counts.items())
+    return "\n".join([*lines, "", f"Times that a step waits for the device: {said}."])

@@ -6,6 +6,7 @@ The only module that imports torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -42,9 +43,7 @@ def unpack(rows: torch.Tensor) -> torch.Tensor:
     """
     if rows.dtype != torch.int32:
         raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
-    shifts = torch.arange(8, dtype=torch.uint8, device=rows.device)
-    octets = rows.contiguous().view(torch.uint8).unsqueeze(-1)
-    return (octets >> shifts & 1).bool().flatten(-2)
+    return (_bits(rows) != 0).flatten(-2)
 
 
 def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
@@ -125,9 +124,21 @@ def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
     """The forbidden tokens, as wide as the logits and on their device."""
     packed = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
     packed = packed.to(logits.device, non_blocking=True)
-    forbidden = ~unpack(packed[..., : bitmask.words(logits.shape[-1])])[..., : logits.shape[-1]]
+    bits = _bits(packed[..., : bitmask.words(logits.shape[-1])])
+    forbidden = (bits == 0).flatten(-2)[..., : logits.shape[-1]]
     missing = logits.shape[-1] - forbidden.shape[-1]
     return torch.nn.functional.pad(forbidden, (0, missing), value=True) if missing else forbidden
+
+
+def _bits(rows: torch.Tensor) -> torch.Tensor:
+    """Each byte of the rows masked by each of its bits: uint8 (..., 4 * words, 8)."""
+    return rows.contiguous().view(torch.uint8).unsqueeze(-1) & _each_bit(rows.device)
+
+
+@lru_cache(maxsize=64)
+def _each_bit(device: torch.device) -> torch.Tensor:
+    """Kept on the device, since what a GPU's mask costs is the number of kernels that are launched."""
+    return torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8, device=device)
 
 
 def _as_numpy(rows: Rows) -> NDArray[np.int32]:

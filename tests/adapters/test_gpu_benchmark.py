@@ -13,13 +13,13 @@ from benchmarks import gpu
 
 
 def test_the_code_runs_and_the_page_says_not_run() -> None:
-    options = argparse.Namespace(**{name.lstrip("-"): given["default"] for name, given in gpu.OPTIONS.items()})
+    options = argparse.Namespace(**{name.lstrip("-"): given.get("default") for name, given in gpu.OPTIONS.items()})
     vars(options).update(gpu.SMOKE, device="cpu")
     found = {"machine": "here", **gpu.measure(options)}
     page = gpu.show(found)
     assert "Not run on a GPU" in page
     assert page.endswith("waits for the device: not run.")
-    assert set(found["masks"]) == set(found["steps"]) == {"1", "2"}
+    assert set(found["masks"]) == set(found["completion"]) == {"1", "2"}
     assert "Run on a made-up device" in gpu.show(
         {**found, "gpu": "a made-up device", "synchronisations": {"free": 1.0}}
     )
