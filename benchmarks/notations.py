@@ -33,24 +33,28 @@ from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import FormatterError
 
 END = 256
+#: Special tokens follow the end; in texts they are the last characters that there are.
+_SPECIALS, _AS_TEXT = 8, 0x10FFF0
 #: How long a walk goes on where it could stop, and when it is given up.
 _STOP, _LONGEST = 0.15, 160
 
 
 class Matcher(Protocol):
-    """A sequence of bytes so far, as one side sees it."""
+    """A sequence of bytes and special tokens so far, as one side sees it."""
 
     def reset(self) -> None: ...
-    def allowed(self) -> list[int]: ...  # bytes, and END
-    def push(self, byte: int) -> bool: ...
+    def allowed(self) -> list[int]: ...  # bytes, END, and special tokens from END + 1 on
+    def push(self, symbol: int) -> bool: ...
 
 
 class Ours:
     """Our reader and our masks."""
 
     def __init__(self, kind: str, text: str) -> None:
-        format = getattr(formats, kind)(json.loads(text) if kind == "structural_tag" else text)
-        self._compiled = Compiler(Vocabulary.of_bytes()).compile(format)
+        format = getattr(formats, kind)(with_numbered_tokens(text) if kind == "structural_tag" else text)
+        names = {f"<{index}>": END + 1 + index for index in range(_SPECIALS)}
+        vocabulary = Vocabulary([*Vocabulary.of_bytes().tokens, *(None for _ in names)], [END], names)
+        self._compiled = Compiler(vocabulary).compile(format)
         self.reset()
 
     def reset(self) -> None:
@@ -104,23 +108,24 @@ class XGrammar:
         import xgrammar
 
         tokens = [bytes([byte]) for byte in range(256)] + [b"</s>"]
+        tokens += [bytes([0xFF, index]) for index in range(_SPECIALS)]  # which is no text, so that only tokens match
         information = xgrammar.TokenizerInfo(tokens, xgrammar.VocabType.RAW, stop_token_ids=[END])
         compiler = xgrammar.GrammarCompiler(information)
         if kind == "structural_tag":
-            compiled = compiler.compile_structural_tag(json.loads(text))
+            compiled = compiler.compile_structural_tag(with_numbered_tokens(text))
         else:
             compiled = compiler.compile_grammar(xgrammar.Grammar.from_ebnf(text))
         self._matcher = xgrammar.GrammarMatcher(compiled)
-        self._row = xgrammar.allocate_token_bitmask(1, 257)
+        self._row = xgrammar.allocate_token_bitmask(1, END + 1 + _SPECIALS)
 
     def reset(self) -> None:
         self._matcher.reset()
 
     def allowed(self) -> list[int]:
         if not self._matcher.fill_next_token_bitmask(self._row):
-            return list(range(257))
+            return list(range(END + 1))
         words = [word & 0xFFFFFFFF for word in self._row[0].tolist()]
-        return [symbol for symbol in range(257) if words[symbol // 32] >> symbol % 32 & 1]
+        return [symbol for symbol in range(END + 1 + _SPECIALS) if words[symbol // 32] >> symbol % 32 & 1]
 
     def push(self, byte: int) -> bool:
         return not self._matcher.is_terminated() and bool(self._matcher.accept_token(byte))
@@ -156,7 +161,40 @@ class Llguidance:
 def accepts(matcher: Matcher, data: bytes) -> bool:
     """Whether all of a text is taken and may be followed by an end."""
     matcher.reset()
-    return all(matcher.push(byte) for byte in data) and END in matcher.allowed()
+    return all(map(matcher.push, symbols_of(data))) and END in matcher.allowed()
+
+
+def symbols_of(data: bytes) -> list[int]:
+    """The bytes and special tokens that a text stands for."""
+    symbols: list[int] = []
+    for char in data.decode():
+        symbols += [END + 1 + ord(char) - _AS_TEXT] if ord(char) >= _AS_TEXT else char.encode()
+    return symbols
+
+
+def with_numbered_tokens(text: str) -> Any:
+    """A structural tag whose tokens, by id or by name, are our special tokens."""
+    numbers: dict[int | str, int] = {}
+
+    def number(token: Any) -> Any:
+        return numbers.setdefault(token, END + 1 + len(numbers)) if isinstance(token, (int, str)) and token else token
+
+    def numbered(data: Any) -> Any:
+        if isinstance(data, list):
+            return [numbered(each) for each in data]
+        if not isinstance(data, dict):
+            return data
+        made = {key: numbered(value) if key != "json_schema" else value for key, value in data.items()}
+        for key in ("exclude_tokens", "trigger_tokens"):
+            if isinstance(made.get(key), list):
+                made[key] = [number(token) for token in made[key]]
+        if made.get("type", "token") == "token" and "token" in made:
+            made["token"] = number(made["token"])
+        if made.get("type") == "token_dispatch":
+            made["rules"] = [[number(token), *rest] for token, *rest in made["rules"]]
+        return made
+
+    return numbered(json.loads(text))
 
 
 def walk(matcher: Matcher, rng: random.Random) -> bytes:
@@ -167,10 +205,11 @@ def walk(matcher: Matcher, rng: random.Random) -> bytes:
         allowed = matcher.allowed()
         if not allowed or (END in allowed and (len(allowed) == 1 or rng.random() < _STOP)):
             break
-        printable = [symbol for symbol in allowed if 0x20 <= symbol < 0x7F]
+        printable = [symbol for symbol in allowed if 0x20 <= symbol < 0x7F or symbol > END]
         symbols = printable if printable and rng.random() < 0.9 else [symbol for symbol in allowed if symbol != END]
-        data.append(rng.choice(symbols))
-        if not matcher.push(data[-1]):
+        symbol = rng.choice(symbols)
+        data += bytes([symbol]) if symbol < END else chr(_AS_TEXT + symbol - END - 1).encode()
+        if not matcher.push(symbol):
             break
     return bytes(data)
 
