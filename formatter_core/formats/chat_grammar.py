@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from formatter_core.errors import FormatterError, InvalidFormat, InvalidSchema, UnsatisfiableSchema, UnsupportedSchema
@@ -19,7 +19,7 @@ from formatter_core.formats.call_values import (
     json_of_python,
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.marker_free import marker_free_grammar, marker_free_text
+from formatter_core.formats.marker_free import marker_free_format, marker_free_grammar, marker_free_text
 from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
@@ -126,7 +126,7 @@ class _Writer:
         if content is None:
             text = self._free_text(calls)
         else:
-            lowered = content.to_grammar(self._limits)
+            lowered = self._free(content.to_grammar(self._limits))
             self._converters.update(lowered.converters)
             self._converters["content"] = lowered.value
             text = Capture("content", self._placed(lowered, "content"))
@@ -186,14 +186,14 @@ class _Writer:
         return Sequence(tuple(nodes))
 
     def _json_arguments(self, calls: Calls, tool: Tool, label: str) -> Node:
-        lowered = tool.arguments.to_grammar(self._limits)
+        lowered = self._lowered(tool.arguments, calls.json_excludes)
 
         def call(match: Match) -> ToolCall:
             arguments = _child(match, "tool_arguments")
             return ToolCall(tool.name, lowered.value(arguments), arguments.text)
 
         self._calls[label] = call
-        return Capture("tool_arguments", self._placed(lowered, label, calls.json_excludes))
+        return Capture("tool_arguments", self._placed(lowered, label))
 
     def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
         keys: dict[str, str] = {}
@@ -203,7 +203,7 @@ class _Writer:
                 members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
         else:
             members += self._literal_parameters(calls, tool.schema, label, keys)
-        convert = tool.arguments.to_grammar(self._limits).value
+        convert = self._lowered(tool.arguments).value
 
         def call(match: Match) -> ToolCall:
             # Put together as JSON text: numbers stay exactly as they were written.
@@ -222,8 +222,9 @@ class _Writer:
         """Arguments whose values are literals, so that text and anything else can be told apart."""
 
         def scalar(part: Any) -> Node:
-            lowered = json_schema(with_definitions(schema, part)).to_grammar(self._limits)
-            return self._placed(lowered, f"{label}.{len(self._rules)}")
+            return self._placed(
+                self._lowered(json_schema(with_definitions(schema, part))), f"{label}.{len(self._rules)}"
+            )
 
         properties = properties_of(schema, "")
         if calls.values == "delimited":
@@ -234,7 +235,7 @@ class _Writer:
             keys[name] = key
             if calls.values == "python":
                 lowered = as_python(json_schema(with_definitions(schema, value)).to_grammar(self._limits))
-                written = self._placed(lowered, name)
+                written = self._placed(self._free(lowered), name)
             else:
                 quote = self._literal(calls.quote)
                 values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
@@ -253,7 +254,7 @@ class _Writer:
             keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
         if parameter.other is not None:
-            lowered = parameter.other.to_grammar(self._limits)
+            lowered = self._lowered(parameter.other)
             keys[f"{label} json"] = parameter.key
             node = Capture(f"{label} json", self._placed(lowered, label))
             written.append(self._filled(calls.json_parameter, parameter.key, node))
@@ -273,10 +274,17 @@ class _Writer:
         )
         return Sequence(tuple(filled))
 
-    def _placed(self, lowered: Lowered, label: str, excluded: tuple[str, ...] = ()) -> Node:
-        """The rules of another format among ours, without a marker, or an excluded text, in them."""
+    def _lowered(self, format: Format, excluded: tuple[str, ...] = ()) -> Lowered:
+        """A tool's format without a marker, or an excluded text, in it."""
+        return marker_free_format(format, (*self._layout.markers, *excluded), self._limits)
+
+    def _free(self, lowered: Lowered) -> Lowered:
+        return replace(lowered, grammar=marker_free_grammar(lowered.grammar, self._layout.markers))
+
+    def _placed(self, lowered: Lowered, label: str) -> Node:
+        """The rules of another format among ours."""
         self._whys.append(lowered.why_empty)
-        grammar = marker_free_grammar(lowered.grammar, (*self._layout.markers, *excluded)).renamed(f"{label}.")
+        grammar = lowered.grammar.renamed(f"{label}.")
         self._rules.update(grammar.rules)
         return Reference(grammar.start)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Texts
+from dataclasses import replace
 
+from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import (
     ANY_TEXT,
     Bytes,
@@ -23,13 +25,29 @@ from formatter_core.grammar import (
     literal,
     map_children,
 )
+from formatter_core.limits import Limits
+from formatter_core.support.cache import ByteBoundedCache
 
-__all__ = ["marker_free_grammar", "marker_free_text"]
+__all__ = ["marker_free_format", "marker_free_grammar", "marker_free_text"]
 
 #: What is interned is never freed, and layouts may come from requests.
 _MOST_KEPT = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
 _interned: dict[tuple[int, tuple[str, ...]], Terminal] = {}
+#: What tools became, each with its format, whose key may be its identity, and about how many bytes it takes.
+_lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(64 << 20, lambda entry: entry[2])
+_BYTES_OF_NODE, _BYTES_OF_TERMINAL = 200, 4000
+
+
+def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits) -> Lowered:
+    """A format lowered without a marker in its texts; a tool that was met before is not lowered again."""
+
+    def lower() -> tuple[Format, Lowered, int]:
+        lowered = format.to_grammar(limits)
+        grammar = marker_free_grammar(lowered.grammar, markers)
+        return format, replace(lowered, grammar=grammar), sum(map(_bytes_of, grammar.rules.values()))
+
+    return _lowered.get((format.key(), markers, limits), lower)[1]
 
 
 def marker_free_text(markers: Texts[str], *also: Node) -> Node:
@@ -52,6 +70,13 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
         return made[id(node)]
 
     return Grammar({name: freed(body) for name, body in grammar.rules.items()}, grammar.start)
+
+
+def _bytes_of(node: Node) -> int:
+    """About what a node takes; most terminals are shared, so their size is a guess."""
+    if isinstance(node, Terminal):
+        return _BYTES_OF_TERMINAL
+    return _BYTES_OF_NODE + sum(map(_bytes_of, children(node)))
 
 
 def _freed(node: Terminal, markers: tuple[str, ...]) -> Terminal:
