@@ -25,6 +25,7 @@ class Case:
     own: Any = None
     lark: str | None = None
     ebnf: str | None = None
+    tag: Any = None
 
     def format(self) -> Any:
         """What `Compiler.compile` takes."""

@@ -183,6 +183,8 @@ class _XGrammar:
             compiled = self.compiler.compile_regex(case.pattern)
         elif case.ebnf is not None:
             compiled = self.compiler.compile_grammar(case.ebnf)
+        elif case.tag is not None:
+            compiled = self.compiler.compile_structural_tag(case.tag)
         else:
             raise NoNotationError
         return lambda: _XGrammarSequence(self.library.GrammarMatcher(compiled), self.rows, self.end_id)

@@ -31,6 +31,7 @@ from benchmarks.engines import ENGINES, Engine, NoNotationError, build
 from benchmarks.grammars import GRAMMARS
 from benchmarks.harness import Clock, aim, bars, markdown, percentiles, without_garbage_collection
 from benchmarks.schema_sample import sample
+from benchmarks.tools import tool_cases
 from formatter_core import Vocabulary
 
 MICROSECONDS = 1e6
@@ -43,11 +44,11 @@ SLOW_SECONDS = 0.2
 REFERENCE = "llguidance"
 TARGETS = {("cold", "mean"): 0.5, ("cold", "p99"): 1.0, ("warm", "mean"): 0.25, ("warm", "p99"): 0.3}
 BUILD_SECONDS = 0.5
-SETS = {"grammars": GRAMMARS, "formats": CASES, "schemas": []}
+SETS = {"grammars": GRAMMARS, "formats": CASES, "schemas": [], "tools": []}
 OPTIONS: dict[str, dict[str, Any]] = {
     "--runs": {"type": int, "default": 5},
     "--vocabularies": {"nargs": "+", "choices": VOCABULARIES, "default": ["llama3"]},
-    "--sets": {"nargs": "+", "choices": SETS, "default": list(SETS)},
+    "--sets": {"nargs": "+", "choices": SETS, "default": ["grammars", "formats", "schemas"]},
     "--schemas": {"type": int, "default": 500, "help": "how many real schemas that two engines accept"},
     "--seed": {"type": int, "default": 1, "help": "for the choice of schemas"},
     "--engines": {
@@ -180,6 +181,7 @@ def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]
     """All runs with one vocabulary."""
     vocabulary, encode = VOCABULARIES[name]()
     cases = [case for key in options.sets for case in SETS[key] if not options.cases or case.name in options.cases]
+    cases += tool_cases() if "tools" in options.sets else []
     seconds: dict[str, list[float]] = {}
     engines = build_all(options.engines, vocabulary, encode, seconds)
     times = Times(CLOCKS[options.clock])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, ToolCall, Vocabulary, formats, parse
-from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, UnsupportedLayout
+from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, Limits, ToolCall, Vocabulary, formats, parse
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, LimitExceeded, UnsupportedLayout
+from formatter_core.formats.json_schema import JsonSchemaFormat
 
 WEATHER = {
     "type": "function",
@@ -272,11 +274,52 @@ class TestTools:
         with pytest.raises(InvalidFormat, match="strange"):
             Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("qwen3-coder", tools=[tool]))
 
-    def test_a_thousand_tools(self) -> None:
-        tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(1_000)]  # type: ignore[dict-item]
+    def test_ten_thousand_tools(self) -> None:
+        tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(10_000)]  # type: ignore[dict-item]
+        with pytest.raises(LimitExceeded):  # an answer or the limit that it exceeds
+            Compiler(Vocabulary.of_bytes(), limits=Limits(nodes=1_000)).compile(
+                formats.chat_answer("hermes", tools=tools[:1_000])
+            )
         format = formats.chat_answer("hermes", tools=tools, tool_choice="tool_777")
         formatter = Compiler(Vocabulary.of_bytes()).compile(format).formatter()
         assert formatter.forced_bytes().startswith(b'<tool_call>\n{"name": "tool_777", "arguments": {')
+
+    def test_a_refused_schema_leaves_the_others_usable(self) -> None:
+        compiler = Compiler(Vocabulary.of_bytes())
+        parameters = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
+        tool = {"type": "function", "function": {"name": "strange", "parameters": parameters}}
+        with pytest.raises(InvalidFormat, match=r"'strange'.*uniqueItems"):
+            compiler.compile(formats.chat_answer("hermes", tools=[WEATHER, tool]))
+        assert compiler.compile(formats.chat_answer("hermes", tools=[WEATHER])).parse("Hello.").is_complete
+
+    def test_threads_share_a_compiled_answer(self) -> None:
+        compiled = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("qwen3", tools=TOOLS))
+
+        def work(seed: int) -> int:
+            rng, read = random.Random(seed), 0
+            for _ in range(3):
+                text = walk(compiled.formatter(), rng)
+                if text is not None:
+                    assert compiled.parse(text).value == parse(compiled.format, text).value
+                    read += 1
+            return read
+
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(work, range(16))) > 8
+
+    def test_a_tool_is_lowered_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lowered: list[object] = []
+        lower = JsonSchemaFormat.to_grammar
+        monkeypatch.setattr(JsonSchemaFormat, "to_grammar", lambda *given: [lowered.append(given[0]), lower(*given)][1])
+        function = {"name": "once", "parameters": {"type": "object", "properties": {"only here": {"const": 4711}}}}
+        tools = [WEATHER, {"type": "function", "function": function}]
+        for names in (["hermes"], ["hermes"] * 3):
+            lowered.clear()
+            for name in names:
+                compiled = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer(name, tools=tools))
+                text = '<tool_call>\n{"name": "once", "arguments": {"only here": 4711}}\n</tool_call>'
+                assert compiled.parse(text).value.tool_calls == (ToolCall("once", {"only here": 4711}),)
+        assert not lowered
 
 
 class TestDeltas:
