@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.data import read_cases
 from formatter_core import ChatAnswer, Layout, formats, parse
-from formatter_core.errors import FormatterError, InvalidValue
+from formatter_core.errors import FormatterError, InvalidValue, UnsupportedLayout
 from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, random_tool, rendered
 from scripts.layout_judges import TEMPLATES, Judge, judges_of
 from scripts.layout_walks import closings, walkers
@@ -136,7 +136,11 @@ def main() -> int:
         if options.learned:
             if name not in TEMPLATES or name not in CHAT_TEMPLATES:
                 continue
-            layout = replace(Layout.from_tokenizer(Checkpoint(options.trl, name)), name=name)
+            try:
+                layout = replace(Layout.from_tokenizer(Checkpoint(options.trl, name)), name=name)
+            except UnsupportedLayout as error:
+                print(name, error, file=sys.stderr, flush=True)
+                continue
         found: dict[str, Any] = {"mutated": mutated(layout, options.turns, options.seed)}
         for template in CHAT_TEMPLATES.get(name, ()) if options.trl else ():
             found[template] = rendered(options.trl, layout, template, options.turns, options.seed)
