@@ -13,6 +13,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
+from formatter_core.support.arguments import shown
 
 __all__ = ["Caller", "caller", "end_ids", "huggingface_tokenizer", "key_value_layers", "logits_width", "max_length"]
 
@@ -117,8 +118,15 @@ def logits_width(model: Any) -> int | None:
     """How many logits the model gives at each position; often more than its tokenizer has ids.
 
     Nothing is computed: the shape is known before the array is evaluated.
+
+    Raises:
+        InvalidArgument: it is not a model.
     """
-    return None if model is None else int(model(mx.array([[0]])).shape[-1])
+    if model is None:
+        return None
+    if not callable(model) or not hasattr(model, "layers"):
+        raise InvalidArgument(f"{shown(model)} is not a model; give the first thing that mlx_lm.load returns")
+    return int(model(mx.array([[0]])).shape[-1])
 
 
 def max_length(model: Any) -> int:

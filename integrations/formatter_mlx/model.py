@@ -49,6 +49,8 @@ class MlxModel(NumpyLogits):
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        if model is None:
+            raise InvalidArgument("there is no model; give the first thing that mlx_lm.load returns", argument="model")
         self.compiler: Compiler = compiler_for(tokenizer, model=model)
         self.max_length = _compat.max_length(model)
         self._model = model

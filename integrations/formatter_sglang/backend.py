@@ -21,6 +21,7 @@ from sglang.srt.server_args import add_grammar_backend_choices
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.runtime import torch_bitmask
+from formatter_core.support.arguments import token_ids_of
 from formatter_sglang.grammar import FormatterGrammar
 
 __all__ = ["FormatterGrammarBackend", "register"]
@@ -79,7 +80,7 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
 
     def __init__(self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None) -> None:
         super().__init__()
-        ends = None if eos_token_ids is None else sorted(eos_token_ids)
+        ends = None if eos_token_ids is None else sorted(token_ids_of(eos_token_ids, "eos_token_ids"))
         self.compiler = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size))
 
     # What the wrapper for reasoning asks of a backend: rows while there is no grammar yet, and tokens to keep out.

@@ -75,8 +75,8 @@ _PACKAGES = ("mlx", "mlx_lm", "formatter_mlx")
 
 
 @contextmanager
-def mlx_lm() -> Iterator[None]:
-    """The adapter on these stand-ins; afterwards both are forgotten."""
+def mlx_of(_: str = "") -> Iterator[None]:
+    """The adapter on these stand-ins, of one release alone; afterwards both are forgotten."""
     core, loops, caches = ModuleType("mlx.core"), ModuleType("mlx_lm.generate"), ModuleType("mlx_lm.models.cache")
     caches.__dict__.update(KVCache=object, make_prompt_cache=lambda model: [])
     core.__dict__.update(array=np.array, full=np.full, take_along_axis=np.take_along_axis)

@@ -43,8 +43,8 @@ SERVING = SimpleNamespace(reasoning_parser=None, enable_strict_thinking=False)
 
 
 @contextmanager
-def sglang() -> Iterator[dict[str, Any]]:
-    """The adapter on these; gives SGLang's registry."""
+def sglang_of(_: str = "") -> Iterator[dict[str, Any]]:
+    """The adapter on these, of one release alone; gives SGLang's registry."""
     registry: dict[str, Any] = {}
     classes = {one.__name__: one for one in (BaseGrammarObject, InvalidGrammarObject, GrammarRow, BaseGrammarBackend)}
     names: dict[str, dict[str, Any]] = {

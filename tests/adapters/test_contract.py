@@ -152,9 +152,9 @@ class TestExLlamaV2Masks(_TestExLlamaV2):
 class _TestMlx(AdapterContract):
     @pytest.fixture(autouse=True)
     def provide(self) -> Iterator[None]:
-        from tests.adapters.mlx_stand_ins import mlx_lm
+        from tests.adapters.mlx_stand_ins import mlx_of
 
-        with mlx_lm():
+        with mlx_of():
             self.harness = self.harness_of()
             yield
 
@@ -180,9 +180,9 @@ class TestSglang(AdapterContract):
     @pytest.fixture(autouse=True)
     def provide(self) -> Iterator[None]:
         pytest.importorskip("torch", reason="the SGLang adapter needs torch")
-        from tests.adapters.sglang_stand_ins import sglang
+        from tests.adapters.sglang_stand_ins import sglang_of
 
-        with sglang():
+        with sglang_of():
             from tests.adapters.sglang_harness import GrammarHarness
 
             self.harness = GrammarHarness()

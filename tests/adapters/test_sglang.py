@@ -11,14 +11,15 @@ import pytest
 pytest.importorskip("torch", reason="the SGLang adapter needs torch")
 transformers = pytest.importorskip("transformers", reason="the tokenizer is one of transformers")
 
-from tests.adapters.sglang_stand_ins import SERVING, sglang  # noqa: E402
+from tests.adapters.sglang_stand_ins import SERVING, sglang_of  # noqa: E402
+from tests.core.wrong_calls import WRONG, Call, raw_errors  # noqa: E402
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 
 
 @pytest.fixture
 def backend() -> Iterator[Any]:
-    with sglang() as registry:
+    with sglang_of() as registry:
         from formatter_sglang import register
 
         register()
@@ -56,6 +57,18 @@ def test_what_is_refused_says_why(backend: Any, kind: str, spec: str) -> None:
     assert getattr(backend, f"dispatch_{kind}")(spec).error_message
 
 
+@pytest.mark.parametrize("kind", ["json", "regex", "ebnf", "structural_tag"])
+def test_whatever_a_request_holds_ends_that_request_alone(backend: Any, kind: str) -> None:
+    for wrong in (*WRONG, "\0", "\ud800", "[" * 5000):
+        made = getattr(backend, f"dispatch_{kind}")(wrong() if callable(wrong) else wrong)
+        assert getattr(made, "error_message", "") or made.copy().cursor.error is None
+
+
+def test_wrong_settings_raise_errors_of_ours(backend: Any) -> None:
+    call = Call("backend", type(backend), lambda: (transformers.AutoTokenizer.from_pretrained(TINY), 500, {0}))
+    assert raw_errors([call], 60, seed=3) == []
+
+
 def test_a_token_that_is_not_allowed_is_the_error_that_sglang_expects(backend: Any) -> None:
     grammar = backend.dispatch_regex("ab")
     other = grammar.copy()
@@ -83,7 +96,7 @@ def test_the_end_and_back(backend: Any) -> None:
 def test_a_format_begins_after_the_reasoning_where_sglang_has_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SERVING, "reasoning_parser", "qwen3")
     monkeypatch.setattr(SERVING, "enable_strict_thinking", True)
-    with sglang() as registry:
+    with sglang_of() as registry:
         from formatter_sglang import FormatterGrammarBackend, register
 
         register()

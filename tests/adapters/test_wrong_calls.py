@@ -21,6 +21,7 @@ from formatter_core import formats
 from tests.adapters.exllamav2_stand_ins import exllamav2_of, sample, tokenizer_of
 from tests.adapters.exllamav3_stand_ins import Generator, Job, exllamav3_of
 from tests.adapters.llama_cpp_stand_ins import Llama, llama_cpp_of
+from tests.adapters.mlx_stand_ins import mlx_of
 from tests.adapters.transformers_loops import generate, provide_transformers
 from tests.adapters.vllm_engines import ENDS, make_tokenizer
 from tests.adapters.vllm_stand_ins import vllm_of
@@ -47,6 +48,9 @@ class Tokenizer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
 
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [self._tokenizer.id_to_token(token) for token in ids]
+
 
 #: The package, what makes its stand-ins, a release of the engine, and names that are called with (tokenizer, format).
 ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
@@ -55,6 +59,7 @@ ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
     "llama_cpp": (llama_cpp_of, "0.3.36", ("create_logits_processor", "create_sampler")),
     "exllamav2": (exllamav2_of, "0.3.2", ("create_filter",)),
     "exllamav3": (exllamav3_of, "1.4.1", ("create_filter",)),
+    "mlx": (mlx_of, "", ("create_logits_processor",)),
 }
 
 
@@ -149,6 +154,8 @@ def used_hooks(adapter: str, package: Any, makers: tuple[str, ...]) -> Iterator[
             hook.accept_token(97)
         elif name == "create_sampler":
             hook.accept(97)
+        elif adapter == "mlx":
+            hook(np.array([0]), np.zeros((1, len(tokenizer)), dtype=np.single))
         else:
             ids = np.array([0], dtype=np.intc)
             hook(ids, np.zeros(tokenizer.n_vocab(), dtype=np.single))

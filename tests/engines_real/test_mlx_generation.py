@@ -23,6 +23,7 @@ from formatter_core import formats, parse  # noqa: E402
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion  # noqa: E402
 from formatter_core.generation import ScoreSettings, beam_search, choose, completion, multinomial  # noqa: E402
 from formatter_mlx import MlxModel, mlx_model  # noqa: E402
+from tests.core.wrong_calls import Call, raw_errors  # noqa: E402
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
@@ -126,6 +127,7 @@ def test_what_is_refused(loaded: tuple[Any, Any], model: MlxModel) -> None:
     forgets = gemma3_text.Model(gemma3_text.ModelArgs.from_dict(arguments))
     with pytest.raises(UnsupportedEngineVersion, match="RotatingKVCache"):
         mlx_model(forgets, loaded[1])
+    assert raw_errors([Call("mlx_model", mlx_model, lambda: loaded)], 80, seed=1) == []
     for prompts in ([], [[]], [[1], []]):
         with pytest.raises(InvalidArgument, match="at least one token"):
             model.start(prompts)

@@ -31,7 +31,7 @@ def module_of(adapter: str, name: str) -> Callable[[Callable[[Patch, Any], None]
             original = getattr(place, f"{adapter}_of")
 
             @contextmanager
-            def changed(version: str) -> Iterator[Any]:
+            def changed(version: str = "") -> Iterator[Any]:
                 with original(version) as made:
                     change(patch, importlib.import_module(f"formatter_{adapter}.{name}"))
                     yield made
@@ -323,6 +323,57 @@ def declared_tokens_of_exllamav3_are_not_read(patch: Patch, module: Any) -> None
 @module_of("exllamav3", "filter")
 def a_filter_of_exllamav3_is_not_reset(patch: Patch, module: Any) -> None:
     patch.setattr(module.FormatterFilter, "reset", lambda self: None)
+
+
+# --- mlx-lm and SGLang -------------------------------------------------------------------------------------------
+
+CONTRACT = "tests/adapters/test_contract.py::"
+
+
+@breaks(1, f"{CONTRACT}TestMlxSequence::test_lists_that_shrink")
+@module_of("mlx", "sequences")
+def drafts_that_mlx_refused_stay_in_the_output(patch: Patch, module: Any) -> None:
+    patch.setattr(module.Cursor, "rollback", lambda self, count: None)
+
+
+@breaks(3, f"{CONTRACT}TestMlxBatch::test_a_token_that_is_not_allowed_ends_its_row_alone")
+@module_of("mlx", "sequences")
+def a_sequence_of_mlx_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
+    masked = module.Sequence.masked
+    patch.setattr(
+        module.Sequence, "masked", lambda self, logits: logits if self.cursor.has_failed else masked(self, logits)
+    )
+
+
+@breaks(3, f"{CONTRACT}TestMlxBatch::test_a_hook_that_meets_another_request_says_so")
+@module_of("mlx", "logits_processor")
+def a_processor_of_mlx_serves_two_calls(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterLogitsProcessor, "_admit", lambda self, caller: None)
+
+
+@breaks(3, f"{CONTRACT}TestSglang::test_a_token_that_is_not_allowed_ends_its_row_alone", needs="torch")
+@module_of("sglang", "grammar")
+def a_request_of_sglang_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
+    def filled(entries: Any, vocab_mask: Any) -> None:
+        for entry in entries:
+            if not entry.grammar.cursor.has_failed:
+                entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
+
+    patch.setattr(module.FormatterGrammar, "fill_vocab_mask_batched", staticmethod(filled))
+
+
+@breaks(5, f"{CONTRACT}TestSglang::test_replay_after_preemption", needs="torch")
+@module_of("sglang", "grammar")
+def requests_of_sglang_share_a_state(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterGrammar, "copy", lambda self: self)
+
+
+@breaks(
+    3, "tests/adapters/test_sglang.py::test_a_token_that_is_not_allowed_is_the_error_that_sglang_expects", needs="torch"
+)
+@module_of("sglang", "grammar")
+def a_token_that_sglang_may_not_take_is_taken(patch: Patch, module: Any) -> None:
+    patch.setattr(module.FormatterGrammar, "accept_token", lambda self, token: self.cursor.append(token))
 
 
 @breaks(3, "tests/adapters/test_openai.py::test_an_output_that_leaves_its_format_ends_at_once", needs="openai")
