@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
 from formatter_core.grammar import Chars, Node, Reference
@@ -61,8 +62,9 @@ def lower_multiples(
     names = {first: ""}
     arriving: dict[tuple[int, tuple[_Remainder, ...]], dict[str, list[int]]] = {first: {}}
     queue = [first]
+    moves = cache(automaton.transitions)
     for state in queue:
-        for ranges, target in automaton.transitions(state[0]):
+        for ranges, target in moves(state[0]):
             for byte in (byte for low, high in ranges for byte in range(low, high + 1)):
                 after = (target, tuple(map(_Divisor.after, divisors, state[1], [byte] * len(divisors))))
                 if target == DEAD or None in after[1][: len(wanted)]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
+from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
     EMPTY,
     Bytes,
@@ -19,7 +20,6 @@ from formatter_core.grammar import (
     Sequence,
     optional,
 )
-from formatter_core.grammar.automaton import decide_empty
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
 from formatter_core.support.values import value

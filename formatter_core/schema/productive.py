@@ -17,6 +17,8 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     others. Linear in their size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for
     Horn clauses).
     """
+    if _all_derive(rules):
+        return rules
     found: set[str] = set()
     waiting: dict[str, list[_Option]] = {}
     needs: dict[str, list[list[str]]] = {}
@@ -29,6 +31,44 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     if found.issuperset(rules):
         return rules
     return _reachable(rules, start, found) if start in found else {}
+
+
+#: How often the rules that are still open are read again before it is worked out which ones wait for which.
+_MOST_READINGS = 6
+
+
+def _all_derive(rules: dict[str, Node]) -> bool:
+    """Whether a few readings show that every rule derives something, as nearly always."""
+    found: set[str] = set()
+    pending = list(rules)
+    for _ in range(_MOST_READINGS):
+        for name in reversed(pending):
+            if _is_derived(rules[name], found):
+                found.add(name)
+        if len(found) == len(rules):
+            return True
+        # What a rule needs comes after it, as values do, or before it, as later properties do.
+        pending = [name for name in reversed(pending) if name not in found]
+    return False
+
+
+def _is_derived(node: Node, found: set[str]) -> bool:
+    # Every node of every schema comes here: loops take half as long as `all` and `any`.
+    if isinstance(node, Sequence):
+        for item in node.items:  # noqa: SIM110
+            if type(item) is not Terminal and not _is_derived(item, found):
+                return False
+        return True
+    if isinstance(node, Reference):
+        return node.name in found
+    if isinstance(node, Choice):
+        for item in node.items:  # noqa: SIM110
+            if _is_derived(item, found):
+                return True
+        return False
+    if isinstance(node, Repeat):
+        return node.minimum == 0 or _is_derived(node.item, found)
+    return isinstance(node, Terminal)
 
 
 def _settle(name: str, options: list[list[str]], found: set[str], waiting: dict[str, list[_Option]]) -> None:

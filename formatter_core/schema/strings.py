@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 
+from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -17,7 +18,7 @@ from formatter_core.grammar import (
     Sequence,
     literal,
 )
-from formatter_core.grammar.automaton import Automaton, decide_empty
+from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format

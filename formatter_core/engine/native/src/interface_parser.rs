@@ -6,8 +6,9 @@ use crate::derivation::{Expected, What};
 use crate::following::Following;
 use crate::gate::{watch_forks, Call};
 use crate::interface::{catch, code, free, free_shared, guarded, limits_at, truth, view, CAN_STOP, DONE, HAS_TOKENS};
-use crate::limits::{Fault, Limit, Outcome};
+use crate::limits::{Fault, Limit, Meter, Outcome, Usage};
 use crate::parser::{Parser, Reading};
+use crate::written::is_empty;
 
 /// A value that one call at a time uses, and that a panic makes unfit for use.
 trait Ends {
@@ -58,6 +59,32 @@ unsafe fn make<T>(parser: *const Parser, made: *mut *mut T, new: impl FnOnce(Arc
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { *made = Box::into_raw(Box::new(value)) };
         Ok(DONE)
+    })
+}
+
+/// Whether a serialised grammar of one regular rule is known to match nothing: 1, or 0 where it matches something or the
+/// limits do not suffice; `limits` as for `fcn_parser_new`. `steps` takes the elementary steps of finding out.
+///
+/// # Safety
+/// `data` points to `length` bytes, `limits` to 4 numbers; `steps` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_regular_is_empty(
+    data: *const u8,
+    length: usize,
+    limits: *const u64,
+    steps: *mut u64,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
+        let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
+        let usage = Usage::default();
+        let outcome = is_empty(data, &limits, &mut Meter::new(limits.work, &usage, limits.states));
+        // SAFETY: `steps` may be written to, as the caller promises.
+        unsafe { steps.write(usage.work()) };
+        match outcome {
+            Err(Fault::Limit(_)) => Ok(truth(false)),
+            outcome => outcome.map(truth),
+        }
     })
 }
 

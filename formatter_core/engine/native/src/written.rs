@@ -1,6 +1,7 @@
 //! A grammar as it is written: nodes with captures, in the order of preference. Masks need less, see `decode`.
 
 use crate::decode::read_members;
+use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
@@ -107,6 +108,17 @@ impl Written {
             start,
         })
     }
+}
+
+/// Whether the start of a serialised grammar, which is one terminal, matches nothing.
+pub fn is_empty(data: &[u8], limits: &Limits, meter: &mut Meter) -> Outcome<bool> {
+    let mut derivatives = Derivatives::new();
+    let written = Written::read(data, &mut derivatives.terms, limits, meter)?;
+    let body = written.rules[written.start as usize] as usize;
+    if !written.nodes[body].is_leaf() {
+        return Err(Fault::Malformed);
+    }
+    Ok(!derivatives.live(written.terms[body], meter)?)
 }
 
 struct Builder<'a, 'm> {
