@@ -36,7 +36,7 @@ from formatter_core.grammar import (
 from formatter_core.parsing.match import Match
 from formatter_core.schema.plain_strings import plain_strings
 
-__all__ = ["DelimitedValues", "as_python", "by_name", "check_key", "in_order", "json_of_delimited", "json_of_python"]
+__all__ = ["DelimitedValues", "as_python", "check_key", "in_any_order", "json_of_delimited", "json_of_python"]
 
 
 _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
@@ -169,16 +169,11 @@ class DelimitedValues:
         if not properties:
             _refuse(pointer, "properties", "only named keys can be written by this layout")
         members: list[tuple[Node, bool]] = []
-        for key, each, required in sorted(properties, key=by_name):
+        for key, each, required in properties:
             check_key(key, pointer)
             value = self.value(each, f"{pointer}/properties/{key}", level + 1)
             members.append((Sequence((literal(f"{key}:"), value)), required))
-        return Sequence((literal("{"), in_order(members, ","), literal("}")))
-
-
-def by_name(one: tuple[str, Any, bool]) -> str:
-    """Chat templates that write delimited values sort them so."""
-    return one[0].lower()
+        return Sequence((literal("{"), in_any_order(members, ","), literal("}")))
 
 
 def check_key(key: str, pointer: str) -> None:
@@ -192,12 +187,12 @@ def check_key(key: str, pointer: str) -> None:
         _refuse(f"{pointer}/properties", "properties", reason)
 
 
-def in_order(members: Iterable[tuple[Node, bool]], separator: str) -> Node:
-    """The required members and any of the others, in this order, with a separator between two."""
+def in_any_order(members: Iterable[tuple[Node, bool]], separator: str) -> Node:
+    """The required members and any of the others, in any order, with a separator between two."""
     made = tuple(Member((Way(node),), required) for node, required in members)
     if not made:
         return EMPTY
-    some = Members(made, Terminal(literal(separator)), ordered=True)
+    some = Members(made, Terminal(literal(separator)))
     return some if any(member.required for member in made) else Choice((some, EMPTY))
 
 

@@ -12,9 +12,8 @@ from formatter_core.errors import FormatterError, InvalidFormat, InvalidSchema, 
 from formatter_core.formats.call_values import (
     DelimitedValues,
     as_python,
-    by_name,
     check_key,
-    in_order,
+    in_any_order,
     json_of_delimited,
     json_of_python,
 )
@@ -214,7 +213,7 @@ class _Writer:
             return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
 
         self._calls[label] = call
-        return in_order(members, calls.parameter_separator)
+        return in_any_order(members, calls.parameter_separator)
 
     def _literal_parameters(
         self, calls: Calls, schema: dict[str, Any], label: str, keys: dict[str, str]
@@ -226,10 +225,7 @@ class _Writer:
                 self._lowered(json_schema(with_definitions(schema, part))), f"{label}.{len(self._rules)}"
             )
 
-        properties = properties_of(schema, "")
-        if calls.values == "delimited":
-            properties.sort(key=by_name)
-        for key, value, required in properties:
+        for key, value, required in properties_of(schema, ""):
             check_key(key, "")
             name, pointer = f"{label}/{key}", f"/properties/{key}"
             keys[name] = key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 from typing import Any
 
 import pytest
@@ -62,6 +63,24 @@ def test_what_is_written_is_read(layout: str, arguments: dict[str, Any]) -> None
     answer = ChatAnswer(tool_calls=(ToolCall("f", in_order(arguments)),))
     text = Layout.named(layout).render(answer)
     assert read(layout, text, PROPERTIES) == arguments, text
+
+
+BY_THEMSELVES = ["gemma4", "glm-4.5", "llama4-pythonic", "minimax-m2", "nemotron-3", "qwen3-coder", "qwen3.5"]
+
+
+@pytest.mark.parametrize("layout", BY_THEMSELVES)
+def test_arguments_come_in_any_order(layout: str) -> None:
+    names = [f"p{index}" for index in range(40)]
+    properties = {name: {"type": "integer"} for name in names}
+    random.Random(layout).shuffle(names)
+    arguments = {name: index for index, name in enumerate(names)}
+    written = Layout.named(layout).render(ChatAnswer(tool_calls=(ToolCall("f", arguments),)))
+    format = formats.chat_answer(layout, tools=[tool(properties, "p3", "p30")])
+    assert parse(format, written).value.tool_calls[0].arguments == arguments
+    for fewer in ({"p3": 1}, {"p30": 1, "p4": 2}):
+        written = Layout.named(layout).render(ChatAnswer(tool_calls=(ToolCall("f", fewer),)))
+        result = parse(format, written)
+        assert not (result.is_complete and result.value.tool_calls)
 
 
 @given(arguments=VALUES)
