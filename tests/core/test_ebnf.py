@@ -52,6 +52,9 @@ def test_tokens_by_id() -> None:
     compiler = Compiler(Vocabulary([*Vocabulary.of_bytes().tokens, None, None], [256]))
     formatter = compiler.compile(formats.ebnf("root ::= Token(258, 257) [a-b]")).formatter()
     assert formatter.allowed_tokens() == [257, 258]
+    calls = 'root ::= TokenTagDispatch((257, call), loop_after_dispatch=false)\ncall ::= "a"'
+    formatter = compiler.compile(formats.ebnf(calls)).formatter()
+    assert formatter.accept_tokens([*b"any text", 257, *b"a", 256]) == 11
 
 
 #: grammar, line, column, what the message says
@@ -67,8 +70,9 @@ FAULTS = [
     (r"root ::= [\d]", 1, 11, "no escape"),
     ('root ::= "a\nb"', 1, 12, "one line"),
     ('root ::= "a" (= "b")', 1, 14, "look-ahead"),
-    ("root ::= ExcludeToken(5)", 1, 10, "`ExcludeToken` counts tokens"),
-    ("root ::= TokenTagDispatch((5, root))", 1, 10, "`TokenTagDispatch` counts tokens"),
+    ("root ::= ExcludeToken(5)", 1, 10, "`ExcludeToken` is one token"),
+    ("root ::= TokenTagDispatch((5, root), excludes=(5,))", 1, 10, "begins a branch and is excluded"),
+    ('root ::= TokenTagDispatch(("a", root))', 1, 10, r"a pair `\(5, rule\)`"),
     ('root ::= TagDispatch(("a", "b"))', 1, 10, "the name of a rule"),
     ('root ::= TagDispatch(("a", b))', 1, 28, "`b` is not defined"),
     ('root ::= Regex("(")', 1, 10, "at position"),

@@ -1,9 +1,9 @@
-"""The macros of XGrammar's EBNF: `Regex`, `Substring`, `TagDispatch`, `Token`, and those that are refused."""
+"""The macros of XGrammar's EBNF: `Regex`, `Substring`, `TagDispatch`, `TokenTagDispatch`, `Token`."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from formatter_core.errors import InvalidGrammar, InvalidRegex
 from formatter_core.grammar import (
@@ -23,10 +23,12 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.syntax.bnf.reader import BnfReader
-from formatter_core.syntax.dispatch import dispatch
+from formatter_core.syntax.dispatch import dispatch, token_dispatch
 from formatter_core.syntax.regex import parse_rust
 
 __all__ = ["MACROS", "MacroReader", "parse_xgrammar_regex"]
+
+_Tag = TypeVar("_Tag", str, int)
 
 MACROS = ("Regex", "Substring", "TagDispatch", "Token", "ExcludeToken", "TokenTagDispatch")
 
@@ -101,10 +103,10 @@ class MacroReader:
 
     def read(self) -> Node:
         """What the call stands for."""
-        if self._name in ("ExcludeToken", "TokenTagDispatch"):
+        if self._name == "ExcludeToken":
             raise self._fault(
-                f"`{self._name}` counts tokens of any kind, which texts do not; use `TagDispatch` for text, or `[^]*` "
-                "before a `Token(…)` (no text spells a special token)"
+                "`ExcludeToken` is one token of any kind, and a text does not say where tokens end; use `[^]*` before "
+                "a `Token(…)` (no text spells a special token)"
             )
         arguments = self._arguments()
         if self._name == "Regex":
@@ -113,6 +115,8 @@ class MacroReader:
             return self._substring(arguments)
         if self._name == "Token":
             return self._token(arguments)
+        if self._name == "TokenTagDispatch":
+            return self._token_tag_dispatch(arguments)
         return self._tag_dispatch(arguments)
 
     def _regex(self, arguments: _Arguments) -> Node:
@@ -154,23 +158,37 @@ class MacroReader:
         return tokens[0] if len(tokens) == 1 else Choice(tokens)
 
     def _tag_dispatch(self, arguments: _Arguments) -> Node:
+        branches, excludes, loop = self._branches(arguments, str, '"one", "two"')
+        for tag, _ in branches:
+            if any(tag.startswith(each) for each in excludes):
+                raise self._fault(f"the tag {tag!r} begins with an excluded text, so it never comes; remove one")
+        return dispatch(branches, excludes, loop=loop)
+
+    def _token_tag_dispatch(self, arguments: _Arguments) -> Node:
+        branches, excludes, loop = self._branches(arguments, int, "5, 6")
+        if any(tag in excludes for tag, _ in branches):
+            raise self._fault("a token both begins a branch and is excluded; remove one")
+        return token_dispatch([(Token(tag), rule) for tag, rule in branches], map(Token, excludes), loop=loop)
+
+    def _branches(
+        self, arguments: _Arguments, kind: type[_Tag], examples: str
+    ) -> tuple[list[tuple[_Tag, Node]], tuple[_Tag, ...], bool]:
+        """Tags with their rules, what is excluded, and whether it goes on after a rule."""
         unknown = arguments.named.keys() - {"loop_after_dispatch", "excludes"}
         loop, excludes = arguments.named.get("loop_after_dispatch", True), arguments.named.get("excludes", ())
-        if unknown or not isinstance(loop, bool) or not _are_texts(excludes):
-            raise self._fault(
-                'the options of `TagDispatch` are `loop_after_dispatch=false` and `excludes=("one", "two")`'
-            )
-        branches: list[tuple[str, Node]] = []
+        if unknown or not isinstance(loop, bool) or not _are_all(excludes, kind):
+            options = f"`loop_after_dispatch=false` and `excludes=({examples})`"
+            raise self._fault(f"the options of `{self._name}` are {options}")
+        pair_shown = f"`({examples.partition(',')[0]}, rule)`"
+        branches: list[tuple[_Tag, Node]] = []
         for pair in arguments.positional:
-            if not isinstance(pair, tuple) or len(pair) != 2 or not pair[0] or not isinstance(pair[0], str):
-                raise self._fault('a branch of `TagDispatch` is a pair `("tag", rule)`')
+            if not isinstance(pair, tuple) or len(pair) != 2 or not _are_all(pair[:1], kind):
+                raise self._fault(f"a branch of `{self._name}` is a pair {pair_shown}")
             if not isinstance(pair[1], _Name):
-                raise self._fault('the second of each pair `("tag", rule)` is the name of a rule')
-            if any(pair[0].startswith(each) for each in excludes):
-                raise self._fault(f"the tag {pair[0]!r} begins with an excluded text, so it never comes; remove one")
+                raise self._fault(f"the second of each pair {pair_shown} is the name of a rule")
             self._reader.rules.use(pair[1].text, pair[1].offset)
             branches.append((pair[0], Reference(pair[1].text)))
-        return dispatch(branches, excludes, loop=loop)
+        return branches, excludes, loop
 
     def _arguments(self) -> _Arguments:
         reader = self._reader
@@ -233,8 +251,10 @@ class MacroReader:
         return self._reader.fault(reason, self._offset)
 
 
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, tuple) and all(isinstance(each, str) and each for each in values)
+def _are_all(values: Any, kind: type) -> bool:
+    """Whether these are texts that are not empty, or numbers that are not negative."""
+    least: Any = "\0" if kind is str else 0
+    return isinstance(values, tuple) and all(type(each) is kind and each >= least for each in values)
 
 
 def _without_captures(node: Node) -> Node:

@@ -7,6 +7,7 @@ terminals of those that use it, so that strings, numbers and names are one autom
 from __future__ import annotations
 
 from formatter_core.grammar import (
+    AnySpecial,
     Bytes,
     Capture,
     Chars,
@@ -63,7 +64,7 @@ class _Cut:
 
 
 def _is_regular(node: Node) -> bool:
-    return not any(isinstance(part, (Reference, Token, Special, Capture, Terminal)) for part in walk(node))
+    return not any(isinstance(part, (Reference, Token, Special, AnySpecial, Capture, Terminal)) for part in walk(node))
 
 
 def _measure(node: Node) -> tuple[int, int]:
