@@ -15,6 +15,7 @@ from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import HookReused, InvalidArgument, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_llama_cpp import _compat, _compat_grammar
+from formatter_llama_cpp.followed import FollowedSequence
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.results import result_of
 
@@ -49,16 +50,18 @@ class FormatterLogitsProcessor(list[Any]):
         self._width = _compat.size(llama)
         self._mask = Mask(compiled.vocabulary)
         self._is_entered = False
-        self.reset()
+        self._sequence = FollowedSequence(self._llama, compiled)
 
     def __repr__(self) -> str:
         return f"<FormatterLogitsProcessor: {self._cursor!r}>"
 
     def reset(self) -> None:
         """Forget the request: the next call begins a new one."""
-        self._generation: weakref.ref[Any] | None = None
-        self._calls_of_generation = 0
-        self._begin()
+        self._sequence = FollowedSequence(self._llama, self.compiled)
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self._sequence.cursor
 
     # --- what llama-cpp-python calls ---------------------------------------------------------------------------
 
@@ -92,7 +95,7 @@ class FormatterLogitsProcessor(list[Any]):
             scores = scores.copy()
         try:
             self._check_caller(input_ids, len(scores))
-            self._follow(np.asarray(input_ids, dtype=np.intc))
+            self._sequence.follow(np.asarray(input_ids, dtype=np.intc))
             if not self._cursor.length and _compat_grammar.grammar_beside(self._llama()):
                 raise _grammar_beside()
             if not self._cursor.has_failed:
@@ -171,63 +174,7 @@ class FormatterLogitsProcessor(list[Any]):
             BaseException: what aborted the sequence.
         """
         self.raise_error()
-        return result_of(self.formatter, output, self._prompts)
-
-    # --- inside ------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        self._cursor = Cursor(self.compiled.formatter())
-        self._known = 0  # how many of the ids are followed, the prompt included
-        self._prompt: list[int] = []
-        self._ids = b""  # those ids, as they lie in memory
-
-    def _follow(self, ids: NDArray[np.intc]) -> None:
-        if self._cursor.is_used and self._has_drafts():
-            # One call for each token that is kept, and behind those there are drafts that nobody has checked.
-            ids = ids[: self._known + 1]
-        if not self._continued_by(ids):
-            self._begin()
-            self._known = len(ids)
-            self._prompt = ids.tolist()
-        new = ids[self._known :].tolist()
-        self._known, self._ids = len(ids), ids.tobytes()
-        for token_id in new:
-            self._cursor.append(token_id)
-
-    def _continued_by(self, ids: NDArray[np.intc]) -> bool:
-        """Whether these ids go on from those that are followed; otherwise they are the prompt of a new request."""
-        known = self._known
-        is_same_generation = self._notice_generation(exactly_one=len(ids) == known + 1)
-        if not self._cursor.is_used or not is_same_generation or len(ids) <= known:
-            return False
-        if ids[:known].tobytes() != self._ids:
-            return False
-        new = ids[known:].tolist()
-        # One token that is not allowed is a fault; several are the prompt of a conversation that goes on.
-        return len(new) == 1 or self._cursor.has_failed or self._cursor.count_valid(new) == len(new)
-
-    def _notice_generation(self, *, exactly_one: bool) -> bool:
-        """Whether the call of `generate` is the one of the last time, as far as can be told."""
-        llama = self._llama()
-        current = None if llama is None else _compat.generation_of(llama)
-        if current is None:
-            return True
-        before = None if self._generation is None else self._generation()
-        if current is before:
-            self._calls_of_generation += 1
-            return True
-        # Whoever calls `Llama.sample` itself has a new sampler for each token.
-        is_by_hand = self._calls_of_generation == 1 and exactly_one
-        self._generation, self._calls_of_generation = weakref.ref(current), 1
-        return is_by_hand or not self._cursor.is_used
-
-    def _has_drafts(self) -> bool:
-        llama = self._llama()
-        return llama is not None and _compat.has_drafts(llama)
-
-    def _prompts(self) -> list[str]:
-        llama = self._llama()
-        return [] if llama is None else _compat.texts_of(llama, self._prompt)
+        return result_of(self.formatter, output, self._sequence.prompts)
 
     def _leave_only_the_end(self, scores: NDArray[np.single]) -> None:
         inside = [end for end in self._cursor.end_ids if end < len(scores)]

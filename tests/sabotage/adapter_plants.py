@@ -86,9 +86,9 @@ def drafts_of_llama_cpp_are_taken_for_output(patch: Patch, module: Any) -> None:
 
 
 @breaks(1, f"{LLAMA}test_one_object_serves_one_request_after_the_other[0.3.36]")
-@module_of("llama_cpp", "logits_processor")
+@module_of("llama_cpp", "followed")
 def a_processor_of_llama_cpp_takes_a_new_prompt_for_output(patch: Patch, module: Any) -> None:
-    patch.setattr(module.FormatterLogitsProcessor, "_continued_by", lambda self, ids: self._cursor.is_used)
+    patch.setattr(module.FollowedSequence, "_continued_by", lambda self, ids: self.cursor.is_used)
 
 
 @breaks(1, f"{LLAMA}test_a_request_is_told_by_its_sampler")
