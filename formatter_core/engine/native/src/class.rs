@@ -141,19 +141,24 @@ impl Owner {
     }
 }
 
+/// The tokens that cross a terminal's end, and what has been worked out about them.
+struct Crossing {
+    cuts: Box<[Cut]>,
+    ends: Box<[End]>,
+    overview: OnceLock<Overview>,
+    rests: Guarded<FastMap<u8, Arc<Rests>>>,
+    followed: Guarded<FastMap<Term, Arc<Class>>>,
+}
+
 pub struct Class {
     /// The tokens after which the terminal can still go on or has just ended.
     pub inside: TokenSet,
-    cuts: Box<[Cut]>,
-    ends: Box<[End]>,
+    crossing: Arc<Crossing>,
     /// The states that its tokens lead to, where they may be asked for: see `known_slack`.
     pub met: Option<Box<[Term]>>,
     slack: OnceLock<u32>,
     /// Of a repetition without bounds; none where rounds may end in several places.
     rounds: OnceLock<Option<Rounds>>,
-    overview: OnceLock<Overview>,
-    rests: Guarded<FastMap<u8, Arc<Rests>>>,
-    followed: Guarded<FastMap<Term, Arc<Class>>>,
     owner: Owner,
 }
 
@@ -181,19 +186,19 @@ impl Class {
 
     /// The class of this one's terminal and one in `state` behind it, where that was worked out before.
     pub fn followed(&self, state: Term) -> Outcome<Option<Arc<Class>>> {
-        Ok(self.followed.lock()?.get(&state).cloned())
+        Ok(self.crossing.followed.lock()?.get(&state).cloned())
     }
 
     /// Keep the class of this one's terminal and one in `state` behind it.
     pub fn keep_followed(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
         self.owner.count(class.bytes() + 64);
-        self.followed.lock()?.insert(state, class.clone());
+        self.crossing.followed.lock()?.insert(state, class.clone());
         Ok(())
     }
 
     /// Whether any token crosses the terminal's end.
     pub fn has_rests(&self) -> bool {
-        !self.cuts.is_empty()
+        !self.crossing.cuts.is_empty()
     }
 
     /// How many nodes of the trie lie on the way of the tokens that cross the terminal's end, after that.
@@ -204,11 +209,11 @@ impl Class {
     /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
     pub fn rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
         let wanted = self.overview(trie, meter)?.firsts.intersection(firsts);
-        let mut known = self.rests.lock()?;
+        let mut known = self.crossing.rests.lock()?;
         let mut missing = wanted;
         known.keys().for_each(|byte| missing.remove(*byte));
         if !missing.is_empty() {
-            meter.work(self.ends.len() / 16 + 1)?;
+            meter.work(self.crossing.ends.len() / 16 + 1)?;
             let mut found: FastMap<u8, Rests> = FastMap::default();
             self.for_each_rest(trie, |first, rest, weight| {
                 if missing.contains(first) {
@@ -226,25 +231,25 @@ impl Class {
     }
 
     fn overview(&self, trie: &Trie, meter: &mut Meter) -> Outcome<&Overview> {
-        if let Some(overview) = self.overview.get() {
+        if let Some(overview) = self.crossing.overview.get() {
             return Ok(overview);
         }
-        meter.work(self.ends.len() / 16 + 1)?;
+        meter.work(self.crossing.ends.len() / 16 + 1)?;
         let (mut firsts, mut weight) = (ByteSet::default(), 0);
         self.for_each_rest(trie, |first, _, more| {
             firsts.insert(first);
             weight += more;
         });
-        Ok(self.overview.get_or_init(|| Overview { firsts, weight }))
+        Ok(self.crossing.overview.get_or_init(|| Overview { firsts, weight }))
     }
 
     /// Every cut with every depth on the way to it where the terminal could have ended: the byte after that, the rest,
     /// and its weight.
     fn for_each_rest(&self, trie: &Trie, mut visit: impl FnMut(u8, Rest, usize)) {
         let nodes = trie.nodes();
-        for &cut in self.cuts.iter() {
+        for &cut in self.crossing.cuts.iter() {
             let node = &nodes[cut.node as usize];
-            for end in &self.ends[cut.first_end as usize..cut.last_end as usize] {
+            for end in &self.crossing.ends[cut.first_end as usize..cut.last_end as usize] {
                 let at_cut = end.depth + 1 == cut.depth;
                 let rest = Rest {
                     node: cut.node,
@@ -259,25 +264,40 @@ impl Class {
 
     /// From what a walk has found, for the owner of all classes.
     pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Owner) -> Self {
-        Class {
-            inside,
+        let crossing = Crossing {
             cuts: cuts.into(),
             ends: ends.into(),
-            met: None,
-            slack: OnceLock::new(),
-            rounds: OnceLock::new(),
             overview: OnceLock::new(),
             rests: Guarded::new(FastMap::default(), &owner.health),
             followed: Guarded::new(FastMap::default(), &owner.health),
+        };
+        Class {
+            inside,
+            crossing: crossing.into(),
+            met: None,
+            slack: OnceLock::new(),
+            rounds: OnceLock::new(),
             owner: owner.clone(),
+        }
+    }
+
+    /// A class of which the same tokens cross the end, and others stay inside.
+    pub fn with_inside(&self, inside: TokenSet) -> Self {
+        Class {
+            inside,
+            crossing: self.crossing.clone(),
+            met: None,
+            slack: OnceLock::new(),
+            rounds: OnceLock::new(),
+            owner: self.owner.clone(),
         }
     }
 
     /// The cuts from node `first` up to node `end`, with the ends on the way to each.
     pub fn cuts_between(&self, first: u32, end: u32) -> impl Iterator<Item = (&Cut, &[End])> {
-        let from = self.cuts.partition_point(|cut| cut.node < first);
-        let cuts = self.cuts[from..].iter().take_while(move |cut| cut.node < end);
-        cuts.map(|cut| (cut, &self.ends[cut.first_end as usize..cut.last_end as usize]))
+        let from = self.crossing.cuts.partition_point(|cut| cut.node < first);
+        let cuts = self.crossing.cuts[from..].iter().take_while(move |cut| cut.node < end);
+        cuts.map(|cut| (cut, &self.crossing.ends[cut.first_end as usize..cut.last_end as usize]))
     }
 
     pub fn bytes(&self) -> usize {
@@ -286,6 +306,10 @@ impl Class {
             TokenSet::Sparse(ids) => 4 * ids.len(),
         };
         let met = self.met.as_ref().map_or(0, |states| 4 * states.len());
-        std::mem::size_of::<Class>() + met + inside + 16 * self.cuts.len() + 8 * self.ends.len()
+        let crossing = match Arc::strong_count(&self.crossing) {
+            1 => std::mem::size_of::<Crossing>() + 16 * self.crossing.cuts.len() + 8 * self.crossing.ends.len(),
+            _ => 0,
+        };
+        std::mem::size_of::<Class>() + met + inside + crossing
     }
 }

@@ -8,7 +8,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::rounds::{rounds, whole_rounds};
 use crate::term::{Kind, Term, UNBOUNDED};
-use crate::walk::{Like, Walk};
+use crate::walk::{without, Like, Walk};
 
 /// The class of a state is worked out from those of at most this many others.
 const MOST_COMPARED: u32 = 6;
@@ -75,6 +75,12 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     let Some(compared) = compared.checked_sub(1) else {
         return walked(lexicon, state, None, meter);
     };
+    let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
+    let uncertain = lexicon.uncertain(uncounted)?;
+    // Where emptiness is plain from the form, no count that is out of reach can decide about anything.
+    if uncounted != state && !uncertain && lexicon.vocabulary.longest < bytes {
+        return class_by(lexicon, uncounted, compared, meter);
+    }
     if let Some((head, tail)) = parts(lexicon, state, meter)? {
         if let Some(class) = bounded(lexicon, (head, tail), compared, meter)? {
             return Ok(Arc::new(class));
@@ -82,7 +88,7 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         let class = class_by(lexicon, head, compared, meter)?;
         if is_followed_easily(lexicon, &class, tail, meter)? {
             let mut walk = Walk::new(lexicon, tail, None, meter)?;
-            walk.begin_inside(&class.inside, &[]);
+            walk.begin_inside(&class.inside);
             walk_tail(&mut walk, lexicon, &class, (head, tail), meter)?;
             return walk.finish(meter).map(Arc::new);
         }
@@ -102,9 +108,6 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
             };
         }
     }
-    let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
-    // Where emptiness is plain from the form, no count can decide about it.
-    let uncertain = lexicon.uncertain(uncounted)?;
     if uncounted == state || uncertain && bytes < MANY_ROUNDS {
         return walked(lexicon, state, None, meter);
     }
@@ -190,8 +193,17 @@ fn bounded(lexicon: &Lexicon, (head, tail): (Term, Term), compared: u32, meter: 
     let Some(known) = class.rounds(|| rounds(lexicon, item, meter))? else {
         return Ok(None);
     };
+    let words = lexicon.vocabulary.words();
+    let firsts = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
+    let deepest = firsts.iter().flat_map(|rests| &rests.all).map(|rest| rest.depth).max();
+    if *bounds.start() == 0 && deepest <= Some(*bounds.end()) {
+        let whole = lexicon.derivatives()?.terms.concatenation(free, tail);
+        let class = class_by(lexicon, whole, compared, meter)?;
+        let inside = without(&class.inside, known.beyond(*bounds.end()), words);
+        return Ok(Some(class.with_inside(inside)));
+    }
     let mut walk = Walk::new(lexicon, tail, None, meter)?;
-    walk.begin_inside(&class.inside, known.beyond(*bounds.end()));
+    walk.begin_inside(&without(&class.inside, known.beyond(*bounds.end()), words));
     if *bounds.start() == 0 {
         walk.walk_trie(meter)?;
     }

@@ -27,6 +27,8 @@ pub struct Derivatives {
     life: Vec<Life>,
     shortest: FastMap<Term, u32>,
     ways: FastMap<Term, u32>,
+    /// What `uncounted` has found of sequences, by how deep they stand.
+    uncounted: FastMap<(Term, u32), (Term, u32)>,
     bytes: usize,
 }
 
@@ -38,6 +40,7 @@ impl Derivatives {
             life: Vec::new(),
             shortest: FastMap::default(),
             ways: FastMap::default(),
+            uncounted: FastMap::default(),
             bytes: 0,
         }
     }

@@ -91,10 +91,9 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Begin with these tokens, `without` some of them.
-    pub fn begin_inside(&mut self, tokens: &TokenSet, without: &[u32]) {
+    /// Begin with these tokens.
+    pub fn begin_inside(&mut self, tokens: &TokenSet) {
         self.inside = Inside::bits_of(tokens, self.lexicon.vocabulary.words());
-        self.inside.remove(without);
     }
 
     /// Walk along all tokens.
@@ -374,6 +373,13 @@ impl<'a> Walk<'a> {
             });
         }
     }
+}
+
+/// A set of tokens without some of them.
+pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
+    let mut left = Inside::bits_of(tokens, words);
+    left.remove(ids);
+    left.finish(words)
 }
 
 /// Token ids while they are gathered: listed while they are few.

@@ -262,62 +262,70 @@ impl Derivatives {
     /// unbounded; lower bounds, out of reach, but not where an intersection makes them decide about emptiness.
     pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
         let lower = !self.terms.uncertain(term);
-        let mut bytes = u32::MAX;
-        let uncounted = self.uncounted_to(term, UNCOUNTED_DEPTH, lower, &mut bytes, meter)?;
-        Ok((uncounted, bytes))
+        self.uncounted_to(term, UNCOUNTED_DEPTH, lower, meter)
     }
 
-    fn uncounted_to(
-        &mut self,
-        term: Term,
-        depth: u32,
-        lower: bool,
-        bytes: &mut u32,
-        meter: &mut Meter,
-    ) -> Outcome<Term> {
+    fn uncounted_to(&mut self, term: Term, depth: u32, lower: bool, meter: &mut Meter) -> Outcome<(Term, u32)> {
         meter.work(1)?;
         if depth == 0 {
-            return Ok(term);
+            return Ok((term, u32::MAX));
         }
-        match *self.terms.kind(term) {
+        let (first, second) = match *self.terms.kind(term) {
             Kind::Repeat { item, minimum, maximum } => {
-                let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
-                let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
-                if !(upper || lower) {
-                    return Ok(term);
-                }
-                let rounds = match (upper, lower) {
-                    (true, true) => minimum.min(maximum),
-                    (true, false) => maximum,
-                    _ => minimum,
-                };
-                let round = if self.terms.nullable(item) {
-                    1
-                } else {
-                    self.shortest_match(item, meter)?.max(1)
-                };
-                *bytes = rounds.saturating_mul(round).min(*bytes);
-                let minimum = if lower { UNREACHED } else { minimum };
-                let maximum = if upper { UNBOUNDED } else { maximum };
-                Ok(self.terms.repeat(item, minimum, maximum))
+                return self.uncounted_repeat(term, item, (minimum, maximum), lower, meter);
             }
-            Kind::Concatenation(first, second) => {
-                let first = self.uncounted_to(first, depth - 1, lower, bytes, meter)?;
-                let second = self.uncounted_to(second, depth - 1, lower, bytes, meter)?;
-                Ok(self.terms.concatenation(first, second))
-            }
+            Kind::Concatenation(first, second) => (first, second),
             Kind::Alternation(ref items) if items.len() <= UNCOUNTED_WIDTH => {
                 let items = items.to_vec();
-                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
-                Ok(self.terms.alternation(items))
+                let (items, bytes) = self.uncounted_items(&items, depth, lower, meter)?;
+                return Ok((self.terms.alternation(items), bytes));
             }
             Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {
                 let items = items.to_vec();
-                let items = self.uncounted_items(&items, depth, lower, bytes, meter)?;
-                Ok(self.terms.intersection(items))
+                let (items, bytes) = self.uncounted_items(&items, depth, lower, meter)?;
+                return Ok((self.terms.intersection(items), bytes));
             }
-            _ => Ok(term),
+            _ => return Ok((term, u32::MAX)),
+        };
+        // What follows a count is the same while that is used up.
+        let key = (term, 2 * depth + u32::from(lower));
+        if let Some(known) = self.uncounted.get(&key) {
+            return Ok(*known);
         }
+        let (first, bytes) = self.uncounted_to(first, depth - 1, lower, meter)?;
+        let (second, more) = self.uncounted_to(second, depth - 1, lower, meter)?;
+        let found = (self.terms.concatenation(first, second), bytes.min(more));
+        self.uncounted.insert(key, found);
+        self.bytes += 32;
+        Ok(found)
+    }
+
+    fn uncounted_repeat(
+        &mut self,
+        term: Term,
+        item: Term,
+        (minimum, maximum): (u32, u32),
+        lower: bool,
+        meter: &mut Meter,
+    ) -> Outcome<(Term, u32)> {
+        let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
+        let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
+        if !(upper || lower) {
+            return Ok((term, u32::MAX));
+        }
+        let rounds = match (upper, lower) {
+            (true, true) => minimum.min(maximum),
+            (true, false) => maximum,
+            _ => minimum,
+        };
+        let round = if self.terms.nullable(item) {
+            1
+        } else {
+            self.shortest_match(item, meter)?.max(1)
+        };
+        let minimum = if lower { UNREACHED } else { minimum };
+        let maximum = if upper { UNBOUNDED } else { maximum };
+        Ok((self.terms.repeat(item, minimum, maximum), rounds.saturating_mul(round)))
     }
 
     fn uncounted_items(
@@ -325,14 +333,15 @@ impl Derivatives {
         items: &[Term],
         depth: u32,
         lower: bool,
-        bytes: &mut u32,
         meter: &mut Meter,
-    ) -> Outcome<Vec<Term>> {
-        let mut changed = Vec::with_capacity(items.len());
+    ) -> Outcome<(Vec<Term>, u32)> {
+        let (mut changed, mut least) = (Vec::with_capacity(items.len()), u32::MAX);
         for &item in items {
-            changed.push(self.uncounted_to(item, depth - 1, lower, bytes, meter)?);
+            let (item, bytes) = self.uncounted_to(item, depth - 1, lower, meter)?;
+            changed.push(item);
+            least = least.min(bytes);
         }
-        Ok(changed)
+        Ok((changed, least))
     }
 
     /// The length of the shortest match of a live term, in bytes.
