@@ -81,6 +81,17 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     if uncounted != state && !uncertain && lexicon.vocabulary.longest < bytes {
         return class_by(lexicon, uncounted, compared, meter);
     }
+    // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
+    if let Some(main) = lexicon.row(state, meter)?.main_target().filter(|main| *main != state) {
+        if lexicon.row(main, meter)?.main_target() == Some(main) {
+            let class = class_by(lexicon, main, compared, meter)?;
+            let like = Like::State(&class, lexicon.row(main, meter)?);
+            return match lexicon.uncertain(state)? {
+                true => with_slack(lexicon, state, like, main, meter),
+                false => walked(lexicon, state, Some(like), meter),
+            };
+        }
+    }
     if let Some((head, tail)) = parts(lexicon, state, meter)? {
         if let Some(class) = bounded(lexicon, (head, tail), compared, meter)? {
             return Ok(Arc::new(class));
@@ -96,17 +107,6 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     if let Some(free) = without_minimum(lexicon, state, meter)? {
         let class = class_by(lexicon, free, compared, meter)?;
         return with_minimum(lexicon, &class, state, meter).map(Arc::new);
-    }
-    // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
-    if let Some(main) = lexicon.row(state, meter)?.main_target().filter(|main| *main != state) {
-        if lexicon.row(main, meter)?.main_target() == Some(main) {
-            let class = class_by(lexicon, main, compared, meter)?;
-            let like = Like::State(&class, lexicon.row(main, meter)?);
-            return match lexicon.uncertain(state)? {
-                true => with_slack(lexicon, state, like, main, meter),
-                false => walked(lexicon, state, Some(like), meter),
-            };
-        }
     }
     if uncounted == state || uncertain && bytes < MANY_ROUNDS {
         return walked(lexicon, state, None, meter);
