@@ -27,6 +27,7 @@ __all__ = [
     "prefers_end",
     "returns_logits",
     "runs",
+    "sampler_prefers_end",
     "special_tokens",
     "stop_tokens",
     "token_id",
@@ -160,6 +161,16 @@ def returns_logits(job: Any) -> bool:
 def prefers_end(job: Any) -> bool:
     """Whether the job ends as soon as its filters allow that (`filter_prefer_eos`), which is done with lists alone."""
     return bool(getattr(job, "filter_prefer_eos", False))
+
+
+def sampler_prefers_end() -> bool:
+    """Whether the sampler that calls a filter, for a generator without jobs, was asked for `filter_prefer_eos`."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "sample":
+            return bool(frame.f_locals.get("filter_prefer_eos"))
+        frame = frame.f_back
+    return False
 
 
 def has_banned_strings(job: Any) -> bool:

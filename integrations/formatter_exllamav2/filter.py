@@ -146,8 +146,9 @@ class FormatterFilter(BackgroundFilter):
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
         # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
         binding = self._binding
-        by_list = self._by_list or binding.prefers_end or not (self._background or binding.is_alone)
-        return _compat.MASKS_LOGITS and not by_list
+        if not _compat.MASKS_LOGITS or self._by_list or not (self._background or binding.is_alone):
+            return False
+        return not (binding.prefers_end if binding.has_job else _compat.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""

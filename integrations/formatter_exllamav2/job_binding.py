@@ -81,6 +81,11 @@ class JobBinding:
             )
         return None
 
+    @property
+    def has_job(self) -> bool:
+        """Whether a dynamic generator's job uses the filter."""
+        return self._job is not None
+
     def filters(self, kind: type[_Kind]) -> list[_Kind]:
         """The filters of the job that are of this kind."""
         job = None if self._job is None else self._job()

@@ -186,7 +186,18 @@ def sampler() -> Any:
                 steps += 1
             each.background_drop()
     differing = sum(len(tokens) > 1 for tokens in chosen.values())
-    return {"steps": steps, "differing": differing}
+    ends = {}
+    for name, mode in modes().items():
+        (each,) = filters_of(made, mode, [formats.regex("[a-z]*")])
+        each.begin("")
+        ends[name] = [
+            int(ExLlamaV2Sampler.sample(zeros, Settings(), ids, 0.3, made.tokenizer, filters=[each], **wish)[0])
+            == made.tokenizer.eos_token_id
+            for zeros in [torch.zeros_like(logits)]
+            for wish in ({}, {"filter_prefer_eos": True})
+        ]
+        each.background_drop()
+    return {"steps": steps, "differing": differing, "ends": ends}
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------

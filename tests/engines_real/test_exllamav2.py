@@ -126,6 +126,8 @@ def test_every_release_gives_the_same_texts(scenario: str) -> None:
 def test_the_sampler_takes_the_same_token_in_every_way(report: Report) -> None:
     assert report.sampler["steps"] >= 600
     assert report.sampler["differing"] == 0
+    assert report.sampler["ends"]
+    assert all(found == [False, True] for found in report.sampler["ends"].values())
 
 
 def test_drafts_change_nothing_but_how_many_passes_there_are(report: Report) -> None:
