@@ -126,7 +126,16 @@ PAGE_SETTINGS = (
 
 #: The real inference engines: in which environment which tests run; the longest first.
 REAL = [
-    ("vllm", ["test_vllm.py", "test_vllm_server.py", "test_vllm_layouts.py", "test_openai_vllm.py"]),
+    (
+        "vllm",
+        [
+            "test_vllm.py",
+            "test_vllm_server.py",
+            "test_vllm_layouts.py",
+            "test_vllm_notations.py",
+            "test_openai_vllm.py",
+        ],
+    ),
     ("dev", TRANSFORMERS),
     ("transformers-4.46", TRANSFORMERS),
     ("exllamav2", ["test_exllamav2.py"]),

@@ -33,8 +33,8 @@ from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import FormatterError
 
 END = 256
-#: Special tokens follow the end; in texts they are the last characters that there are.
-_SPECIALS, _AS_TEXT = 8, 0x10FFF0
+#: Special tokens follow the end; in texts they are the characters from here on.
+_SPECIALS, SPECIAL = 8, 0x10FFF0
 #: How long a walk goes on where it could stop, and when it is given up.
 _STOP, _LONGEST = 0.15, 160
 
@@ -168,7 +168,7 @@ def symbols_of(data: bytes) -> list[int]:
     """The bytes and special tokens that a text stands for."""
     symbols: list[int] = []
     for char in data.decode():
-        symbols += [END + 1 + ord(char) - _AS_TEXT] if ord(char) >= _AS_TEXT else char.encode()
+        symbols += [END + 1 + ord(char) - SPECIAL] if ord(char) >= SPECIAL else char.encode()
     return symbols
 
 
@@ -208,7 +208,7 @@ def walk(matcher: Matcher, rng: random.Random) -> bytes:
         printable = [symbol for symbol in allowed if 0x20 <= symbol < 0x7F or symbol > END]
         symbols = printable if printable and rng.random() < 0.9 else [symbol for symbol in allowed if symbol != END]
         symbol = rng.choice(symbols)
-        data += bytes([symbol]) if symbol < END else chr(_AS_TEXT + symbol - END - 1).encode()
+        data += bytes([symbol]) if symbol < END else chr(SPECIAL + symbol - END - 1).encode()
         if not matcher.push(symbol):
             break
     return bytes(data)
