@@ -162,7 +162,9 @@ class Backends:
         structured_outputs.register()
         self._config = llm.llm_engine.vllm_config
         self._manager = llm.llm_engine.engine_core.engine_core.structured_output_manager
-        ours = structured_outputs.create_backend_class(StructuredOutputBackend, StructuredOutputGrammar)
+        ours = structured_outputs.create_backend_class(
+            StructuredOutputBackend, StructuredOutputGrammar, lambda config: False
+        )
         #: How each is chosen in the configuration, and the backend.
         self.modes = {
             "ours as backend": ("auto", self._make(ours)),
