@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, walk
+from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, children
 
 __all__ = ["productive"]
 
@@ -149,4 +149,10 @@ def _needed(node: Node, one_of: dict[str, list[list[str]]]) -> list[str]:
 
 def _references(node: Node) -> Iterator[str]:
     """The rules that a node uses, in order."""
-    return (each.name for each in walk(node) if isinstance(each, Reference))
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Reference):
+            yield each.name
+        elif not isinstance(each, Terminal):
+            stack.extend(reversed(children(each)))
