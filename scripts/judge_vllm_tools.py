@@ -53,7 +53,7 @@ def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[st
             choice, "required" if choice == "strict" else choice
         )
         for tool in tools:
-            tool["function"]["strict"] = choice in ("auto", "strict") or parser == "qwen3_coder"
+            tool["function"]["strict"] = choice in ("auto", "strict") or parser == "qwen3_coder" or rng.random() < 0.7
         messages = [{"role": "user", "content": "".join(rng.choices("abcdefghij ", k=12))}]
         made.append({"messages": messages, "tools": tools, "tool_choice": chosen, "temperature": 1.0,
                      "parallel_tool_calls": rng.random() < 0.5})  # fmt: skip
@@ -92,15 +92,16 @@ def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tu
 def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, output: Any) -> tuple[str, Any]:
     """What became of one request, and the facts where vLLM's parser reads otherwise than our layout."""
     from formatter_core import formats, parse
+    from formatter_core.errors import InvalidValue
 
     if output.finish_reason != "stop":
         return output.finish_reason, None
     choice = data["tool_choice"]
     named = choice["function"]["name"] if isinstance(choice, dict) else choice
-    strict = [tool for tool in data["tools"] if tool["function"]["strict"]]
-    free = [{"type": "function", "function": {"name": tool["function"]["name"]}} for tool in data["tools"]]
+    functions = [tool["function"] for tool in data["tools"]]
+    kept = [function if function["strict"] else {"name": function["name"]} for function in functions]
     format = formats.chat_answer(
-        PARSERS[parser_name], tools=data["tools"] if strict else free, tool_choice=named,
+        PARSERS[parser_name], tools=[{"type": "function", "function": one} for one in kept], tool_choice=named,
         parallel=data["parallel_tool_calls"], reasoning="off",
     )  # fmt: skip
     ours = parse(format, output.text)
@@ -111,7 +112,10 @@ def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, 
     facts = {"text": output.text, "choice": choice, "theirs": theirs, "content": content}
     if not ours.is_complete:
         return "not in the layout", {**facts, "missing": ours.missing}
-    expected = [(call.name, call.arguments) for call in ours.value.tool_calls]
+    try:
+        expected = [(call.name, call.arguments) for call in ours.value.tool_calls]
+    except InvalidValue:
+        return "a number that is none in Python", None
     if json.dumps(theirs, sort_keys=True) != json.dumps(expected, sort_keys=True, default=float):
         return "read otherwise", {**facts, "ours": repr(expected)}
     return f"the same {'calls' if expected else 'text'}", None

@@ -98,10 +98,19 @@ def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(token_id for token_id in found if token_id is not None)) or None
 
 
-def lists_processor(config: Any, name: str) -> bool:
-    """Whether the user named this class when the engine was started, so that it was not found by entry point alone."""
+def lists_processor(config: Any, kind: type) -> bool:
+    """Whether the user named this class, or one derived from it, when the engine was started."""
     named = getattr(config.model_config, "logits_processors", None) or ()
-    return any((one if isinstance(one, str) else one.__name__).rpartition(":")[2] == name for one in named)
+    return any(issubclass(_loaded(one) if isinstance(one, str) else one, kind) for one in named)
+
+
+def _loaded(name: str) -> type:
+    """The class that `module:Class` names; vLLM has loaded it too."""
+    module, _, names = name.partition(":")
+    found: Any = import_module(module)
+    for part in names.split("."):
+        found = getattr(found, part)
+    return found if isinstance(found, type) else object
 
 
 def unknown_tokens_reason(config: Any) -> str:

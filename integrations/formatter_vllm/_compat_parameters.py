@@ -8,6 +8,7 @@ __all__ = [
     "COMPETING",
     "KEPT",
     "REFUSED",
+    "add_stop_id",
     "arguments_of",
     "end_ids_of",
     "has_competing_rules",
@@ -80,6 +81,16 @@ def end_ids_of(parameters: Any) -> frozenset[int]:
     """The ids at which this request stops, its own and the model's."""
     found = getattr(parameters, "all_stop_token_ids", None)
     return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
+
+
+def add_stop_id(parameters: Any, token_id: int) -> None:
+    """Have the request stop at one more id."""
+    own = getattr(parameters, "stop_token_ids", None) or []
+    if token_id not in own:
+        parameters.stop_token_ids = [*own, token_id]
+    known: set[int] | None = getattr(parameters, "all_stop_token_ids", None)
+    if known is not None:
+        known.add(token_id)
 
 
 def max_tokens_of(parameters: Any) -> int | None:

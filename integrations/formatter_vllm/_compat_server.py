@@ -1,4 +1,4 @@
-"""What the admission of requests needs of vLLM's server: one coroutine is wrapped, one method added to the workers."""
+"""What the admission of requests needs of vLLM's server: two functions wrapped, one method added to the workers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import Any
 
-__all__ = ["add_to_workers", "busy_error", "call_workers", "config_of", "invalid_error", "wrap_add_request"]
+__all__ = [
+    "add_to_workers",
+    "busy_error",
+    "call_workers",
+    "config_of",
+    "invalid_error",
+    "report_failures",
+    "wrap_add_request",
+]
 
 _WORKERS = "vllm.v1.worker.worker_base"
 _SERVER = "vllm.v1.engine.async_llm"
-#: What only the wrapped coroutine has.
+#: What only the wrapped functions have.
 _MARK = "formatter_admits"
 
 
@@ -40,6 +48,26 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     setattr(add_request, _MARK, True)
     engine.add_request = add_request  # type: ignore[union-attr]
     return True
+
+
+def report_failures(failure_ids: set[int]) -> None:
+    """Have outputs that stopped at one of these ids end with an error in place of "stop"; may be called again."""
+    processor = getattr(_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
+    reasons = getattr(_module("vllm.v1.engine"), "FinishReason", None)
+    process: Any = getattr(processor, "process_outputs", report_failures)
+    is_known = "engine_core_outputs" in inspect.signature(process).parameters and hasattr(reasons, "ERROR")
+    if not is_known or hasattr(process, _MARK):
+        return
+
+    @functools.wraps(process)
+    def process_outputs(self: Any, engine_core_outputs: Any, *arguments: Any, **named: Any) -> Any:
+        for output in engine_core_outputs:
+            if output.stop_reason in failure_ids and output.finish_reason == reasons.STOP:  # type: ignore[union-attr]
+                output.finish_reason, output.stop_reason = reasons.ERROR, None  # type: ignore[union-attr]
+        return process(self, engine_core_outputs, *arguments, **named)
+
+    setattr(process_outputs, _MARK, True)
+    processor.process_outputs = process_outputs  # type: ignore[union-attr]
 
 
 def add_to_workers(name: str, function: Callable[..., Any]) -> bool:

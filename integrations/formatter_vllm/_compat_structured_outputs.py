@@ -1,4 +1,4 @@
-"""What the structured-outputs backend needs of vLLM: signatures are checked, and two functions wrapped."""
+"""What the structured-outputs backend needs of vLLM: signatures are checked, and three functions wrapped."""
 
 from __future__ import annotations
 
@@ -30,6 +30,18 @@ _SIGNATURES = {
     (_TYPES, "StructuredOutputGrammar.is_terminated"): ("self",),
     (_TYPES, "StructuredOutputGrammar.reset"): ("self",),
     (_MANAGER, "StructuredOutputManager.grammar_init"): ("self", "request"),
+    (_MANAGER, "StructuredOutputManager.grammar_bitmask"): (
+        "self",
+        "requests",
+        "structured_output_request_ids",
+        "scheduled_spec_decode_tokens",
+    ),
+    (_MANAGER, "StructuredOutputManager._get_constraint_bounds"): (
+        "self",
+        "request",
+        "spec_tokens",
+        "spec_tokens_committed",
+    ),
     (_REQUEST, "get_structured_output_key"): ("params",),
     (_PARAMETERS, "SamplingParams._validate_structured_outputs"): (
         "self",
@@ -90,13 +102,13 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
     """Serve structured outputs by a backend where no other was chosen by name. May be called again.
 
     Args:
-        backend: a class of vLLM's `StructuredOutputBackend`.
+        backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too.
         check_request: raises what is wrong with what `structured_outputs_of` gives, and whether there are `min_tokens`.
     """
     manager: Any = import_module(_MANAGER).StructuredOutputManager
     parameters: Any = import_module(_PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
-    begin = inspect.unwrap(manager.grammar_init)
+    begin, mask = inspect.unwrap(manager.grammar_init), inspect.unwrap(manager.grammar_bitmask)
     validate = inspect.unwrap(parameters._validate_structured_outputs)
 
     @functools.wraps(begin)
@@ -106,6 +118,23 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
             size = self.vllm_config.model_config.get_vocab_size()
             self.backend = backend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
         begin(self, request)
+
+    @functools.wraps(mask)
+    def grammar_bitmask(
+        self: Any, requests: Any, structured_output_request_ids: Any, scheduled_spec_decode_tokens: Any
+    ) -> Any:
+        """All masks of a step in one call, where there are no drafts."""
+        ids = structured_output_request_ids
+        tensor = self._grammar_bitmask
+        if tensor is None or scheduled_spec_decode_tokens or not ids or not isinstance(self.backend, backend):
+            return mask(self, requests, ids, scheduled_spec_decode_tokens)
+        rows = tensor.numpy()[: len(ids)]
+        wanted = [requests[request_id] for request_id in ids]
+        grammars = [request.structured_output_request.grammar for request in wanted]
+        reasons = self.reasoner_cls is not None
+        free = [n for n, one in enumerate(wanted) if reasons and self._get_constraint_bounds(one, ()).constraint_start]
+        self.backend.fill_bitmasks(grammars, rows, free)
+        return rows
 
     @functools.wraps(validate)
     def validate_structured_outputs(
@@ -125,5 +154,5 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
             raise invalid(str(error)) from error
         wanted._backend, wanted._backend_was_auto = _NAME, True
 
-    manager.grammar_init = grammar_init
+    manager.grammar_init, manager.grammar_bitmask = grammar_init, grammar_bitmask
     parameters._validate_structured_outputs = validate_structured_outputs

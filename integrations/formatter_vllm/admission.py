@@ -45,10 +45,12 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             it asks for, what goes with it, and whether it stands behind reasoning, where our backend keeps them.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
+    failure_ids: set[int] = set()
 
     async def admit(engine: Any, parameters: Any) -> None:
         try:
             content = content_of(_compat_parameters.arguments_of(parameters))
+            is_for_processor = content is not None
             if content is None:
                 config = getattr(_compat_server.config_of(engine), "structured_outputs_config", None)
                 wanted = structured_outputs_of(config, parameters)
@@ -57,6 +59,10 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
                 if engine not in admissions:
                     admissions[engine] = Admission(engine)
                 await admissions[engine].admit(content)
+            failure_id = admissions[engine].failure_id if is_for_processor else None
+            if failure_id is not None:
+                _compat_parameters.add_stop_id(parameters, failure_id)
+                failure_ids.add(failure_id)
         except QueueFull as error:
             raise _compat_server.busy_error(str(error)) from None
         except FormatterError as error:
@@ -64,7 +70,8 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     _compat_server.add_to_workers(_METHOD, lambda _, *arguments: prepare(*arguments))
-    _compat_server.wrap_add_request(admit)
+    if _compat_server.wrap_add_request(admit):
+        _compat_server.report_failures(failure_ids)
 
 
 class Admitted:
@@ -74,9 +81,14 @@ class Admitted:
 
 
 class Admission:
-    """The waiting room of one engine."""
+    """The waiting room of one engine.
+
+    Attributes:
+        failure_id: the id with which requests of the logits processor end if they fail, so that vLLM reports an error.
+    """
 
     def __init__(self, engine: Any) -> None:
+        self.failure_id: int | None = None
         self._engine = ref(engine)
         self._loop = asyncio.get_running_loop()
         self._background: asyncio.Future[BackgroundCompiler[Admitted] | None] | None = None
@@ -104,6 +116,7 @@ class Admission:
         compiler = _compiler_for(_compat_server.config_of(self._engine()))
         if compiler is None:
             return None
+        self.failure_id = compiler.failure_id
         settings = read_settings()
         short = Judge(compiler.vocabulary, narrowed(settings.limits))
         judges: SimpleQueue[Judge] = SimpleQueue()

@@ -70,6 +70,14 @@ class RequestCompiler:
         return self.compiler.vocabulary
 
     @cached_property
+    def failure_id(self) -> int | None:
+        """An id that no text holds and no format names: a request that fails ends with it. None if there is none."""
+        vocabulary = self.vocabulary
+        ruled_out = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
+        ids = range(len(vocabulary) - 1, -1, -1)
+        return next((i for i in ids if i not in ruled_out and vocabulary.text_token(i) is None), None)
+
+    @cached_property
     def background(self) -> BackgroundCompiler[CompiledFormat]:
         """Compiles on threads, to make masks."""
         return BackgroundCompiler(self._compile, threads=self._settings.threads, queue_size=self._settings.queue_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,12 @@ class Constraint:
     Attributes:
         cursor: follows the request's output; nothing raises there.
         has_competing_rules: whether the request's other parameters may forbid tokens before the mask is applied.
+        failure_id: the id that ends the request if it fails; None for its end ids.
     """
 
     cursor: Cursor
     has_competing_rules: bool
+    failure_id: int | None = None
 
 
 def asks_for_format(parameters: Any) -> bool:
@@ -55,14 +57,18 @@ class Constraints:
             prompt_ids: gives the ids of the request's prompt.
         """
         end_ids: tuple[int, ...] = () if self._compiler is None else self._compiler.vocabulary.end_ids
-        competing = False
+        competing, failure_id = False, None
         try:
             content = content_of(_compat_parameters.arguments_of(parameters)) or ""
-            end_ids = self._end_ids(parameters) or end_ids
+            wanted = _compat_parameters.end_ids_of(parameters)
+            if self._compiler is not None and self._compiler.failure_id in wanted:
+                failure_id = self._compiler.failure_id
+            end_ids = self._possible(wanted - {failure_id}) or end_ids
             competing = _compat_parameters.has_competing_rules(parameters)
-            return Constraint(Cursor(self._formatter(content, parameters, end_ids, prompt_ids)), competing)
+            cursor = Cursor(self._formatter(content, parameters, end_ids, prompt_ids))
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
-            return Constraint(Cursor.failed(error, end_ids), competing)
+            cursor = Cursor.failed(error, end_ids)
+        return Constraint(cursor, competing, failure_id)
 
     def _formatter(
         self, content: str, parameters: Any, end_ids: tuple[int, ...], prompt_ids: Callable[[], Sequence[int]]
@@ -77,10 +83,7 @@ class Constraints:
         max_tokens = _compat_parameters.max_tokens_of(parameters) if fits else None
         return self._compiler.compile(content, prompt_ids).formatter(end_ids, max_tokens)
 
-    def _end_ids(self, parameters: Any) -> tuple[int, ...]:
-        """The ids at which this request stops, as far as the model can sample them."""
-        wanted = sorted(_compat_parameters.end_ids_of(parameters))
-        if self._compiler is not None:
-            size = len(self._compiler.vocabulary)
-            wanted = [token_id for token_id in wanted if 0 <= token_id < size]
-        return tuple(wanted)
+    def _possible(self, ids: Set[int | None]) -> tuple[int, ...]:
+        """Those of the ids at which a request stops that the model can sample."""
+        size = None if self._compiler is None else len(self._compiler.vocabulary)
+        return tuple(sorted(one for one in ids if one is not None and (size is None or 0 <= one < size)))

@@ -31,10 +31,10 @@ def _hook() -> type:
     from formatter_vllm.logits_processor import FormatterLogitsProcessor
 
     class EntryPointLogitsProcessor(FormatterLogitsProcessor):
-        """`FormatterLogitsProcessor`, idle where the user named that class too, so that no mask is made twice."""
+        """`FormatterLogitsProcessor`, idle where the user named it, or a class derived from it: one mask is enough."""
 
         def __init__(self, vllm_config: Any, *arguments: Any) -> None:
-            self._is_idle = _compat.lists_processor(vllm_config, FormatterLogitsProcessor.__name__)
+            self._is_idle = _compat.lists_processor(vllm_config, FormatterLogitsProcessor)
             if not self._is_idle:
                 super().__init__(vllm_config, *arguments)
 

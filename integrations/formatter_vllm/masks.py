@@ -80,24 +80,30 @@ apply_rows = torch_bitmask.apply_inplace
 
 
 def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
-    """Leave nothing but their end ids to all constrained rows, in place."""
+    """Leave nothing but their end to all constrained rows, in place."""
     for row, constraint in rows:
         for offset in range(len(drafts.get(row, ())) + 1):
-            _force_end(logits[row + offset], constraint.cursor)
+            _force_end(logits[row + offset], constraint)
 
 
 def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts, bits: NDArray[np.int32]) -> None:
-    """End the rows of which other rules of the request (`bad_words`, `allowed_token_ids`) have left no token."""
+    """End the rows that have failed, or of which other rules (`bad_words`, `allowed_token_ids`) have left no token."""
     place = 0
     for row, constraint in rows:
-        if constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
-            cursor = constraint.cursor
+        cursor = constraint.cursor
+        if cursor.has_failed and constraint.failure_id is not None:
+            _force_end(logits[row], constraint)
+        elif constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
             if not any(bitmask.get(bits[place], token_id) for token_id in cursor.end_ids):
                 cursor.fail(NoTokenLeft(cursor.bytes))
-            _force_end(logits[row], cursor)
+            _force_end(logits[row], constraint)
         place += len(drafts[row]) + 1 if row in drafts else 1
 
 
-def _force_end(row: torch.Tensor, cursor: Cursor) -> None:
+def _force_end(row: torch.Tensor, constraint: Constraint) -> None:
     row.fill_(-torch.inf)
-    row[[token_id for token_id in cursor.end_ids if token_id < len(row)]] = _FORCED_END
+    cursor = constraint.cursor
+    is_marked = cursor.has_failed and constraint.failure_id is not None
+    for token_id in (constraint.failure_id,) if is_marked else cursor.end_ids:
+        if token_id is not None and token_id < len(row):
+            row[token_id] = _FORCED_END

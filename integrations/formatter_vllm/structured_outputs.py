@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formatter_core import Cursor, Formatter, bitmask
 from formatter_core.errors import InvalidArgument
@@ -143,6 +144,15 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
 
             size = max(self.vocab_size, len(self.compiler.vocabulary))
             return torch.from_numpy(np.full((max_num_seqs, bitmask.words(size)), -1, dtype=np.int32))
+
+        def fill_bitmasks(
+            self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], free: Sequence[int]
+        ) -> None:
+            """The masks of all grammars in one call; those at the numbers in `free` are not constrained yet."""
+            masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
+            Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
+            for number in free:
+                rows[number] = -1
 
         def destroy(self) -> None:
             """Nothing is held that others do not share."""

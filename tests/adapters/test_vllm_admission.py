@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 import sys
 import threading
@@ -13,13 +14,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="the vLLM adapter needs torch")
+torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
-from formatter_core import Limits, Vocabulary
-from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded
-from tests.adapters.vllm_engines import ENDS, make_tokenizer
-from tests.adapters.vllm_stand_ins import config_of, parameters_of, vllm_of
+from formatter_core import Limits, Vocabulary  # noqa: E402
+from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
+from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
+from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
 
 WORDS = {"choice": [f"word {number}" for number in range(3000)]}  # takes more than a moment
 
@@ -57,6 +58,18 @@ class AsyncEngine:
         return [getattr(Worker(), method)(*args)]
 
 
+class Reason(enum.IntEnum):
+    STOP = 0
+    ERROR = 3
+
+
+class Outputs:
+    """vLLM's `OutputProcessor`."""
+
+    def process_outputs(self, engine_core_outputs: list[Any], timestamp: float | None = None) -> list[Any]:
+        return [(output.finish_reason, output.stop_reason) for output in engine_core_outputs]
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     return make_tokenizer()
@@ -67,7 +80,10 @@ def engine(tokenizer) -> Iterator[Any]:
     with vllm_of("0.31"):
         contents: dict[str, dict[str, Any]] = {
             "vllm.exceptions": {"VLLMValidationError": Invalid, "GracefulHTTPError": Graceful},
-            "vllm.v1.engine": {"__path__": []},
+            "vllm.v1.engine": {"__path__": [], "FinishReason": Reason},
+            "vllm.v1.engine.output_processor": {
+                "OutputProcessor": type("OutputProcessor", (Outputs,), dict(vars(Outputs)))
+            },
             "vllm.v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (AsyncEngine,), dict(vars(AsyncEngine)))},
             "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
         }
@@ -98,6 +114,34 @@ def ask(engine: Any, *wanted: Any) -> list[Any]:
 def test_requests_pass(engine) -> None:
     assert ask(engine, {"regex": "a+"}, None, {"choice": ["a", "b"]}) == ["0", "1", "2"]
     assert len(engine.taken) == 3
+
+
+def test_a_request_that_fails_in_the_worker_ends_with_an_error(engine, tokenizer) -> None:
+    assert ask(engine, {"regex": "abc"}) == ["0"]
+    (asked,) = engine.taken
+    (failure_id,) = asked.stop_token_ids
+    assert failure_id in asked.all_stop_token_ids
+    assert failure_id >= tokenizer.get_vocab_size()
+    processor = import_module("formatter_vllm").FormatterLogitsProcessor(engine.vllm_config, "cpu", False)
+    asked.allowed_token_ids = [tokenizer.token_to_id("1")]
+    processor.update_state(BatchUpdate(1, [], [(0, asked, [5], [])], []))
+    logits = torch.full((1, tokenizer.get_vocab_size() + WIDER), -torch.inf)
+    logits[0, asked.allowed_token_ids] = 1.0
+    assert torch.isfinite(processor.apply(logits)[0]).nonzero().flatten().tolist() == [failure_id]
+    outputs = sys.modules["vllm.v1.engine.output_processor"].OutputProcessor()  # type: ignore[attr-defined]
+    ended = [(Reason.STOP, failure_id), (Reason.STOP, 7), (Reason.STOP, None), (None, None)]
+    given = [types.SimpleNamespace(finish_reason=reason, stop_reason=stop) for reason, stop in ended]
+    assert outputs.process_outputs(given, timestamp=1.0) == [(Reason.ERROR, None), *ended[1:]]
+
+
+def test_a_format_never_ends_with_the_id_of_failures(engine, tokenizer) -> None:
+    assert ask(engine, {"regex": "a"}) == ["0"]
+    (asked,) = engine.taken
+    processor = import_module("formatter_vllm").FormatterLogitsProcessor(engine.vllm_config, "cpu", False)
+    output = [tokenizer.token_to_id("a")]
+    processor.update_state(BatchUpdate(1, [], [(0, asked, [5], output)], []))
+    logits = processor.apply(torch.zeros(1, tokenizer.get_vocab_size() + WIDER))
+    assert torch.isfinite(logits[0]).nonzero().flatten().tolist() == [*ENDS]
 
 
 def test_a_fault_is_answered_with_400_and_never_reaches_the_engine(engine) -> None:

@@ -268,13 +268,19 @@ class TestEntryPoint:
         for request, pattern in zip(requests, patterns, strict=True):
             assert pattern is None or re.fullmatch(pattern, engine.text(request))
 
-    @pytest.mark.parametrize("named", ["formatter_vllm:FormatterLogitsProcessor", None])
+    @pytest.mark.parametrize("named", ["text", "class", "derived class"])
     def test_it_is_idle_where_the_class_was_named(self, new_vllm, tokenizer, named) -> None:
+        from formatter_vllm import FormatterLogitsProcessor
         from formatter_vllm.entry_point import EntryPointLogitsProcessor
 
         engine = engine_of(tokenizer)
-        if named is not None:
-            engine.config.model_config.logits_processors = [named]
+        engine.config.model_config.logits_processors = [
+            {
+                "text": "formatter_vllm:FormatterLogitsProcessor",
+                "class": FormatterLogitsProcessor,
+                "derived class": type("Own", (FormatterLogitsProcessor,), {}),
+            }[named]
+        ]
         processor = EntryPointLogitsProcessor(engine.config, torch.device("cpu"), False)
         parameters = parameters_of({"formatter": {"regex": "a"}}, end_ids=ENDS)
         processor.update_state(BatchUpdate(1, [], [(0, parameters, [5], [])], []))

@@ -133,10 +133,18 @@ class Manager:
     def __init__(self, config: Any, tokenizer: Any) -> None:
         self.vllm_config, self.tokenizer = config, tokenizer
         self.backend: Any = None
+        self.reasoner_cls: Any = None
+        self._grammar_bitmask: Any = None
 
     def grammar_init(self, request):
         self.backend = self.backend or "built in"
         return self.backend
+
+    def grammar_bitmask(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens):
+        return "one by one"
+
+    def _get_constraint_bounds(self, request, spec_tokens, spec_tokens_committed=False):
+        return types.SimpleNamespace(constraint_start=int(request.is_reasoning))
 
 
 @dataclass
@@ -280,6 +288,18 @@ class TestRegister:
         assert isinstance(grammar, Grammar)
         grammar.fill_bitmask(rows, 2)
         assert bitmask.allowed_ids(rows[2].numpy()) == sorted(made.token_to_id(letter) for letter in "ab")
+        rows.fill_(0)
+        manager._grammar_bitmask, manager.reasoner_cls = rows, object
+        one = types.SimpleNamespace(grammar=grammar)
+        requests = {
+            name: types.SimpleNamespace(structured_output_request=one, is_reasoning=name == "thinks")
+            for name in ("thinks", "writes")
+        }
+        both = manager.grammar_bitmask(requests, [*requests], {})
+        assert (both[0] == -1).all()
+        assert bitmask.allowed_ids(both[1]) == sorted(made.token_to_id(letter) for letter in "ab")
+        assert len(both) == 2
+        assert manager.grammar_bitmask(requests, [*requests], {"writes": [1]}) == "one by one"
         backend.destroy()
 
     def test_another_signature_fails_the_start(self, internals) -> None:

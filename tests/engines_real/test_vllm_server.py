@@ -133,6 +133,19 @@ def test_a_bad_request_is_answered_with_400_and_the_next_one_with_an_answer(clie
     assert choice.text == "abc"
 
 
+def test_a_request_that_fails_in_the_worker_is_no_success(client) -> None:
+    """Its other parameters leave no token, which only the worker finds out."""
+    with pytest.raises(openai.InternalServerError):
+        client.completions.create(
+            model="small",
+            prompt="ab",
+            max_tokens=20,
+            extra_body={"vllm_xargs": create_extra_args(formats.regex("[a-j]{9}")), "allowed_token_ids": [300, 301]},
+        )
+    (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
+    assert choice.text == "abc"
+
+
 def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(client) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}

