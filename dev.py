@@ -133,6 +133,7 @@ REAL = [
             "test_vllm_server.py",
             "test_vllm_layouts.py",
             "test_vllm_notations.py",
+            "test_vllm_tools.py",
             "test_openai_vllm.py",
         ],
     ),

@@ -19,36 +19,27 @@ _PARAMETERS = "vllm.sampling_params"
 
 #: Module, name, and its parameters as vLLM 0.31 to 0.33 have them.
 _SIGNATURES = {
-    (_TYPES, "StructuredOutputBackend"): ("vllm_config", "tokenizer", "vocab_size"),
-    (_TYPES, "StructuredOutputBackend.compile_grammar"): ("self", "request_type", "grammar_spec", "stop_token_ids"),
-    (_TYPES, "StructuredOutputBackend.allocate_token_bitmask"): ("self", "max_num_seqs"),
-    (_TYPES, "StructuredOutputBackend.destroy"): ("self",),
-    (_TYPES, "StructuredOutputGrammar.accept_tokens"): ("self", "request_id", "tokens"),
-    (_TYPES, "StructuredOutputGrammar.validate_tokens"): ("self", "tokens"),
-    (_TYPES, "StructuredOutputGrammar.rollback"): ("self", "num_tokens"),
-    (_TYPES, "StructuredOutputGrammar.fill_bitmask"): ("self", "bitmask", "batch_index"),
-    (_TYPES, "StructuredOutputGrammar.is_terminated"): ("self",),
-    (_TYPES, "StructuredOutputGrammar.reset"): ("self",),
-    (_MANAGER, "StructuredOutputManager.grammar_init"): ("self", "request"),
-    (_MANAGER, "StructuredOutputManager.grammar_bitmask"): (
-        "self",
-        "requests",
-        "structured_output_request_ids",
-        "scheduled_spec_decode_tokens",
-    ),
-    (_MANAGER, "StructuredOutputManager._get_constraint_bounds"): (
-        "self",
-        "request",
-        "spec_tokens",
-        "spec_tokens_committed",
-    ),
-    (_REQUEST, "get_structured_output_key"): ("params",),
-    (_PARAMETERS, "SamplingParams._validate_structured_outputs"): (
-        "self",
-        "model_config",
-        "structured_outputs_config",
-        "tokenizer",
-    ),
+    (_TYPES, "StructuredOutputBackend"): "vllm_config tokenizer vocab_size",
+    (_TYPES, "StructuredOutputBackend.compile_grammar"): "self request_type grammar_spec stop_token_ids",
+    (_TYPES, "StructuredOutputBackend.allocate_token_bitmask"): "self max_num_seqs",
+    (_TYPES, "StructuredOutputBackend.destroy"): "self",
+    (_TYPES, "StructuredOutputGrammar.accept_tokens"): "self request_id tokens",
+    (_TYPES, "StructuredOutputGrammar.validate_tokens"): "self tokens",
+    (_TYPES, "StructuredOutputGrammar.rollback"): "self num_tokens",
+    (_TYPES, "StructuredOutputGrammar.fill_bitmask"): "self bitmask batch_index",
+    (_TYPES, "StructuredOutputGrammar.is_terminated"): "self",
+    (_TYPES, "StructuredOutputGrammar.reset"): "self",
+    (_MANAGER, "StructuredOutputManager.grammar_init"): "self request",
+    (
+        _MANAGER,
+        "StructuredOutputManager.grammar_bitmask",
+    ): "self requests structured_output_request_ids scheduled_spec_decode_tokens",
+    (_MANAGER, "StructuredOutputManager._get_constraint_bounds"): "self request spec_tokens spec_tokens_committed",
+    (_REQUEST, "get_structured_output_key"): "params",
+    (
+        _PARAMETERS,
+        "SamplingParams._validate_structured_outputs",
+    ): "self model_config structured_outputs_config tokenizer",
 }
 #: How vLLM calls the backend that nobody chose; then it is ours.
 _UNCHOSEN = "auto"
@@ -63,15 +54,15 @@ def _check() -> None:
             found: Any = import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)
-            parameters = tuple(inspect.signature(found).parameters)
+            parameters = " ".join(inspect.signature(found).parameters)
         except (ImportError, AttributeError):
-            parameters = None
+            parameters = ""
         if parameters != needed:
             raise UnsupportedEngineVersion(
                 "vllm",
                 found=getattr(import_module("vllm"), "__version__", "of unknown version"),
                 needed=">= 0.31, < 0.34",
-                missing=f"{module}.{name}({', '.join(needed)})",
+                missing=f"{module}.{name}({needed.replace(' ', ', ')})",
             )
 
 
