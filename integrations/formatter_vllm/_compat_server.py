@@ -50,8 +50,12 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     return True
 
 
-def report_failures(failure_ids: set[int]) -> None:
-    """Have outputs that stopped at one of these ids end with an error in place of "stop"; may be called again."""
+def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
+    """Have outputs that stopped at one of these ids end with an error in place of "stop"; may be called again.
+
+    Args:
+        count: called for each of them.
+    """
     processor = getattr(_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
     reasons = getattr(_module("vllm.v1.engine"), "FinishReason", None)
     process: Any = getattr(processor, "process_outputs", report_failures)
@@ -64,6 +68,7 @@ def report_failures(failure_ids: set[int]) -> None:
         for output in engine_core_outputs:
             if output.stop_reason in failure_ids and output.finish_reason == reasons.STOP:  # type: ignore[union-attr]
                 output.finish_reason, output.stop_reason = reasons.ERROR, None  # type: ignore[union-attr]
+                count()
         return process(self, engine_core_outputs, *arguments, **named)
 
     setattr(process_outputs, _MARK, True)

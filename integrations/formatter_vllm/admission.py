@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm import _compat, _compat_parameters, _compat_server
+from formatter_vllm import _compat, _compat_parameters, _compat_server, metrics
 from formatter_vllm.compilers import SHORT_CONTENT, RequestCompiler, compiler_of, living_compilers, narrowed
 from formatter_vllm.judge import Judge
 from formatter_vllm.requests import content_of, content_of_structured_outputs
@@ -48,30 +49,38 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
     failure_ids: set[int] = set()
 
     async def admit(engine: Any, parameters: Any) -> None:
+        content, outcome, began = "", "refused", monotonic()
         try:
-            content = content_of(_compat_parameters.arguments_of(parameters))
-            is_for_processor = content is not None
-            if content is None:
+            own = content_of(_compat_parameters.arguments_of(parameters))
+            if own is not None:
+                content = own
+            else:
                 config = getattr(_compat_server.config_of(engine), "structured_outputs_config", None)
                 wanted = structured_outputs_of(config, parameters)
-                content = None if wanted is None else content_of_structured_outputs(*wanted)
-            if content is not None:
-                if engine not in admissions:
-                    admissions[engine] = Admission(engine)
-                await admissions[engine].admit(content)
-            failure_id = admissions[engine].failure_id if is_for_processor else None
+                if wanted is None:
+                    return
+                content = content_of_structured_outputs(*wanted)
+            if engine not in admissions:
+                admissions[engine] = Admission(engine)
+            await admissions[engine].admit(content)
+            failure_id = None if own is None else admissions[engine].failure_id
             if failure_id is not None:
                 _compat_parameters.add_stop_id(parameters, failure_id)
                 failure_ids.add(failure_id)
+            outcome = "admitted"
         except QueueFull as error:
+            outcome = "busy"
             raise _compat_server.busy_error(str(error)) from None
         except FormatterError as error:
             raise _compat_server.invalid_error(str(error)) from None
+        finally:
+            if content:
+                metrics.count_request(content, outcome, monotonic() - began)
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     _compat_server.add_to_workers(_METHOD, lambda _, *arguments: prepare(*arguments))
     if _compat_server.wrap_add_request(admit):
-        _compat_server.report_failures(failure_ids)
+        _compat_server.report_failures(failure_ids, metrics.count_failure)
 
 
 class Admitted:

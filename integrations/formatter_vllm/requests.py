@@ -32,6 +32,7 @@ from formatter_core.support.arguments import shown
 
 __all__ = [
     "KEY",
+    "KINDS",
     "THINK_CLOSE",
     "AfterReasoning",
     "Wanted",
@@ -96,6 +97,10 @@ _READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
     "structural_tag": ((dict, str), formats.structural_tag),
     "format": ((dict,), partial(formats.from_json, type=Any)),  # a type stays with the client: its schema is enough
 }
+
+
+#: The keys that a content may have.
+KINDS = tuple(_READERS)
 
 
 class Wanted(NamedTuple):

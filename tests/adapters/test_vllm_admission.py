@@ -134,6 +134,32 @@ def test_a_request_that_fails_in_the_worker_ends_with_an_error(engine, tokenizer
     assert outputs.process_outputs(given, timestamp=1.0) == [(Reason.ERROR, None), *ended[1:]]
 
 
+def test_requests_are_counted(engine, monkeypatch) -> None:
+    counted: list[Any] = []
+
+    class Metric:
+        def __init__(self, name: str, text: str, labels: Any = ()) -> None:
+            self.name, self.values = name, ()
+
+        def labels(self, *values: str) -> Metric:
+            self.values = values
+            return self
+
+        def inc(self) -> None:
+            counted.append((self.name, *self.values))
+
+        def observe(self, seconds: float) -> None:
+            assert seconds >= 0
+
+    monkeypatch.setitem(sys.modules, "prometheus_client", types.SimpleNamespace(Counter=Metric, Histogram=Metric))
+    ask(engine, {"regex": "a+"})
+    ask(engine, {"regex": "a("})
+    ask(engine, {"made up": 1})
+    ask(engine, None)
+    name = "formatter_requests"
+    assert counted == [(name, "regex", "admitted"), (name, "regex", "refused"), (name, "other", "refused")]
+
+
 def test_a_format_never_ends_with_the_id_of_failures(engine, tokenizer) -> None:
     assert ask(engine, {"regex": "a"}) == ["0"]
     (asked,) = engine.taken

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -133,7 +134,7 @@ def test_a_bad_request_is_answered_with_400_and_the_next_one_with_an_answer(clie
     assert choice.text == "abc"
 
 
-def test_a_request_that_fails_in_the_worker_is_no_success(client) -> None:
+def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> None:
     """Its other parameters leave no token, which only the worker finds out."""
     with pytest.raises(openai.InternalServerError):
         client.completions.create(
@@ -144,6 +145,10 @@ def test_a_request_that_fails_in_the_worker_is_no_success(client) -> None:
         )
     (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
+    with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
+        metrics = answer.read().decode()
+    assert "formatter_failures_total 1.0" in metrics
+    assert 'formatter_requests_total{kind="format",outcome="admitted"}' in metrics
 
 
 def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(client) -> None:
