@@ -6,7 +6,8 @@
 Every mode writes the same tokens: a script pushes the next token of one JSON text to the top, after all masks. `none`
 has no mask; `control` applies masks that were recorded before, by the same function as `ours`, so that the difference
 of those two is what the grammar and its bookkeeping cost; the others are backends of vLLM's structured outputs with the
-same schema: `ours as backend`, `xgrammar` and `guidance`, and one that returns recorded masks, `recorded rows`. An
+same schema: `ours as backend` (all masks in one call), `xgrammar` and `guidance`, and one that returns recorded masks
+row by row, `recorded rows`. An
 engine of vLLM has one such backend, so it is exchanged between two runs. The modes take turns in an order that is
 shuffled each time. Times are CPU time of the process, on one thread.
 """
@@ -157,13 +158,13 @@ class Backends:
         from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
         from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-        from formatter_vllm import structured_outputs
+        from formatter_vllm import _compat_structured_outputs, structured_outputs
 
         structured_outputs.register()
         self._config = llm.llm_engine.vllm_config
         self._manager = llm.llm_engine.engine_core.engine_core.structured_output_manager
         ours = structured_outputs.create_backend_class(
-            StructuredOutputBackend, StructuredOutputGrammar, lambda config: False
+            StructuredOutputBackend, StructuredOutputGrammar, _compat_structured_outputs.has_reasoning_parser
         )
         #: How each is chosen in the configuration, and the backend.
         self.modes = {
@@ -198,6 +199,8 @@ def recorded_backend(ours: type, recorded: Sequence[Any]) -> type:
             bitmask[batch_index].numpy()[:] = self.rows[min(self.length, len(self.rows) - 1)]
 
     class RecordedBackend(ours):  # type: ignore[misc]
+        fill_bitmasks = None  # row by row, as vLLM asks any backend
+
         def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: Any = None) -> Any:
             return RecordedGrammar(recorded[int(json.loads(grammar_spec)["$comment"])])
 

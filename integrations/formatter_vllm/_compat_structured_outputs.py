@@ -116,15 +116,15 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
     ) -> Any:
         """All masks of a step in one call, where there are no drafts."""
         ids = structured_output_request_ids
-        tensor = self._grammar_bitmask
-        if tensor is None or scheduled_spec_decode_tokens or not ids or not isinstance(self.backend, backend):
+        tensor, fill = self._grammar_bitmask, getattr(self.backend, "fill_bitmasks", None)
+        if tensor is None or scheduled_spec_decode_tokens or not ids or fill is None:
             return mask(self, requests, ids, scheduled_spec_decode_tokens)
         rows = tensor.numpy()[: len(ids)]
         wanted = [requests[request_id] for request_id in ids]
         grammars = [request.structured_output_request.grammar for request in wanted]
         reasons = self.reasoner_cls is not None
         free = [n for n, one in enumerate(wanted) if reasons and self._get_constraint_bounds(one, ()).constraint_start]
-        self.backend.fill_bitmasks(grammars, rows, free)
+        fill(grammars, rows, free)
         return rows
 
     @functools.wraps(validate)

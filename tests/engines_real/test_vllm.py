@@ -186,7 +186,7 @@ def reasoning(request, tmp_path_factory) -> dict[str, Any]:
         pytest.skip("this vLLM is too old for these reasoning parsers")
     model = make_model(folder / "model", likely="</think>")
     script, output = Path(__file__).with_name("vllm_reasoning.py"), folder / "output.json"
-    requests = os.environ.get("FORMATTER_VLLM_REASONING", "24")
+    requests = os.environ.get("FORMATTER_VLLM_REASONING", "12")
     words = [script, parser, how, requests, model, output]
     finished = run_python(words, environment([write_entry_point(folder)]), TIME_OUT)
     assert output.exists(), finished.stdout[-6000:]

@@ -271,6 +271,18 @@ def test_the_example_runs(server) -> None:
     assert "Person(" in shown.stdout or "cut: " in shown.stdout
 
 
+def test_prompts_become_typed_rows(server, tmp_path) -> None:
+    """The example; one server stands for two of them here."""
+    prompts = [f"{number} été" for number in range(20)]
+    (tmp_path / "prompts").write_text("\n".join(prompts), encoding="utf-8")
+    words = [ROOT / "examples" / "vllm_rows.py", tmp_path / "prompts", tmp_path / "rows", "--model", "small"]
+    shown = run_python([*words, "--addresses", server.address, server.address], environment(), TIME_OUT)
+    assert shown.returncode == 0, shown.stdout
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text(encoding="utf-8").splitlines()]
+    assert [row["prompt"] for row in rows] == prompts
+    assert all(isinstance(row["is_positive"], bool) and isinstance(row["stars"], int) for row in rows)
+
+
 def test_the_benchmark_runs(tmp_path) -> None:
     words = ["-m", "benchmarks", "vllm_overhead", "--smoke", "--model", make_model(tmp_path / "model")]
     shown = run_python([*words, "--output", tmp_path / "overhead"], environment(), TIME_OUT)
