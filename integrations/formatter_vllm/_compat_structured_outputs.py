@@ -44,6 +44,8 @@ _SIGNATURES = {
 #: How vLLM calls the backend that nobody chose; then it is ours.
 _UNCHOSEN = "auto"
 _NAME = "formatter"
+#: From how many requests on one call for all masks costs less than one for each.
+_TOGETHER = 4
 #: Options of a request's structured outputs that another backend has.
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
@@ -114,10 +116,10 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
     def grammar_bitmask(
         self: Any, requests: Any, structured_output_request_ids: Any, scheduled_spec_decode_tokens: Any
     ) -> Any:
-        """All masks of a step in one call, where there are no drafts."""
+        """The masks of a step in one call, where there are no drafts."""
         ids = structured_output_request_ids
         tensor, fill = self._grammar_bitmask, getattr(self.backend, "fill_bitmasks", None)
-        if tensor is None or scheduled_spec_decode_tokens or not ids or fill is None:
+        if tensor is None or scheduled_spec_decode_tokens or len(ids) < _TOGETHER or fill is None:
             return mask(self, requests, ids, scheduled_spec_decode_tokens)
         rows = tensor.numpy()[: len(ids)]
         wanted = [requests[request_id] for request_id in ids]

@@ -288,17 +288,21 @@ class TestRegister:
         assert isinstance(grammar, Grammar)
         grammar.fill_bitmask(rows, 2)
         assert bitmask.allowed_ids(rows[2].numpy()) == sorted(made.token_to_id(letter) for letter in "ab")
-        rows.fill_(0)
+        rows = backend.allocate_token_bitmask(6).fill_(0)
         manager._grammar_bitmask, manager.reasoner_cls = rows, object
-        one = types.SimpleNamespace(grammar=grammar)
         requests = {
-            name: types.SimpleNamespace(structured_output_request=one, is_reasoning=name == "thinks")
-            for name in ("thinks", "writes")
+            name: types.SimpleNamespace(
+                structured_output_request=types.SimpleNamespace(), is_reasoning=name == "thinks"
+            )
+            for name in ("thinks", "writes", "too", "three", "four")
         }
-        both = manager.grammar_bitmask(requests, [*requests], {})
-        assert (both[0] == -1).all()
-        assert bitmask.allowed_ids(both[1]) == sorted(made.token_to_id(letter) for letter in "ab")
-        assert len(both) == 2
+        for request in requests.values():
+            request.structured_output_request.grammar = backend.compile_grammar(Options.CHOICE, json.dumps(["a", "b"]))
+        masks = manager.grammar_bitmask(requests, [*requests], {})
+        assert len(masks) == len(requests)
+        assert (masks[0] == -1).all()
+        for mask in masks[1:]:
+            assert bitmask.allowed_ids(mask) == sorted(made.token_to_id(letter) for letter in "ab")
         assert manager.grammar_bitmask(requests, [*requests], {"writes": [1]}) == "one by one"
         backend.destroy()
 
