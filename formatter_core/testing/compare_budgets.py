@@ -23,7 +23,7 @@ __all__ = ["BudgetReport", "compare_budgets"]
 #: Completions of more tokens are not looked for.
 _DEEPEST = 5
 _MORE_THAN_NEEDED = 4
-#: What is not found after so many trials of one search counts as not known.
+#: What is not found after this many trials of one search counts as not known.
 _MOST_TRIALS = 3000
 
 
@@ -35,8 +35,8 @@ class BudgetReport:
         grammars: cases with a completion that the vocabulary can spell.
         unknown: cases for which the engine knew no completion, but a short one exists.
         masks: masks under a budget, and `narrowed` of them that it narrowed.
-        exact: completions of the fewest tokens were found for so many beginnings.
-        excess: by how many tokens the engine's number was above these: how often each.
+        exact: beginnings for which a completion of the fewest tokens was found.
+        excess: by how many tokens the engine's number was above these: how often each
         differences: one line for each case in which something was wrong.
     """
 

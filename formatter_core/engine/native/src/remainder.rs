@@ -54,6 +54,8 @@ pub struct Remainders {
     frames: FastMap<(u64, u32), Below>,
     /// What is missing after a way of a list whose frame this is, or after a separator.
     after_ways: FastMap<(u64, u32, Option<u32>), Sized>,
+    /// How long that is, which is often enough to know.
+    lengths: FastMap<(u64, u32, Option<u32>), u32>,
     kept_at_first: usize,
 }
 
@@ -70,6 +72,7 @@ impl Remainders {
             rules,
             frames: FastMap::default(),
             after_ways: FastMap::default(),
+            lengths: FastMap::default(),
             kept_at_first: 0,
         };
         new.kept_at_first = new.kept();
@@ -83,11 +86,11 @@ impl Remainders {
 
     /// An estimate of the bytes that they take.
     pub fn bytes(&self) -> usize {
-        self.rules.bytes() + 32 * (self.frames.len() + self.after_ways.len())
+        self.rules.bytes() + 32 * (self.frames.len() + self.after_ways.len() + self.lengths.len())
     }
 
     fn kept(&self) -> usize {
-        self.rules.kept() + self.frames.len() + self.after_ways.len()
+        self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
     }
 
     /// The fewest tokens known to complete a state, the end id included; `NEVER` if none are known.
@@ -109,24 +112,57 @@ impl Remainders {
         if least == NEVER {
             return Ok(NEVER);
         }
+        let shortest = (0..lengths.len()).filter(|index| lengths[*index] == least).collect();
         let mut best = IMPOSSIBLE;
-        for (index, _) in lengths.iter().enumerate().filter(|(_, length)| **length == least) {
-            let text = match parts.threads.get(index) {
-                Some(thread) => {
-                    let rest = self.text(thread.next, &thread.frame, meter)?;
-                    let bytes = self.rules.nearest.bytes(thread.state, &self.rules.lexicon, meter)?;
-                    self.rules.after_bytes(&bytes, rest, meter)?
-                }
-                None => {
-                    let thread = &parts.tokens[index - parts.threads.len()];
-                    let rest = self.text(thread.next, &thread.frame, meter)?;
-                    let vocabulary = &self.rules.lexicon.vocabulary;
-                    self.rules.texts.cons(FIRST_TOKEN + thread.token, rest, vocabulary)
-                }
-            };
+        for (index, beginning) in self.first_beginnings(parts, shortest, meter)? {
+            let (next, frame) = place_of(parts, index);
+            let beyond = self.beyond(next, frame, meter)?.text;
+            let inside = self.rules.join(self.rules.at(next).text, beyond, meter)?;
+            let text = self.rules.after_symbols(&beginning, inside, meter)?;
             best = self.rules.texts.first(best, text);
         }
         Ok(add(1, self.rules.texts.fewest(best)))
+    }
+
+    /// Of threads, by their index, those that may have the first text, with what is missing of their terminals: most differ
+    /// before the end of their rules, so that nothing need be known of what comes then.
+    fn first_beginnings(
+        &mut self,
+        parts: &Frozen,
+        threads: Vec<usize>,
+        meter: &mut Meter,
+    ) -> Outcome<Vec<(usize, Vec<u32>)>> {
+        let is_one = threads.len() == 1;
+        let mut found = Vec::with_capacity(threads.len());
+        for index in threads {
+            let mut beginning = Vec::new();
+            match parts.threads.get(index) {
+                Some(thread) => {
+                    let bytes = self.rules.nearest.bytes(thread.state, &self.rules.lexicon, meter)?;
+                    beginning.extend(bytes.into_iter().map(u32::from));
+                }
+                None => beginning.push(FIRST_TOKEN + parts.tokens[index - parts.threads.len()].token),
+            }
+            let own = beginning.len();
+            if !is_one {
+                let (next, _) = place_of(parts, index);
+                beginning.extend(self.rules.symbols(self.rules.at(next).text));
+            }
+            meter.work(beginning.len() + 1)?;
+            found.push((index, own, beginning));
+        }
+        let first = found
+            .iter()
+            .map(|(.., beginning)| beginning)
+            .min()
+            .cloned()
+            .unwrap_or_default();
+        found.retain(|(.., beginning)| beginning.starts_with(&first));
+        let own_alone = |(index, own, mut beginning): (usize, usize, Vec<u32>)| {
+            beginning.truncate(own);
+            (index, beginning)
+        };
+        Ok(found.into_iter().map(own_alone).collect())
     }
 
     /// An upper bound of the distance after whatever token, the end id included; `NEVER` if none is known.
@@ -152,15 +188,24 @@ impl Remainders {
     }
 
     fn length(&mut self, own: u32, next: u32, frame: &Frame, meter: &mut Meter) -> Outcome<u32> {
-        let beyond = self.beyond(next, frame, meter)?.length;
+        let below = self.below(frame, meter)?.shortest.length;
+        let beyond = match (self.rules.tail(next), memory_of(frame)) {
+            (None, _) => below,
+            (Some(_), None) => NEVER,
+            (Some(tail), Some(memory)) => {
+                let key = (frame.group.id, frame.member, tail.way);
+                match self.lengths.get(&key) {
+                    Some(known) => *known,
+                    None => {
+                        let found = add(self.rules.length_of_rest(tail, memory, meter)?, below);
+                        self.lengths.insert(key, found);
+                        found
+                    }
+                }
+            }
+        };
         let length = add(add(own, self.rules.at(next).length), beyond);
         Ok(if length > LONGEST { NEVER } else { length })
-    }
-
-    /// What is missing from a position in a frame to the end of everything.
-    fn text(&mut self, position: u32, frame: &Frame, meter: &mut Meter) -> Outcome<Text> {
-        let beyond = self.beyond(position, frame, meter)?.text;
-        self.rules.join(self.rules.at(position).text, beyond, meter)
     }
 
     /// What is missing to the end of everything after the rule that a position is in, or the way of a list.
@@ -173,7 +218,7 @@ impl Remainders {
         if let Some(known) = self.after_ways.get(&key) {
             return Ok(*known);
         }
-        let found = match frame.group.memory(frame.member) {
+        let found = match memory_of(frame) {
             Some(memory) => self.rules.complete(tail, memory, below, meter)?,
             None => NONE,
         };
@@ -291,6 +336,17 @@ impl Remainders {
             farthest = farthest.max(after).max(outer.farthest);
         }
         farthest
+    }
+}
+
+/// Where a thread goes on, by its index.
+fn place_of(parts: &Frozen, index: usize) -> (u32, &Frame) {
+    match parts.threads.get(index) {
+        Some(thread) => (thread.next, &thread.frame),
+        None => {
+            let thread = &parts.tokens[index - parts.threads.len()];
+            (thread.next, &thread.frame)
+        }
     }
 }
 

@@ -138,46 +138,56 @@ impl RuleRemainders {
         add(needed.fold(0, add), more.saturating_mul(list.most_tokens).min(NEVER))
     }
 
-    /// What completes a list after which `rest` is missing: after one of its members, or after a separator.
-    pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
-        let members = self.members.clone();
-        let members = &members[tail.list as usize];
-        let after = tail.way.map(|way| members.after(memory, way));
-        if after.as_ref().is_some_and(|after| members.may_end(after)) {
-            return Ok(rest);
-        }
-        let list = &mut self.lists[tail.list as usize];
-        let Some(ways) = list.ways.completion(members, after.as_ref().unwrap_or(memory), meter)? else {
-            return Ok(NONE);
+    /// How long the shortest text is that completes a list after one of its members, or after a separator.
+    pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
+        let Some(ways) = self.ways_of_rest(tail, memory, meter)? else {
+            return Ok(NEVER);
         };
-        let separator = list.separator;
-        let whole = ways
-            .iter()
-            .map(|way| list.ways.symbols(*way).len() as u32)
-            .fold(rest.length, add);
-        let whole = match tail.way {
+        let list = &self.lists[tail.list as usize];
+        let whole = ways.iter().map(|way| list.ways.symbols(*way).len() as u32).fold(0, add);
+        Ok(match tail.way {
             Some(_) => whole,
-            None => whole - self.length_of(separator),
-        };
-        if whole > LONGEST {
+            None => whole - self.length_of(list.separator),
+        })
+    }
+
+    /// That text, in front of what is missing after the list.
+    pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
+        let length = add(self.length_of_rest(tail, memory, meter)?, rest.length);
+        let ways = self.ways_of_rest(tail, memory, meter)?.unwrap_or_default();
+        if length > LONGEST {
             return Ok(NONE);
         }
+        let separator = self.lists[tail.list as usize].separator;
+        let members = self.members.clone();
         let mut text = rest.text;
         for (index, way) in ways.iter().enumerate().rev() {
-            let start = members.starts[*way as usize];
+            let start = members[tail.list as usize].starts[*way as usize];
             text = self.join(self.shortest[start as usize].text, text, meter)?;
             if index > 0 || tail.way.is_some() {
                 text = self.join(separator, text, meter)?;
             }
         }
-        Ok(Sized { length: whole, text })
+        Ok(Sized { length, text })
+    }
+
+    /// The ways that are missing of a list, in order.
+    fn ways_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
+        let members = &self.members[tail.list as usize];
+        let after = tail.way.map(|way| members.after(memory, way));
+        if after.as_ref().is_some_and(|after| members.may_end(after)) {
+            return Ok(Some(Arc::default()));
+        }
+        let list = &mut self.lists[tail.list as usize];
+        list.ways.completion(members, after.as_ref().unwrap_or(memory), meter)
     }
 
     fn length_of(&self, text: Text) -> u32 {
         self.symbols(text).count() as u32
     }
 
-    fn symbols(&self, text: Text) -> impl Iterator<Item = u32> + '_ {
+    /// The symbols of a text.
+    pub fn symbols(&self, text: Text) -> impl Iterator<Item = u32> + '_ {
         let mut rest = text;
         std::iter::from_fn(move || {
             let (symbol, after) = self.texts.split(rest)?;
@@ -226,15 +236,24 @@ impl RuleRemainders {
         Ok(joined)
     }
 
+    /// Bytes in front of a text.
     pub fn after_bytes(&mut self, bytes: &[u8], rest: Text, meter: &mut Meter) -> Outcome<Text> {
+        let symbols: Vec<u32> = bytes.iter().map(|byte| u32::from(*byte)).collect();
+        self.after_symbols(&symbols, rest, meter)
+    }
+
+    /// Symbols in front of a text.
+    pub fn after_symbols(&mut self, symbols: &[u32], rest: Text, meter: &mut Meter) -> Outcome<Text> {
         if rest == IMPOSSIBLE {
             return Ok(IMPOSSIBLE);
         }
-        meter.work(bytes.len() + 1)?;
+        meter.work(symbols.len() + 1)?;
         let vocabulary = &self.lexicon.vocabulary;
         let texts = &mut self.texts;
-        let symbols = bytes.iter().rev().map(|byte| u32::from(*byte));
-        Ok(symbols.fold(rest, |rest, symbol| texts.cons(symbol, rest, vocabulary)))
+        Ok(symbols
+            .iter()
+            .rev()
+            .fold(rest, |rest, symbol| texts.cons(*symbol, rest, vocabulary)))
     }
 
     // --- positions
