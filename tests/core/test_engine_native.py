@@ -173,6 +173,18 @@ def test_a_mask_is_what_can_be_completed() -> None:
     assert allowed_bytes(state) == b"bc"
 
 
+def test_a_token_that_leaves_no_room_for_a_pattern_is_not_in_the_mask() -> None:
+    tokens = [*(bytes([byte]) for byte in range(256)), b"aaaaaaaa", None]
+    compiler = Compiler(Vocabulary(tokens, [257]), engine="native")
+    formatter = compiler.compile({"type": "string", "maxLength": 20, "pattern": "^a+@a+\\.a+$"}).formatter()
+    formatter.accept_token(ord('"'))
+    for count in range(17):
+        assert (256 in formatter.allowed_tokens()) == (count + 8 + len("@a.a") <= 20)
+        assert (ord("a") in formatter.allowed_tokens()) == (count < 16)
+        if count < 16:
+            formatter.accept_token(ord("a"))
+
+
 def test_tokens_may_hold_several_terminals_and_parts_of_characters() -> None:
     tokens = [
         b'"',

@@ -76,7 +76,8 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         return walked(lexicon, state, None, meter);
     };
     let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
-    let uncertain = lexicon.uncertain(uncounted)?;
+    // Without its counts a pattern of limited length is the pattern alone: it is the form with them that matters.
+    let uncertain = lexicon.uncertain(state)?;
     // Where emptiness is plain from the form, no count that is out of reach can decide about anything.
     if uncounted != state && !uncertain && lexicon.vocabulary.longest < bytes {
         return class_by(lexicon, uncounted, compared, meter);
