@@ -25,22 +25,19 @@ __all__ = ["MOST_STATES", "can_be_complete", "write_out"]
 
 #: Up to this many states of all `Members` of a grammar are written out.
 MOST_STATES = 20_000
-#: A list in any order with more states is better carried out by an engine: all subsets of eight members.
-_FEW_STATES = 300
 
 
-def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True, few_only: bool = False) -> Mapping[str, Node]:
+def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
     """The rules without `Members`: themselves if they have none.
 
-    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts. With
-    `few_only` those stay that have more than a few states, or in the written order more than are ever written out.
+    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts.
 
     Raises:
         LimitExceeded: there are too many states.
     """
     if not any(map(_has_members, rules.values())):
         return rules
-    writer = _Writer(rules, in_any_order, few_only)
+    writer = _Writer(rules, in_any_order)
     for name, body in rules.items():
         writer.rules[name] = writer.replaced(name, body)
     return writer.rules
@@ -75,9 +72,8 @@ _Step: TypeAlias = tuple[Optional[Node], _State]  # noqa: UP045 (evaluated when 
 
 
 class _Writer:
-    def __init__(self, rules: Mapping[str, Node], in_any_order: bool, few_only: bool) -> None:
+    def __init__(self, rules: Mapping[str, Node], in_any_order: bool) -> None:
         self.rules = dict(rules)
-        self._few_only = few_only
         self._in_any_order = in_any_order
         self._states = 0
 
@@ -92,12 +88,7 @@ class _Writer:
         if not self._in_any_order:
             members = replace(members, ordered=True)
         first = _State(0, 0, 0, 0)
-        try:
-            leading = self._explored(members, first)
-        except LimitExceeded:
-            if self._few_only:
-                return members
-            raise
+        leading = self._explored(members, first)
         ends = {state for state in leading if _may_end(members, state)}
         going_on = _going_on(ends, leading)
         if first not in going_on:
@@ -132,8 +123,7 @@ class _Writer:
             steps = _ordered_steps(members, state) if members.ordered else _unordered_steps(members, state)
             leading[state] = [step for step in steps if _is_full(members, step[1].met | later[step[1].place])]
             pending += (after for _, after in leading[state])
-            most = _FEW_STATES if self._few_only and not members.ordered else MOST_STATES
-            if (0 if self._few_only else self._states) + len(leading) > most:
+            if self._states + len(leading) > MOST_STATES:
                 remedy = "name fewer of them, or leave out what depends on several of them"
                 raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading

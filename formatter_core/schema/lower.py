@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
-from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned, write_out
+from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
@@ -80,8 +80,6 @@ class _Lowering:
             del rules[name]
         if self._rules.uses_any:
             rules.update(self._any_rules)
-        if self._objects.uses_members:
-            rules = dict(write_out(rules, few_only=True))
         rules = productive(rules, start.name)
         if not rules:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")

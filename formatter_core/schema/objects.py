@@ -45,8 +45,6 @@ class ObjectLowering:
         self._any_order = any_order
         self._keys = Keys(normalizer, tokens, refusals)
         self._names: dict[str, Node] = {}
-        #: Whether any object was lowered to `Members`.
-        self.uses_members = False
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
         """What spells these objects; None where there are none for certain."""
@@ -83,7 +81,6 @@ class ObjectLowering:
         return any_of(found) if found else None
 
     def _members(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Members:
-        self.uses_members = True
         goal = self._rules.goal
         bits = _Bits(objects, properties)
         found = [

@@ -68,6 +68,8 @@ def _is_derived(node: Node, found: set[str]) -> bool:
         return False
     if isinstance(node, Repeat):
         return node.minimum == 0 or _is_derived(node.item, found)
+    if isinstance(node, Members):
+        return all(_is_derived(way.item, found) for member in node.members for way in member.ways)
     return isinstance(node, Terminal)
 
 

@@ -259,3 +259,22 @@ def test_texts_of_many_keys_in_any_order_are_read() -> None:
     assert parse(format, json.dumps(document)).value == document
     for text in ('{"key3": 1, "key3": 2}', '{"key3": "x"}', '{"key3": 1', ""):
         assert not parse(format, text).is_complete
+
+
+@pytest.mark.contract("JSON Schema: key_order")
+def test_a_key_that_comes_too_late_begins_only_where_another_key_may_go_on_from_it() -> None:
+    """In the schema's order."""
+    properties: dict[str, Any] = {"alpha": {"type": "integer"}, "beta": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties}
+
+    def offers(text: str, **more: Any) -> bool:
+        formatter = Compiler(BYTES).compile({**schema, **more}).formatter()
+        formatter.accept_tokens(b'{"beta": 1, "')
+        return formatter.accept_tokens(text.encode()) == len(text)
+
+    assert offers("alphabet")
+    assert not offers('alpha"')
+    patterns = {"^al(ibi|phas?)$": {"type": "integer"}}
+    assert offers("alibi", patternProperties=patterns, additionalProperties=False)
+    assert offers("alphas", patternProperties=patterns, additionalProperties=False)
+    assert not offers("alph", patternProperties={"^alibi$": {}}, additionalProperties=False)
