@@ -24,7 +24,6 @@ from benchmarks.data import llama3_transformers
 from benchmarks.gpu import FORMATS, PROMPT, llama_config
 from benchmarks.harness import medians, ratio, take_turns
 from formatter_core import Compiler
-from formatter_exllamav2 import create_filter, create_vocabulary
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "default": 8},
@@ -50,6 +49,8 @@ def generators(folder: Path, tokens: int) -> dict[str, Callable[[], float]]:
     """Seconds of one output in each mode."""
     import exllamav2
     from exllamav2.generator import ExLlamaV2DynamicGenerator, ExLlamaV2DynamicJob, ExLlamaV2Sampler
+
+    from formatter_exllamav2 import create_filter, create_vocabulary
 
     config = exllamav2.ExLlamaV2Config(str(folder))
     config.no_flash_attn = True

@@ -10,7 +10,6 @@ ratios medians of each round's own.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-from benchmarks.harness import bars, medians, ratio, take_turns
+from benchmarks.harness import bars, markdown, medians, ratio, take_turns
 from formatter_core import formats
 from formatter_core.generation import Sampling
 from formatter_llama_cpp import Scheduler, create_logits_processor, create_sampler, create_vocabulary
@@ -56,8 +55,30 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """All figures."""
-    return json.dumps(found, indent=1)
+    """A table for each question."""
+    each, short = found["per_token"], found["short outputs"]
+    times = [[name, f"{micros:.0f}"] for name, micros in each["microseconds"].items()]
+    samples = [
+        [count, *(f"{seconds:.2f}" for seconds in one["seconds"].values()), f"{one['parallel to prompt kept']:.2f}"]
+        for count, one in found["parallel"].items()
+    ]
+    batched = [
+        [kind, f"{one['tokens a second']:.0f}", str(one["steps"]), f"{one['occupancy']:.0%}"]
+        for kind, one in found["batching"].items()
+        if isinstance(one, dict)
+    ]
+    ways = next(iter(found["parallel"].values()))["seconds"]
+    return "\n\n".join(
+        [
+            f"llama-cpp-python {found['versions']['llama_cpp']}; {found['machine']}",
+            markdown(["what chooses the token", "µs a token"], times),
+            f"Our processor adds {each['ours to LlamaGrammar']:.3f} of what LlamaGrammar adds, or "
+            + f"{each['ours alone to LlamaGrammar']:.3f} beyond what a processor adds that does nothing.",
+            markdown(["samples of one prompt", *(f"{way}, s" for way in ways), "ratio to prompt kept"], samples),
+            markdown(["batching", "tokens/s", "steps", "busy"], batched),
+            f"Short outputs: {short['tokens a step']:.1f} tokens a step.",
+        ]
+    )
 
 
 def per_token(llama: Any, rounds: int) -> dict[str, Any]:
