@@ -100,7 +100,7 @@ def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int 
     weights = {"model.embed_tokens.weight": matrix(width, hidden), "lm_head.weight": matrix(width, hidden)}
     if likely is not None:  # one place of every state is large, and it votes for this token
         weights["model.embed_tokens.weight"][:, 0] = 1.0
-        weights["lm_head.weight"][likely, 0] = 0.9
+        weights["lm_head.weight"][likely, 0] = 1.1
     weights["model.norm.weight"] = torch.ones(hidden)
     for layer in range(_LAYERS):
         prefix = f"model.layers.{layer}"

@@ -75,7 +75,7 @@ def run(llm: Any, how: str, parser: str, cases: list[tuple[int, float]]) -> list
     prompts, parameters = [], []
     for index, temperature in cases:
         kind = KINDS[index % len(KINDS)]
-        prompts.append((SAID[kind] + " ") * 3 + ENDINGS[index // len(KINDS) % len(ENDINGS)])
+        prompts.append((SAID[kind] + " ") * 3 + ENDINGS[index % len(ENDINGS)])
         own: dict[str, Any] = {}
         if how == "backend":
             format = format_of(kind)
