@@ -67,13 +67,16 @@ def show(found: dict[str, Any]) -> str:
         for kind, one in found["batching"].items()
         if isinstance(one, dict)
     ]
+    added = (
+        f"Our processor adds {each['ours to LlamaGrammar']:.3f} of what LlamaGrammar adds; beyond what a processor that "
+        f"does nothing adds, it is {each['ours alone to LlamaGrammar']:.3f}."
+    )
     ways = next(iter(found["parallel"].values()))["seconds"]
     return "\n\n".join(
         [
             f"llama-cpp-python {found['versions']['llama_cpp']}; {found['machine']}",
             markdown(["what chooses the token", "µs a token"], times),
-            f"Our processor adds {each['ours to LlamaGrammar']:.3f} of what LlamaGrammar adds, or "
-            f"{each['ours alone to LlamaGrammar']:.3f} beyond what a processor adds that does nothing.",
+            added,
             markdown(["samples of one prompt", *(f"{way}, s" for way in ways), "ratio to prompt kept"], samples),
             markdown(["batching", "tokens/s", "steps", "busy"], batched),
             f"Short outputs: {short['tokens a step']:.1f} tokens a step.",
