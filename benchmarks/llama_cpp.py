@@ -68,8 +68,8 @@ def show(found: dict[str, Any]) -> str:
         if isinstance(one, dict)
     ]
     added = (
-        f"Our processor adds {each['ours to LlamaGrammar']:.3f} of what LlamaGrammar adds; beyond what a processor that "
-        f"does nothing adds, it is {each['ours alone to LlamaGrammar']:.3f}."
+        f"Our processor adds {each['ours to LlamaGrammar']:.3f} of what LlamaGrammar adds; beyond what a processor "
+        f"that does nothing adds, it is {each['ours alone to LlamaGrammar']:.3f}."
     )
     ways = next(iter(found["parallel"].values()))["seconds"]
     return "\n\n".join(
