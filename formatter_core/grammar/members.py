@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
+from formatter_core.grammar.distinct import Value, by_value
 from formatter_core.grammar.nodes import (
     NOTHING,
     Choice,
@@ -58,13 +59,15 @@ def _has_members(node: Node) -> bool:
 class _State(NamedTuple):
     """What has come: `place` counts the members passed in the written order, `used` has a bit for each one otherwise.
 
-    `written` stops where more is the same; `met` has a bit for each condition that is met.
+    `written` stops where more is the same; `met` has a bit for each condition that is met; `seen` are the values that
+    distinct members began with.
     """
 
     place: int
     used: int
     written: int
     met: int
+    seen: frozenset[Value] = frozenset()
 
 
 #: What comes, None for a member that is passed by, and what has come then.
@@ -87,6 +90,8 @@ class _Writer:
     def _first(self, rule: str, members: Members) -> Node:
         if not self._in_any_order:
             members = replace(members, ordered=True)
+            if members.minimum <= 1:  # nothing need differ in a shortest text
+                members = replace(members, members=tuple(replace(each, distinct=False) for each in members.members))
         first = _State(0, 0, 0, 0)
         leading = self._explored(members, first)
         ends = {state for state in leading if _may_end(members, state)}
@@ -150,7 +155,7 @@ def _ordered_steps(members: Members, state: _State) -> Iterator[_Step]:
         member = members.members[state.place]
         yield from _ways(members, member, state, state.place + (not member.repeated), 0)
         if not member.required:
-            yield None, _State(state.place + 1, 0, state.written, state.met | member.absent)
+            yield None, _State(state.place + 1, 0, state.written, state.met | member.absent, state.seen)
 
 
 def _unordered_steps(members: Members, state: _State) -> Iterator[_Step]:
@@ -166,7 +171,13 @@ def _ways(members: Members, member: Member, state: _State, place: int, used: int
         written = min(state.written + 1, enough)
         for way in member.ways:
             if not state.met & way.meets & members.once:
-                yield way.item, _State(place, used, written, state.met | way.meets)
+                met = state.met | way.meets
+                if not member.distinct:
+                    yield way.item, _State(place, used, written, met, state.seen)
+                    continue
+                for value, item in by_value(way.item):
+                    if value not in state.seen:
+                        yield item, _State(place, used, written, met, state.seen | {value})
 
 
 def _may_end(members: Members, state: _State) -> bool:

@@ -11,7 +11,7 @@ program of that node alone, which counts as one thing made. Engines keep what th
 
 `MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
 maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4
-not just one way that meets nothing), then with flag 4 the bits of `absent`, the number of ways, and the bits that each
+not just one way that meets nothing, 8 distinct), then with flag 4 the bits of `absent`, the number of ways, and the bits that each
 way meets.
 """
 
@@ -66,6 +66,7 @@ _LAZY_REPEAT = b"\x13"
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
 _NOTHING = b"\x04\x00"
+_LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
 
 
@@ -333,7 +334,7 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
     maximum = node.maximum
     if max(node.minimum, maximum or 0) > limits.repeat:
         raise LimitExceeded("repeat", limits.repeat, f"a list of members in the rule {rule!r}")
-    if not isinstance(node.separator, (Terminal, Bytes, Chars, Substring)):
+    if not isinstance(node.separator, _LEAVES):
         raise InvalidGrammar(f"the separator of members in the rule {rule!r} is not regular; wrap it in a Terminal")
     if maximum is not None and maximum < node.minimum:
         raise InvalidGrammar(f"the members in the rule {rule!r} need minimum <= maximum")
@@ -347,13 +348,22 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
                 f"a repeated member in the rule {rule!r} is required, or meets something by its absence"
             )
         ways = member.ways
-        flags = member.required + 2 * member.repeated
+        if member.distinct and not all(isinstance(_first(way.item), _LEAVES) for way in ways):
+            raise InvalidGrammar(f"a distinct member in the rule {rule!r} does not begin with a terminal")
+        flags = member.required + 2 * member.repeated + 8 * member.distinct
         if len(ways) == 1 and not (ways[0].meets or member.absent):
             out += _SMALL[flags]
         else:
             out += _SMALL[flags + 4] + _bits(member.absent) + _number(len(ways))
             out += b"".join(_bits(way.meets) for way in ways)
     return bytes(out)
+
+
+def _first(node: Node) -> Node:
+    """What a node begins with."""
+    while isinstance(node, Sequence) and node.items:
+        node = node.items[0]
+    return node
 
 
 def _bits(bits: int) -> bytes:

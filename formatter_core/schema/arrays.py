@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formatter_core.grammar import Node, Reference, Repeat
+from formatter_core.grammar import Member, Members, Node, Reference, Repeat, Way, can_be_complete
 from formatter_core.schema.counting import Counting
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.numbers import hard_steps
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
+from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.shapes import ArraySet, Goal
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ArrayLowering"]
 
 _MOST_DISTINCT = 10
+#: Up to this many listed values are members of their own.
+_MOST_LISTED = 64
 
 
 class ArrayLowering:
@@ -40,6 +44,8 @@ class ArrayLowering:
         contains = tuple(wanted for wanted in arrays.contains if wanted.minimum or wanted.maximum is not None)
         arrays = replace(arrays, contains=contains)
         unique = arrays.unique is not None and not self._must_differ(goals, arrays)
+        if unique and len(goals) == 1 and not arrays.contains:
+            return self._distinct(arrays, goals[0], title)
         if unique or arrays.contains:
             return self._counted(arrays, goals, unique, title)
         return self._plain(goals, arrays.minimum, arrays.maximum, title)
@@ -90,6 +96,33 @@ class ArrayLowering:
             return Reference(name)
         return start if maximum == 0 else in_order(start, Repeat(further, max(minimum, 0), maximum))
 
+    def _distinct(self, arrays: ArraySet, goal: Goal, title: str) -> Node | None:
+        """Items that differ: listed values as members that each come once, else as members that remember their values."""
+        listed = self._normalizer.listed(goal, _MOST_LISTED)
+        maximum = arrays.maximum
+        if listed is not None:
+            goals: list[Goal] = [(literal,) for literal in listed]
+            members = tuple(
+                Member((Way(self._rules.goal(each)),)) for each in goals if not self._normalizer.is_empty(each)
+            )
+            maximum = None if maximum is not None and maximum >= len(members) else maximum
+        else:
+            shape = self._normalizer.goal(goal)
+            hard = any(any(hard_steps(each)) for each in shape.numbers)
+            if shape.arrays or shape.objects or hard:
+                what = "multiples that their last digits do not show" if hard else "arrays or objects"
+                reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
+                self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
+                return self._plain([goal], arrays.minimum, maximum, title)
+            terminal = scalar_terminal(shape, plain=True)
+            members = () if terminal is None else (Member((Way(terminal),), repeated=True, distinct=True),)
+        tokens = self._tokens
+        options: list[Node] = [tokens.empty_array] if arrays.minimum == 0 else []
+        node = Members(members, tokens.comma, minimum=max(arrays.minimum, 1), maximum=maximum)
+        if members and maximum != 0 and can_be_complete(node):
+            options.append(in_order(tokens.open_array, node, tokens.close_array))
+        return any_of(options) if options else None
+
     def _must_differ(self, goals: list[Goal], arrays: ArraySet) -> bool:
         """Whether items always differ: there is at most one, or no two positions share a value."""
         if arrays.maximum is None:
@@ -111,8 +144,8 @@ class ArrayLowering:
             values = self._values(goals)
             if values is None:
                 reason = (
-                    "it is enforced for at most one item, for items of different types and for at most "
-                    f"{_MOST_DISTINCT} listed values; in general it is not context-free"
+                    f"beside `prefixItems` or `contains` it is enforced for at most {_MOST_DISTINCT} listed values and for "
+                    "items of different types"
                 )
                 self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                 if not arrays.contains:

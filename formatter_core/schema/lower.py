@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
-from formatter_core.grammar import NOTHING, Bytes, Grammar, Node, Terminal, interned
+from formatter_core.grammar import NOTHING, Grammar, Node, Terminal
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.multiples import MOST_STATES, lower_multiples
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, hard_steps, has_no_number, number_node
+from formatter_core.schema.numbers import hard_steps, number_node
 from formatter_core.schema.objects import ObjectLowering
 from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
+from formatter_core.schema.scalars import ALL_NUMBERS, scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.strings import ANY_STRING, StringSet, is_empty, string_nodes
 from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
 __all__ = ["lower"]
-
-#: Maximum alternatives for strings that we check for emptiness.
-_MOST_DECIDED = 8
-_ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
-_ALL_STRINGS = ((), (ANY_STRING,))
 
 
 def lower(
@@ -89,8 +82,8 @@ class _Lowering:
         shape = self._normalizer.goal(goal)
         if shape is ANY:
             return self._rules.goal(())
-        scalars = self._scalars(shape)
-        if scalars is not None and not (shape.arrays or shape.objects or shape.numbers not in _ALL_NUMBERS):
+        scalars = scalar_terminal(shape)
+        if scalars is not None and not (shape.arrays or shape.objects or shape.numbers not in ALL_NUMBERS):
             return scalars
         options: list[Node] = [] if scalars is None else [scalars]
         options += self._multiples(shape, goal, name)
@@ -103,13 +96,6 @@ class _Lowering:
             title = f"{name}: object {index}" if several else name
             options += self._option(self._objects.lower(objects, names, title), title, several)
         return any_of(options)
-
-    def _scalars(self, shape: Shape) -> Terminal | None:
-        """The terminal of a shape's scalars: one object for equal scalars, so that engines build it once."""
-        if shape.numbers in _ALL_NUMBERS and shape.strings in _ALL_STRINGS:
-            number, integer = shape.numbers == (ANY_NUMBER,), shape.numbers == (ANY_INTEGER,)
-            return _node_of_types(shape.null, shape.booleans, number, integer, bool(shape.strings))
-        return _node_of_scalars(shape.null, shape.booleans, shape.numbers, shape.strings)
 
     def _option(self, body: Node | None, title: str, several: bool) -> list[Node]:
         if body is None:
@@ -130,23 +116,3 @@ class _Lowering:
                     node = Terminal(number_node(numbers))
                 found.append(node)
         return found
-
-
-@lru_cache(maxsize=1024)
-def _node_of_scalars(
-    null: bool, booleans: int, numbers: tuple[NumberSet, ...], strings: tuple[StringSet, ...]
-) -> Terminal | None:
-    """One terminal for all scalars of a shape, in every schema that has them."""
-    found = string_nodes(each for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each))
-    found += [number_node(each) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)]
-    found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
-    found += [Bytes(b"null")] if null else []
-    return Terminal(any_of(found)) if found else None
-
-
-@cache
-def _node_of_types(null: bool, booleans: int, number: bool, integer: bool, string: bool) -> Terminal | None:
-    """The terminal of whole types, shared by all schemas."""
-    numbers = (ANY_NUMBER,) * number + (ANY_INTEGER,) * integer
-    node = _node_of_scalars(null, booleans, numbers, (ANY_STRING,) * string)
-    return None if node is None else interned(node)

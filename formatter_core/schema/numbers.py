@@ -140,12 +140,12 @@ def other_numbers(a: NumberSet) -> list[NumberSet]:
     return found
 
 
-def number_node(numbers_: NumberSet) -> Node:
-    """The plain decimal spellings of the numbers in the set; every legal spelling where it holds all numbers.
+def number_node(numbers_: NumberSet, *, plain: bool = False) -> Node:
+    """The plain decimal spellings of the numbers in the set; every legal one where it holds all, unless `plain`.
 
     What `hard_steps` lists is left out.
     """
-    if numbers_ == ANY_NUMBER:
+    if numbers_ == ANY_NUMBER and not plain:
         return ANY_NUMBER_NODE
     if numbers_.values is not None:
         return Choice(tuple(_spelled(value, numbers_.pointed) for value in numbers_.values))

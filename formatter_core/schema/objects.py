@@ -41,7 +41,6 @@ class ObjectLowering:
         self._rules = rules
         self._normalizer = normalizer
         self._tokens = tokens
-        self._refusals = refusals
         self._any_order = any_order
         self._keys = Keys(normalizer, tokens, refusals)
         self._names: dict[str, Node] = {}
@@ -59,7 +58,6 @@ class ObjectLowering:
         if required < len(objects.required):
             return None
         extras = self._keys.extras(objects, names)
-        objects = self._countable(objects, required, bool(extras))
         most = None if extras else len(properties)
         if most is not None and most < objects.minimum:
             return None
@@ -93,7 +91,9 @@ class ObjectLowering:
         ]
         if extras:
             ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
-            found.append(Member(ways, repeated=True))
+            # One extra key may come twice, unless several are counted.
+            distinct = objects.minimum - sum(each.required for each in properties) > 1
+            found.append(Member(ways, repeated=True, distinct=distinct))
         return Members(
             tuple(found),
             self._tokens.comma,
@@ -140,17 +140,6 @@ class ObjectLowering:
         if node is None:
             node = self._names[name] = self._tokens.name(name)
         return node
-
-    def _countable(self, objects: ObjectSet, required: int, has_extras: bool) -> ObjectSet:
-        """The same objects, unless extra keys would have to be told from each other: that is refused."""
-        if has_extras and objects.minimum - required >= 2:
-            reason = (
-                f"{objects.minimum} properties, of which {required} are required, could be extra keys that only count "
-                "if they differ; name the properties, or set `additionalProperties` to false"
-            )
-            self._refusals.refuse(_pointer(objects), "minProperties", reason)
-            objects = replace(objects, minimum=required + 1)
-        return objects
 
     def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
         """From the last key to the first: each rule is what may come from a key on, up to the end of the object.
@@ -214,7 +203,3 @@ def _may_be_empty(objects: ObjectSet, properties: list[Property]) -> bool:
         met |= each.absent
     bits = _Bits(objects, properties)
     return bits.of(met) == (1 << bits.count) - 1
-
-
-def _pointer(objects: ObjectSet) -> str:
-    return next((part.pointer for part in objects.parts if part.pointer), "")

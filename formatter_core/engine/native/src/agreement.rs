@@ -7,6 +7,7 @@
 use std::hash::Hash;
 
 use crate::hash::FastMap;
+use crate::items::NO_BYTE;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::memories::Memories;
 use crate::positions::{Position, END, START};
@@ -54,6 +55,8 @@ struct Thread {
 #[derive(Clone, Copy)]
 struct Column {
     offset: u32,
+    /// The byte that led here, or `NO_BYTE`.
+    step: u16,
     calls: usize,
     callers: usize,
     threads: usize,
@@ -104,7 +107,7 @@ impl Agreement {
             memories: Memories::new(),
             last: Last::default(),
         };
-        agreement.open(0);
+        agreement.open(0, NO_BYTE);
         agreement.call(START, source, meter)?;
         agreement.calls[0].context = Some(Trail::EMPTY);
         agreement.close(source, meter)?;
@@ -119,7 +122,7 @@ impl Agreement {
     /// Append a byte, with which the text goes on. After a fault nothing has changed.
     pub fn push_byte(&mut self, byte: u8, source: Source, meter: &mut Meter) -> Outcome<()> {
         let before = self.last_column();
-        self.open(before.offset + 1);
+        self.open(before.offset + 1, u16::from(byte));
         let outcome = self.step(before.threads, byte, source, meter);
         self.settle(outcome)
     }
@@ -128,7 +131,7 @@ impl Agreement {
     pub fn push_token(&mut self, token: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let before = self.last_column();
         let end = self.tokens.len();
-        self.open(before.offset);
+        self.open(before.offset, NO_BYTE);
         let outcome = (before.tokens..end).try_for_each(|index| {
             let (place, trail) = self.tokens[index];
             match *source.plan.position(place.position) {
@@ -204,9 +207,10 @@ impl Agreement {
         self.columns[self.columns.len() - 1]
     }
 
-    fn open(&mut self, offset: u32) {
+    fn open(&mut self, offset: u32, step: u16) {
         self.columns.push(Column {
             offset,
+            step,
             calls: self.calls.len(),
             callers: self.callers.len(),
             threads: self.threads.len(),
@@ -416,7 +420,7 @@ impl Agreement {
         while let Some(caller) = next.checked_sub(1).map(|index| self.callers[index as usize]) {
             next = caller.previous;
             let trail = self.trails.joined(caller.trail, trail, column, meter)?;
-            self.go_on(caller.place, rule, trail, false, source, meter)?;
+            self.go_on(caller.place, (rule, column), trail, source, meter)?;
         }
         Ok(())
     }
@@ -429,20 +433,20 @@ impl Agreement {
         );
         let Call { rule, column, .. } = self.calls[call as usize];
         let trail = self.trails.joined(trail, ended, column, meter)?;
-        self.go_on(place, rule, trail, true, source, meter)
+        self.go_on(place, (rule, column), trail, source, meter)
     }
 
-    /// Go on after a call of a rule that was made at a place.
+    /// Go on after a call of a rule that was made at a place in a column.
     fn go_on(
         &mut self,
         place: Place,
-        rule: u32,
+        (rule, column): (u32, u32),
         trail: Trail,
-        is_empty: bool,
         source: Source,
         meter: &mut Meter,
     ) -> Outcome<()> {
         meter.work(1)?;
+        let is_empty = column == self.column();
         match *source.plan.position(place.position) {
             Position::Call { next, .. } => self.reach(next, 0, place.call, trail, meter),
             Position::Rounds { minimum, maximum, .. } if !is_empty || place.count < minimum => {
@@ -454,8 +458,11 @@ impl Agreement {
             }
             Position::Choose { list, first, next } => {
                 let list = &source.plan.members[list as usize];
-                let count = self.memories.after(list, place.count, rule - first, meter)?;
-                self.reach(next, count, place.call, trail, meter)
+                let text = self.columns[column as usize + 1..].iter().map(|column| column.step);
+                match self.memories.after(list, place.count, rule - first, text, meter)? {
+                    Some(count) => self.reach(next, count, place.call, trail, meter),
+                    None => Ok(()),
+                }
             }
             _ => Ok(()),
         }

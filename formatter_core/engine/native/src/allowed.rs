@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::automaton::{Automaton, Source, DEAD};
+use crate::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
 use crate::class::{Class, Rest, TokenSet};
 use crate::classify::{class, then};
+use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::mask::{join, set, Mask};
 use crate::stack::{Frame, State, Thread};
@@ -66,17 +67,14 @@ impl Builder<'_> {
             let is_many = terminals > MANY_TERMINALS;
             // After each byte of a gap, say, all other terminals may begin.
             let is_gap = is_many && tail == EMPTY && row.live().any(|(_, _, step)| step.accepts && step.state != EMPTY);
-            if !(is_shared || is_gap) && (is_many && !is_wide || terminals >= SEVERAL && is_narrow) {
+            let keeps_text = same.iter().any(|thread| self.source.network.keeps_text(thread.next));
+            let by_class = is_shared || is_gap || keeps_text;
+            if !by_class && (is_many && !is_wide || terminals >= SEVERAL && is_narrow) {
                 light.push(same);
                 continue;
             }
             let class = class(lexicon, same[0].state, meter)?;
-            if is_shared
-                || is_wide
-                || is_gap
-                || terminals < SEVERAL
-                || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY
-            {
+            if by_class || is_wide || terminals < SEVERAL || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
@@ -111,8 +109,13 @@ impl Builder<'_> {
             return Ok(());
         }
         let (source, lexicon) = (self.source, self.source.lexicon);
+        let keeps_text = |thread: &&Thread| source.network.keeps_text(thread.next);
+        for thread in threads.iter().filter(keeps_text) {
+            self.add_rests_of_value(class, thread, meter)?;
+        }
         let places: Vec<(u32, Frame)> = threads
             .iter()
+            .filter(|thread| !keeps_text(thread))
             .map(|thread| (thread.next, thread.frame.clone()))
             .collect();
         let mut number = self.automaton.at_places(&places, &source, meter)?;
@@ -153,6 +156,64 @@ impl Builder<'_> {
         }
         self.automaton.held.pop();
         Ok(())
+    }
+
+    /// Add the tokens that cross the end of a distinct member's first terminal. Where they lead to depends on the text,
+    /// but for most of them it does not matter: they are followed as if no value had come.
+    fn add_rests_of_value(&mut self, class: &Class, thread: &Thread, meter: &mut Meter) -> Outcome<()> {
+        let source = self.source;
+        let vocabulary = &source.lexicon.vocabulary;
+        let Some((next, is_free, frame)) = after_any_value(thread, &source, meter)? else {
+            return Ok(());
+        };
+        let any = self.automaton.at_places(&[(next, frame)], &source, meter)?;
+        if any == DEAD {
+            return Ok(());
+        }
+        let live = self.automaton.live(any, &source, meter)?;
+        let mut by_text: FastMap<&[u8], Vec<Rest>> = FastMap::default();
+        self.automaton.held.push(any);
+        for rests in class.rests(&vocabulary.trie, &live, meter)? {
+            meter.work(rests.all.len())?;
+            for rest in &rests.all {
+                let depth = rest.depth as usize;
+                let mut ids = vocabulary.trie.all_ids_below(rest.node as usize).iter();
+                if is_free && !ids.any(|id| depends_on_value(&vocabulary.token(*id)[depth..])) {
+                    self.add_rest(rest, meter)?;
+                } else if let Some(ids) = vocabulary.trie.ids_below(rest.node as usize).next() {
+                    let token = vocabulary.token(ids[0]);
+                    if self.leads_on(&token[depth..rest.node_depth as usize - 1], meter)? {
+                        by_text.entry(&token[..depth]).or_default().push(*rest);
+                    }
+                }
+            }
+        }
+        self.automaton.held.pop();
+        for (text, rests) in by_text {
+            let place = (thread.next, frame_after(thread, text, &source, meter)?);
+            let number = self.automaton.at_places(&[place], &source, meter)?;
+            if number == DEAD {
+                continue;
+            }
+            self.automaton.held.push(number);
+            for rest in &rests {
+                self.add_rest(rest, meter)?;
+            }
+            self.automaton.held.pop();
+        }
+        Ok(())
+    }
+
+    /// Whether the situation that is held last goes on with some bytes.
+    fn leads_on(&mut self, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {
+        let mut number = self.automaton.held.last().copied().unwrap_or(DEAD);
+        for &byte in bytes {
+            if number == DEAD {
+                break;
+            }
+            number = self.automaton.step(number, byte, &self.source, meter)?;
+        }
+        Ok(number != DEAD)
     }
 
     /// Add the tokens of a rest that go on from the situation that is held last.
@@ -250,4 +311,14 @@ fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
         rest = others;
         Some(run)
     })
+}
+
+/// Whether it may matter, for what is left of a token after a value, which one it was: another value may end there, or
+/// begin and not be the beginning of a free string.
+fn depends_on_value(rest: &[u8]) -> bool {
+    let begins = |byte: &u8| !matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\n' | b'\t' | b'\r');
+    match rest.iter().position(begins) {
+        None => false,
+        Some(place) => rest[place] != b'"' || rest[place + 1..].contains(&b'"'),
+    }
 }

@@ -9,11 +9,11 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::Chart;
 use crate::damage::Guarded;
-use crate::freeze::freeze;
+use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::network::Network;
+use crate::network::{Network, Position};
 use crate::remainder::Remainders;
 use crate::stack::{sort, Frame, Frozen, State, Thread};
 use crate::term::{EMPTY, NOTHING};
@@ -349,7 +349,8 @@ impl Automaton {
             if !step.accepts {
                 let thread = Thread {
                     state: step.state,
-                    ..thread.clone()
+                    next: thread.next,
+                    frame: frame_after(thread, &[byte], source, meter)?,
                 };
                 return Ok(self.of_threads(vec![thread]));
             }
@@ -357,14 +358,19 @@ impl Automaton {
         let (mut advanced, mut places) = (Vec::new(), Vec::new());
         for thread in threads {
             let step = source.lexicon.step(thread.state, byte, meter)?;
-            if step.state != NOTHING && step.state != EMPTY {
+            if step.state == NOTHING {
+                continue;
+            }
+            let frame = frame_after(thread, &[byte], source, meter)?;
+            if step.accepts {
+                places.push((thread.next, frame.clone()));
+            }
+            if step.state != EMPTY {
                 advanced.push(Thread {
                     state: step.state,
-                    ..thread.clone()
+                    next: thread.next,
+                    frame,
                 });
-            }
-            if step.accepts {
-                places.push((thread.next, thread.frame.clone()));
             }
         }
         if places.is_empty() {
@@ -418,5 +424,31 @@ impl Automaton {
         });
         self.by_hash.insert(hash, number);
         number
+    }
+}
+
+/// The frame of a thread after more of its terminal: another one where the frame keeps what is written.
+pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Meter) -> Outcome<Frame> {
+    let frame = &thread.frame;
+    match frame.group.memory(frame.member) {
+        Some(memory) if source.network.keeps_text(thread.next) => {
+            let memory = Arc::new(memory.with_text(text));
+            with_memory(frame, memory, &mut *source.cache.lock()?, meter)
+        }
+        _ => Ok(frame.clone()),
+    }
+}
+
+/// Where a thread in the first terminal of a distinct member goes on after it, as if its value were none; whether its
+/// strings are free.
+pub fn after_any_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, bool, Frame)>> {
+    let frame = &thread.frame;
+    match (source.network.position(thread.next), frame.group.memory(frame.member)) {
+        (Position::Value { next, is_free }, Some(memory)) => {
+            let memory = Arc::new(memory.without_text());
+            let frame = with_memory(frame, memory, &mut *source.cache.lock()?, meter)?;
+            Ok(Some((*next, *is_free, frame)))
+        }
+        _ => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::members::Memory;
+use crate::members::{Members, Memory};
 use crate::network::{Network, Position};
 use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -98,6 +98,8 @@ pub struct Chart<'a> {
     /// The calls of the current column by rule, where its frames are many, and how many of those are in it.
     calls: FastMap<u32, u32>,
     frames_in_map: usize,
+    /// What frames that keep a text have become with the byte of the current column.
+    written: Vec<((u64, u32), FrameRef<'a>)>,
 }
 
 impl<'a> Chart<'a> {
@@ -116,6 +118,7 @@ impl<'a> Chart<'a> {
             seen_active: Seen::default(),
             calls: FastMap::default(),
             frames_in_map: 0,
+            written: Vec::new(),
         }
     }
 
@@ -159,10 +162,13 @@ impl<'a> Chart<'a> {
         self.open_column();
         meter.work(range.len() + 1)?;
         for index in range {
-            let active = self.actives[index];
+            let mut active = self.actives[index];
             let step = self.lexicon.step(active.state, byte, meter)?;
             if step.state == NOTHING {
                 continue;
+            }
+            if self.network.keeps_text(active.next) {
+                active.frame = self.with_byte(active.frame, byte, meter)?;
             }
             if step.state != EMPTY {
                 self.add_active(Active {
@@ -268,6 +274,7 @@ impl<'a> Chart<'a> {
             can_stop: false,
         });
         self.agenda.clear();
+        self.written.clear();
         self.seen.clear();
         self.seen_active.clear();
         if self.frames_in_map > 0 {
@@ -320,6 +327,21 @@ impl<'a> Chart<'a> {
                     meter.work(places.len())?;
                     self.agenda.extend(places.iter().map(|place| (*place, frame)));
                 }
+                Position::Distinct { term, next } => {
+                    if let Some(memory) = self.memory(frame) {
+                        let state = self.lexicon.without(term, &memory.seen, meter)?;
+                        if state != NOTHING {
+                            self.add_active(Active { state, next, frame });
+                        }
+                    }
+                }
+                Position::Value { next, .. } => {
+                    if let Some(memory) = self.memory(frame) {
+                        let memory = Arc::new(memory.with_value());
+                        let frame = self.with_memory(frame, memory, meter)?;
+                        self.agenda.push((next, frame));
+                    }
+                }
                 Position::Call { rule, next } => self.call(rule, next, frame),
                 Position::Choose(members) => self.choose(members, frame, meter)?,
                 Position::Came { members, way } => self.remember(members, way, frame, meter)?,
@@ -341,8 +363,10 @@ impl<'a> Chart<'a> {
                 };
                 self.agenda.extend(edges.iter().map(place));
             }
-            // A frame of this very column: the rule was empty, which its callers have passed over already.
-            FrameRef::Fresh(number) if number as usize >= self.current().frames => {}
+            // A frame of this very column: the rule was empty, which its callers have passed over already. Members
+            // are not empty.
+            FrameRef::Fresh(number) if number as usize >= self.current().frames && self.memory_of(number).is_none() => {
+            }
             FrameRef::Fresh(number) => {
                 let mut next = self.frames[number as usize].last_edge;
                 while let Some(edge) = next.checked_sub(1).map(|index| &self.edges[index as usize]) {
@@ -355,17 +379,21 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
+    /// What has come of a list of members, where a frame is one.
+    fn memory(&self, frame: FrameRef<'a>) -> Option<&Arc<Memory>> {
+        match frame {
+            FrameRef::Frozen(group, member) => group.memory(member),
+            FrameRef::Fresh(number) => self.memory_of(number),
+        }
+    }
+
     /// Begin the members that may come next.
     fn choose(&mut self, members: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
         let list = &self.network.members[members as usize];
-        let memory = match frame {
-            FrameRef::Frozen(group, member) => group.memory(member),
-            FrameRef::Fresh(number) => self.frames[number as usize].memory.as_ref(),
-        };
-        let Some(memory) = memory else {
+        let Some(memory) = self.memory(frame).cloned() else {
             return Ok(());
         };
-        let choices = list.choices(memory, meter)?;
+        let choices = list.choices(&memory, meter)?;
         meter.work(choices.len())?;
         self.agenda
             .extend(choices.iter().map(|way| (list.starts[*way as usize], frame)));
@@ -375,27 +403,45 @@ impl<'a> Chart<'a> {
     /// A member has come: the list may end, or go on with a frame that remembers it.
     fn remember(&mut self, members: u32, way: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
         let list = &self.network.members[members as usize];
-        let (memory, edges) = match frame {
-            FrameRef::Frozen(group, member) => (group.memory(member), 0),
-            FrameRef::Fresh(number) => {
-                let fresh = &self.frames[number as usize];
-                (fresh.memory.as_ref(), fresh.last_edge)
-            }
-        };
-        let Some(memory) = memory else {
+        let Some(memory) = self.memory(frame) else {
             return Ok(());
         };
         let memory = Arc::new(list.after(memory, way));
         if list.may_end(&memory) {
             self.leave(frame, meter)?;
         }
-        if list.choices(&memory, meter)?.is_empty() {
-            return Ok(());
+        if self.may_go_on(list, &memory, meter)? {
+            let frame = self.with_memory(frame, memory, meter)?;
+            self.agenda.push((list.separator, frame));
         }
+        Ok(())
+    }
+
+    /// Whether another member may come.
+    fn may_go_on(&self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<bool> {
+        for way in list.choices(memory, meter)? {
+            let is_possible = match *self.network.position(list.starts[*way as usize]) {
+                Position::Distinct { next, .. } if self.network.is_free(next) => true,
+                Position::Distinct { term, .. } => self.lexicon.without(term, &memory.seen, meter)? != NOTHING,
+                _ => true,
+            };
+            if is_possible {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same frame with another memory.
+    fn with_memory(&mut self, frame: FrameRef<'a>, memory: Arc<Memory>, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
         let number = self.frames.len() as u32;
+        let last_edge = match frame {
+            FrameRef::Frozen(..) => 0,
+            FrameRef::Fresh(number) => self.frames[number as usize].last_edge,
+        };
         self.frames.push(Fresh {
             rule: NO_RULE,
-            last_edge: edges,
+            last_edge,
             memory: Some(memory),
         });
         if let FrameRef::Frozen(group, member) = frame {
@@ -406,8 +452,22 @@ impl<'a> Chart<'a> {
                 self.add_edge(number, edge.position, FrameRef::Frozen(group, edge.member));
             }
         }
-        self.agenda.push((list.separator, FrameRef::Fresh(number)));
-        Ok(())
+        Ok(FrameRef::Fresh(number))
+    }
+
+    /// The frame after a byte of a text that it keeps; one for all terminals that are under way in it.
+    fn with_byte(&mut self, frame: FrameRef<'a>, byte: u8, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
+        let key = frame.key();
+        if let Some((_, next)) = self.written.iter().find(|(known, _)| *known == key) {
+            return Ok(*next);
+        }
+        let Some(memory) = self.memory(frame) else {
+            return Ok(frame);
+        };
+        let memory = Arc::new(memory.with_text(&[byte]));
+        let next = self.with_memory(frame, memory, meter)?;
+        self.written.push((key, next));
+        Ok(next)
     }
 
     fn add_edge(&mut self, fresh: u32, position: u32, frame: FrameRef<'a>) {

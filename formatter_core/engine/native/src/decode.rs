@@ -424,6 +424,7 @@ pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<
         members.push(Member {
             required: flags & 1 != 0,
             repeated: flags & 2 != 0,
+            distinct: flags & 8 != 0,
             absent,
             first_way,
             last_way: ways.len() as u32,
@@ -439,6 +440,7 @@ pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<
         live: vec![false; ways.len()],
         lacking: members.iter().filter(|member| member.required).count(),
         may_come: false,
+        values: UNBOUNDED,
         starts: Vec::new(),
         separator: 0,
         members,

@@ -377,10 +377,14 @@ impl Derivations {
                 )
             }
             Position::Choose { list, first, next } => {
-                let way = self.tree.calls[call as usize].rule - first;
+                let ended_call = &self.tree.calls[call as usize];
+                let way = ended_call.rule - first;
+                let text = self.tree.steps[ended_call.column as usize..].iter().copied();
                 let list = &source.plan.members[list as usize];
-                let count = self.memories.after(list, item.count, way, meter)?;
-                self.reach(Edge::new(next, caller, ended, whole).after(count), source, meter)
+                match self.memories.after(list, item.count, way, text, meter)? {
+                    Some(count) => self.reach(Edge::new(next, caller, ended, whole).after(count), source, meter),
+                    None => Ok(()),
+                }
             }
             _ => Ok(()),
         }

@@ -2,13 +2,14 @@
 
 mod life;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use self::life::Life;
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::term::{Kind, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
+use crate::term::{Kind, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
 /// The bytes `low..=high` lead to `target`. Moves of one term are sorted and disjoint; what is missing leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub struct Move {
 
 type Moves = Arc<[Move]>;
 
+/// No terms have the id 0.
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
 /// Terms with what has been worked out about them.
 pub struct Derivatives {
     pub terms: Terms,
@@ -29,6 +33,8 @@ pub struct Derivatives {
     ways: FastMap<Term, u32>,
     /// What `uncounted` has found of sequences, by how deep they stand.
     uncounted: FastMap<(Term, u32), (Term, u32)>,
+    /// Unlike that of any other.
+    pub(crate) id: u32,
     bytes: usize,
 }
 
@@ -41,6 +47,7 @@ impl Derivatives {
             shortest: FastMap::default(),
             ways: FastMap::default(),
             uncounted: FastMap::default(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytes: 0,
         }
     }
@@ -132,8 +139,14 @@ impl Derivatives {
             Kind::Alternation(items) => self.merge_items(&items, 1, Terms::alternation, meter),
             Kind::Intersection(items) => self.merge_items(&items, items.len(), Terms::intersection, meter),
             Kind::Complement(item) => {
-                let moves = self.map(item, meter, Terms::complement)?;
-                Ok(fill_gaps(&moves))
+                let moves = fill_gaps(&self.moves(item, meter)?);
+                let before = self.terms.len();
+                let mut changed = Vec::with_capacity(moves.len());
+                for step in moves {
+                    push_move(&mut changed, step.low, step.high, self.terms.complement(step.target));
+                }
+                meter.work(changed.len() + 1 + self.terms.len() - before)?;
+                Ok(changed)
             }
             Kind::Repeat { item, minimum, maximum } => {
                 let fewer = if maximum == UNBOUNDED { UNBOUNDED } else { maximum - 1 };
@@ -263,18 +276,24 @@ fn push_move(moves: &mut Vec<Move>, low: u8, high: u8, target: Term) {
     }
 }
 
+/// The same moves, and those that lead nowhere.
 fn fill_gaps(moves: &[Move]) -> Vec<Move> {
     let mut filled = Vec::with_capacity(2 * moves.len() + 1);
     let mut next = 0u16;
+    let gap = |low: u16, high: u16| Move {
+        low: low as u8,
+        high: high as u8,
+        target: NOTHING,
+    };
     for step in moves {
         if next < u16::from(step.low) {
-            push_move(&mut filled, next as u8, step.low - 1, EVERYTHING);
+            filled.push(gap(next, u16::from(step.low) - 1));
         }
-        push_move(&mut filled, step.low, step.high, step.target);
+        filled.push(*step);
         next = u16::from(step.high) + 1;
     }
     if next < 256 {
-        push_move(&mut filled, next as u8, 255, EVERYTHING);
+        filled.push(gap(next, 255));
     }
     filled
 }
@@ -319,6 +338,17 @@ mod tests {
             terms.intersection(vec![some, without])
         };
         check(build, &["x", "axbx", "é"], &["", "xx", "axxb"]);
+    }
+
+    #[test]
+    fn complements_of_what_goes_on_with_anything() {
+        let build = |terms: &mut Terms| {
+            let [a, b] = [terms.literal(b"a"), terms.literal(b"b")];
+            let not_b = terms.complement(b);
+            let inner = terms.concatenation(a, not_b);
+            terms.complement(inner)
+        };
+        check(build, &["", "ab", "b"], &["a", "ac", "abc"]);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! From the last column of a chart to what a state consists of: frames become shared and unique, calls in last place vanish.
 
+use std::sync::Arc;
+
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::hash::FastSet;
 use crate::limits::{Meter, Outcome};
+use crate::members::Memory;
 use crate::network::END;
 use crate::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
@@ -199,7 +202,7 @@ impl Freezer<'_, '_> {
         if let Some(memory) = &memory {
             // No circle has no members.
             key[0] = 0;
-            key.extend(memory.words.iter());
+            memory.add_to(&mut key);
         }
         let edges = sorted(edges, &|_| 0, &mut key);
         let group = cache.group(Key(key.into()), vec![Called { edges, memory }])?;
@@ -230,6 +233,18 @@ impl Freezer<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The same frame with another memory.
+pub fn with_memory(frame: &Frame, memory: Arc<Memory>, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frame> {
+    let mut edges = Edges::new();
+    add_edges_of(frame, &mut edges, meter)?;
+    let mut key = vec![0, 0];
+    memory.add_to(&mut key);
+    let edges = sorted(edges, &|_| 0, &mut key);
+    let memory = Some(memory);
+    let group = cache.group(Key(key.into()), vec![Called { edges, memory }])?;
+    Ok(Frame { group, member: 0 })
 }
 
 fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<()> {

@@ -8,6 +8,7 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::class::{Class, Owner};
 use crate::damage::{Guard, Guarded};
 use crate::derive::Derivatives;
+use crate::distinct::Seen;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -197,6 +198,14 @@ impl Lexicon {
     /// A lexicon for the same vocabulary in which nothing is known yet.
     pub fn renewed(&self) -> Self {
         Lexicon::new(self.vocabulary.clone())
+    }
+
+    /// What `term` matches that begins with none of the values that have come; `NOTHING` if nothing does.
+    pub fn without(&self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<Term> {
+        match seen.count {
+            0 => Ok(term),
+            _ => self.derivatives()?.without(term, seen, meter),
+        }
     }
 
     /// The states here that match what these states of an older lexicon match.

@@ -26,6 +26,7 @@ mod damage;
 mod decode;
 mod derivation;
 mod derive;
+mod distinct;
 mod fitting;
 mod following;
 mod forest;

@@ -7,9 +7,11 @@ mod search;
 mod shortest;
 
 use std::hash::{Hash, Hasher};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use crate::distinct::{Seen, Value};
 use crate::limits::{Meter, Outcome};
+use crate::term::UNBOUNDED;
 pub use search::{Cost, Search, UNUSABLE};
 pub use shortest::WayTexts;
 
@@ -28,6 +30,8 @@ pub struct Way {
 pub struct Member {
     pub required: bool,
     pub repeated: bool,
+    /// Whether the value that it begins with differs from those of all other such members.
+    pub distinct: bool,
     /// Conditions that are met if it does not come.
     pub absent: Vec<u32>,
     /// Its ways: from the first one up to, not including, the last one.
@@ -63,6 +67,8 @@ pub struct Members {
     pub lacking: usize,
     /// Whether the list can be completed at all.
     pub may_come: bool,
+    /// How many values distinct members can begin with, where they are fewer than `minimum`; else `UNBOUNDED`.
+    pub values: u32,
     /// Where each way, and the separator, begins in the network.
     pub starts: Vec<u32>,
     pub separator: u32,
@@ -73,13 +79,17 @@ pub struct Members {
 /// The position is for ordered members, the bits for others. The count stops where more is the same.
 #[derive(Debug)]
 pub struct Memory {
-    pub words: Bits,
+    words: Bits,
+    /// The values that distinct members began with.
+    pub seen: Arc<Seen>,
+    /// What is written of a distinct member's first terminal.
+    text: Option<Box<[u8]>>,
     choices: OnceLock<Box<[u32]>>,
 }
 
 impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
-        self.words == other.words
+        (&self.words, &self.seen.fingerprint, &self.text) == (&other.words, &other.seen.fingerprint, &other.text)
     }
 }
 
@@ -87,13 +97,54 @@ impl Eq for Memory {}
 
 impl Hash for Memory {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.words.hash(state);
+        (&self.words, &self.seen.fingerprint, &self.text).hash(state);
     }
 }
 
 impl Memory {
+    fn new(words: Bits, seen: Arc<Seen>) -> Self {
+        Memory {
+            words,
+            seen,
+            text: None,
+            choices: OnceLock::new(),
+        }
+    }
+
     pub fn bytes(&self) -> usize {
-        64 + 16 * self.words.len()
+        96 + 16 * self.words.len() + 2 * self.text.as_ref().map_or(0, |text| text.len())
+    }
+
+    /// What makes two memories equal is added to `key`.
+    pub fn add_to(&self, key: &mut Vec<u64>) {
+        key.extend(self.words.iter());
+        if self.seen.count > 0 {
+            key.extend(self.seen.fingerprint);
+        }
+        if let Some(text) = &self.text {
+            let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            key.extend(text.chunks(8).map(word));
+            key.push(text.len() as u64);
+        }
+    }
+
+    /// The same with more of a distinct member's first terminal.
+    pub fn with_text(&self, more: &[u8]) -> Self {
+        Memory {
+            text: Some([self.text.as_deref().unwrap_or_default(), more].concat().into()),
+            ..Memory::new(self.words.clone(), self.seen.clone())
+        }
+    }
+
+    /// The same with the value that has been written.
+    pub fn with_value(&self) -> Self {
+        let value = Value::of(self.text.as_deref().unwrap_or_default());
+        Memory::new(self.words.clone(), Arc::new(self.seen.with(&value)))
+    }
+
+    /// The same as if no value were being written.
+    pub fn without_text(&self) -> Self {
+        Memory::new(self.words.clone(), self.seen.clone())
     }
 
     fn place(&self) -> usize {
@@ -141,10 +192,7 @@ impl Members {
     pub fn first(&self) -> Memory {
         let mut words = vec![0; HEAD + self.used_words() + self.conditions.div_ceil(64) as usize];
         words[0] = u64::from(self.id) << 32;
-        Memory {
-            words: words.into(),
-            choices: OnceLock::new(),
-        }
+        Memory::new(words.into(), Arc::default())
     }
 
     fn used_words(&self) -> usize {
@@ -201,9 +249,32 @@ impl Members {
         if self.ordered {
             words[0] = words[0] >> 32 << 32 | u64::from(member + u32::from(!repeated));
         }
-        Memory {
-            words,
-            choices: OnceLock::new(),
+        Memory::new(words, memory.seen.clone())
+    }
+
+    /// The same, for a text of the member; none if the value that it begins with has come.
+    pub fn after_text(&self, memory: &Memory, way: u32, text: impl Iterator<Item = u8>) -> Option<Memory> {
+        let mut after = self.after(memory, way);
+        if self.members[self.ways[way as usize].member as usize].distinct {
+            let value = Value::of(&text.collect::<Vec<u8>>());
+            if after.seen.contains(&value) {
+                return None;
+            }
+            after.seen = Arc::new(after.seen.with(&value));
+        }
+        Some(after)
+    }
+
+    /// Whether any members are distinct.
+    pub fn are_distinct(&self) -> bool {
+        self.members.iter().any(|member| member.distinct)
+    }
+
+    /// How often repeated members can come, if there are any left.
+    fn times(&self, memory: &Memory) -> u32 {
+        match self.values {
+            UNBOUNDED => UNBOUNDED,
+            values => values.saturating_sub(memory.seen.count),
         }
     }
 
@@ -326,6 +397,8 @@ struct Counts {
     required: u32,
     optional: u32,
     repeated: u32,
+    /// How often repeated members can come.
+    times: u32,
 }
 
 impl Counts {
@@ -335,6 +408,7 @@ impl Counts {
             required: 0,
             optional: 0,
             repeated: 0,
+            times: members.times(memory),
         };
         for member in members.left(memory) {
             if members.live_ways(member).next().is_some() {
@@ -356,7 +430,13 @@ impl Counts {
     fn allow(&self, members: &Members, member: &Member) -> bool {
         let least = self.came + self.required + u32::from(!member.required);
         let optional = self.optional - u32::from(!member.required && !member.repeated);
-        least <= members.maximum && (self.repeated > 0 || least.saturating_add(optional) >= members.minimum)
+        let repeated = match self.repeated {
+            0 => 0,
+            _ if self.times == UNBOUNDED => UNBOUNDED,
+            _ => self.times - u32::from(member.distinct),
+        };
+        let most = least.saturating_add(optional).saturating_add(repeated);
+        least <= members.maximum && most >= members.minimum
     }
 }
 

@@ -22,11 +22,21 @@ impl Memories {
         Ok(list.may_end(self.memory(list, number)))
     }
 
-    /// What has come with one more member, which may come.
-    pub fn after(&mut self, list: &Members, number: u32, way: u32, meter: &mut Meter) -> Outcome<u32> {
-        let after = list.after(self.memory(list, number), way);
-        meter.work(after.words.len())?;
-        Ok(1 + self.0.intern(after).0)
+    /// What has come with one more member, which may come; none if the value that its text begins with must not.
+    pub fn after(
+        &mut self,
+        list: &Members,
+        number: u32,
+        way: u32,
+        text: impl Iterator<Item = u16>,
+        meter: &mut Meter,
+    ) -> Outcome<Option<u32>> {
+        let text = text.filter_map(|step| u8::try_from(step).ok());
+        let Some(after) = list.after_text(self.memory(list, number), way, text) else {
+            return Ok(None);
+        };
+        meter.work(after.bytes() / 16)?;
+        Ok(Some(1 + self.0.intern(after).0))
     }
 
     fn memory(&mut self, list: &Members, number: u32) -> &Memory {

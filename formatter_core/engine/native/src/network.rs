@@ -35,6 +35,17 @@ pub enum Position {
     Split(Box<[u32]>),
     /// The ways of the next member, of the list with this number.
     Choose(u32),
+    /// The first terminal of a distinct member, which does not match what begins with a value that has come.
+    Distinct {
+        term: Term,
+        next: u32,
+    },
+    /// That terminal is complete.
+    Value {
+        next: u32,
+        /// See `Derivatives::strings_are_free`.
+        is_free: bool,
+    },
     /// A member has come in a way.
     Came {
         members: u32,
@@ -99,7 +110,7 @@ impl Network {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Choose(_) => None,
-            Position::Terminal { .. } | Position::Token { .. } | Position::Split(_) => Some(1),
+            _ => Some(1),
         })?;
         if !productive[starts[start] as usize] {
             return Err(Fault::EmptyLanguage);
@@ -117,7 +128,7 @@ impl Network {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Terminal { nullable: true, .. } | Position::Split(_) => Some(1),
-            Position::Terminal { .. } | Position::Token { .. } | Position::Choose(_) => None,
+            _ => None,
         })?;
         let mut ways = members.iter().flat_map(|list| &list.starts);
         if ways.any(|start| nullable[*start as usize]) {
@@ -143,7 +154,7 @@ impl Network {
         let mut places: Vec<&mut Term> = positions
             .iter_mut()
             .filter_map(|position| match position {
-                Position::Terminal { term, .. } => Some(term),
+                Position::Terminal { term, .. } | Position::Distinct { term, .. } => Some(term),
                 _ => None,
             })
             .collect();
@@ -163,6 +174,17 @@ impl Network {
         &self.positions[position as usize]
     }
 
+    /// Whether the terminal before a position is one of whose text a frame keeps what is written.
+    #[inline]
+    pub fn keeps_text(&self, next: u32) -> bool {
+        matches!(self.position(next), Position::Value { .. })
+    }
+
+    /// Whether that text is mostly that of a string which can go on whatever values have come.
+    pub fn is_free(&self, next: u32) -> bool {
+        matches!(self.position(next), Position::Value { is_free: true, .. })
+    }
+
     /// How many positions there are.
     pub fn len(&self) -> usize {
         self.positions.len()
@@ -178,7 +200,10 @@ impl Network {
             }
             match self.position(index) {
                 Position::End | Position::Came { .. } => {}
-                Position::Terminal { next, .. } | Position::Token { next, .. } => waiting.push(*next),
+                Position::Terminal { next, .. }
+                | Position::Token { next, .. }
+                | Position::Distinct { next, .. }
+                | Position::Value { next, .. } => waiting.push(*next),
                 Position::Call { rule, next } => waiting.extend([self.rules[*rule as usize].start, *next]),
                 Position::Split(places) => waiting.extend(places),
                 Position::Choose(list) => {
@@ -193,7 +218,7 @@ impl Network {
     /// The terms of the terminals; some may be there twice.
     pub fn terms(&self) -> impl Iterator<Item = Term> + '_ {
         self.positions.iter().filter_map(|position| match position {
-            Position::Terminal { term, .. } => Some(*term),
+            Position::Terminal { term, .. } | Position::Distinct { term, .. } => Some(*term),
             _ => None,
         })
     }
@@ -241,7 +266,10 @@ fn solve(
         let index = index as u32;
         match position {
             Position::End => {}
-            Position::Terminal { next, .. } | Position::Token { next, .. } => before[*next as usize].push(index),
+            Position::Terminal { next, .. }
+            | Position::Token { next, .. }
+            | Position::Distinct { next, .. }
+            | Position::Value { next, .. } => before[*next as usize].push(index),
             Position::Call { rule, next } => {
                 before[*next as usize].push(index);
                 callers[*rule as usize].push(index);
@@ -347,10 +375,19 @@ impl Builder<'_, '_> {
     /// Where a list of members begins, which is a rule of its own.
     fn list_of_members(&mut self, number: u32, separator: Term, ways: &[u32]) -> Outcome<u32> {
         let choose = self.new_place(Position::Choose(number))?;
+        let mut values = Vec::new();
         for (way, item) in (0..).zip(ways) {
             let came = self.new_place(Position::Came { members: number, way })?;
-            let start = self.before(*item, came)?;
+            let members = &self.members[number as usize];
+            let start = match members.members[members.ways[way as usize].member as usize].distinct {
+                true => self.distinct(*item, came, &mut values)?,
+                false => self.before(*item, came)?,
+            };
             self.members[number as usize].starts.push(start);
+        }
+        let members = &mut self.members[number as usize];
+        if !values.is_empty() {
+            members.values = self.derivatives.count_values(&values, members.minimum, self.meter)?;
         }
         if self.derivatives.live(separator, self.meter)? {
             self.members[number as usize].separator = self.terminal(separator, choose)?;
@@ -358,6 +395,32 @@ impl Builder<'_, '_> {
             self.members[number as usize].maximum = 1;
         }
         Ok(choose)
+    }
+
+    /// Where a way of a distinct member begins: with a terminal, which is added to `values`.
+    fn distinct(&mut self, mut item: u32, next: u32, values: &mut Vec<Term>) -> Outcome<u32> {
+        let mut rest = next;
+        while let Item::Sequence(items) = &self.items[item as usize] {
+            let (first, others) = items.split_first().ok_or(Fault::Malformed)?;
+            item = *first;
+            let others: Vec<u32> = others.iter().rev().copied().collect();
+            for other in others {
+                rest = self.before(other, rest)?;
+            }
+        }
+        let Item::Terminal { term, .. } = self.items[item as usize] else {
+            return Err(Fault::Malformed);
+        };
+        if !self.derivatives.live(term, self.meter)? {
+            return self.split(Vec::new());
+        }
+        if self.derivatives.terms.nullable(term) {
+            return Err(Fault::EmptyMember);
+        }
+        values.push(term);
+        let is_free = self.derivatives.strings_are_free(term, self.meter)?;
+        let next = self.place(Position::Value { next: rest, is_free })?;
+        self.place(Position::Distinct { term, next })
     }
 
     /// Where an item begins that stands before `next`.

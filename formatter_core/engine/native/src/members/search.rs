@@ -2,6 +2,7 @@
 
 use super::{has, set, Bits, Member, Members, Memory, Step};
 use crate::limits::{Meter, Outcome};
+use crate::term::UNBOUNDED;
 
 /// What a member costs that comes in a way; of those that cost the same, the first in rank is taken.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,8 @@ pub struct Search<'a> {
     length: u64,
     coming: u64,
     is_forced: bool,
+    /// How often distinct members can come, where they are counted.
+    times: u32,
     best: Option<Found>,
 }
 
@@ -66,6 +69,7 @@ impl<'a> Search<'a> {
             length: 0,
             coming: 0,
             is_forced: true,
+            times: members.times(memory),
             best: None,
         };
         meter.work(members.members.len() + 1)?;
@@ -95,7 +99,7 @@ impl<'a> Search<'a> {
         self.is_forced &= steps.len() < 2;
         for step in steps {
             let (met, ways, count) = (self.met.clone(), self.ways.len(), self.count);
-            let (length, coming) = (self.length, self.coming);
+            let (length, coming, times) = (self.length, self.coming, self.times);
             let member = self.members.member_of(step) as usize;
             let fate = self.fates[member];
             self.take(step);
@@ -103,7 +107,7 @@ impl<'a> Search<'a> {
             self.fates[member] = fate;
             self.met = met;
             self.ways.truncate(ways);
-            (self.count, self.length, self.coming) = (count, length, coming);
+            (self.count, self.length, self.coming, self.times) = (count, length, coming, times);
         }
         Ok(())
     }
@@ -175,7 +179,7 @@ impl<'a> Search<'a> {
             open.sort_by_key(|(repeated, way)| (self.cost(*way), *repeated));
             let mut left = more as usize;
             for (repeated, way) in open {
-                let times = if repeated { left } else { left.min(1) };
+                let times = left.min(if repeated { self.times as usize } else { 1 });
                 ways.extend(std::iter::repeat(way).take(times));
                 left -= times;
             }
@@ -217,7 +221,9 @@ impl<'a> Search<'a> {
     }
 
     fn is_usable(&self, way: u32) -> bool {
-        self.members.live[way as usize] && self.cost(way).length != UNUSABLE
+        let is_used_up =
+            self.times == 0 && self.members.members[self.members.ways[way as usize].member as usize].distinct;
+        self.members.live[way as usize] && !is_used_up && self.cost(way).length != UNUSABLE
     }
 
     fn usable_ways(&self, member: u32) -> impl Iterator<Item = u32> + '_ {
@@ -263,6 +269,9 @@ impl<'a> Search<'a> {
                 }
                 if !own.repeated {
                     self.fates[member as usize] = Fate::Chosen;
+                }
+                if own.distinct && self.times != UNBOUNDED {
+                    self.times -= 1;
                 }
                 self.ways.push(way);
                 &self.members.ways[way as usize].meets

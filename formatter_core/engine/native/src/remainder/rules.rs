@@ -12,6 +12,7 @@ use crate::members::{Cost, Members, Memory, Search, WayTexts, UNUSABLE};
 use crate::nearest::Nearest;
 use crate::network::{Network, Position, END};
 use crate::spelling::{add, Text, Texts, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::term::{Term, NOTHING};
 
 /// The passes over all positions after which an upper bound is given up.
 const MOST_PASSES: usize = 64;
@@ -29,6 +30,8 @@ pub struct Tail {
 struct List {
     separator: Text,
     ways: WayTexts,
+    /// By way, the first terminal of a distinct member, and what comes after it.
+    distinct: Box<[Option<(Term, u32)>]>,
     /// The most tokens that each member takes, its separator included, and the most of all.
     tokens: Box<[u32]>,
     most_tokens: u32,
@@ -140,6 +143,9 @@ impl RuleRemainders {
 
     /// How long the shortest text is that completes a list after one of its members, or after a separator.
     pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
+        if self.needs_value(tail, memory) {
+            return Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length);
+        }
         let Some(ways) = self.ways_of_rest(tail, memory, meter)? else {
             return Ok(NEVER);
         };
@@ -153,6 +159,9 @@ impl RuleRemainders {
 
     /// That text, in front of what is missing after the list.
     pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
+        if self.needs_value(tail, memory) {
+            return self.one_value(tail, memory, rest, meter);
+        }
         let length = add(self.length_of_rest(tail, memory, meter)?, rest.length);
         let ways = self.ways_of_rest(tail, memory, meter)?.unwrap_or_default();
         if length > LONGEST {
@@ -180,6 +189,41 @@ impl RuleRemainders {
         }
         let list = &mut self.lists[tail.list as usize];
         list.ways.completion(members, after.as_ref().unwrap_or(memory), meter)
+    }
+
+    /// Whether more members must come of a list of distinct ones.
+    fn needs_value(&self, tail: Tail, memory: &Memory) -> bool {
+        let members = &self.members[tail.list as usize];
+        let may_end = |way| members.may_end(&members.after(memory, way));
+        members.are_distinct() && !tail.way.is_some_and(may_end)
+    }
+
+    /// What completes a list of distinct members after a separator: one more, whose value has not come.
+    fn one_value(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
+        let members = self.members.clone();
+        let members = &members[tail.list as usize];
+        let mut best = NONE;
+        if tail.way.is_some() || needs_several_values(members) {
+            return Ok(best);
+        }
+        for way in members.choices(memory, meter)? {
+            let Some((term, next)) = self.lists[tail.list as usize].distinct[*way as usize] else {
+                continue;
+            };
+            let left = self.lexicon.without(term, &memory.seen, meter)?;
+            if left == NOTHING || !members.may_end(&members.after(memory, *way)) {
+                continue;
+            }
+            let after = self.shortest[next as usize];
+            let bytes = self.nearest.bytes(left, &self.lexicon, meter)?;
+            let length = add(add(bytes.len() as u32, after.length), rest.length);
+            if length <= LONGEST && length < best.length {
+                let text = self.join(after.text, rest.text, meter)?;
+                let text = self.after_bytes(&bytes, text, meter)?;
+                best = Sized { length, text };
+            }
+        }
+        Ok(best)
     }
 
     fn length_of(&self, text: Text) -> u32 {
@@ -272,14 +316,17 @@ impl RuleRemainders {
             match network.position(index) {
                 Position::End => {}
                 Position::Came { .. } => queue.push(Reverse((0, index))),
+                // No shortest text is known of several members that differ.
+                Position::Choose(list) if needs_several_values(&network.members[*list as usize]) => {}
                 Position::Choose(list) => {
                     let list = &network.members[*list as usize];
                     lists.add(index, list, self.separator(list, network, meter)?.length);
                 }
-                Position::Terminal { term, next, .. } => {
+                Position::Terminal { term, next, .. } | Position::Distinct { term, next } => {
                     own[index as usize] = self.nearest.distance(*term, &self.lexicon, meter)?;
                     before[*next as usize].push(index);
                 }
+                Position::Value { next, .. } => before[*next as usize].push(index),
                 Position::Token { token, next } => {
                     own[index as usize] = self.token_length(*token);
                     before[*next as usize].push(index);
@@ -373,7 +420,8 @@ impl RuleRemainders {
         match network.position(index) {
             Position::End | Position::Came { .. } => Ok(NIL),
             Position::Choose(number) => self.list_text(*number, network, meter),
-            Position::Terminal { term, next, .. } => {
+            Position::Value { next, .. } => Ok(text_of(*next, self)),
+            Position::Terminal { term, next, .. } | Position::Distinct { term, next } => {
                 let rest = text_of(*next, self);
                 let bytes = self.nearest.bytes(*term, &self.lexicon, meter)?;
                 self.after_bytes(&bytes, rest, meter)
@@ -457,7 +505,12 @@ impl RuleRemainders {
                     *most = own.max(*most);
                 }
             }
+            let distinct = list.starts.iter().map(|start| match *network.position(*start) {
+                Position::Distinct { term, next } => Some((term, next)),
+                _ => None,
+            });
             self.lists.push(List {
+                distinct: distinct.collect(),
                 separator,
                 ways,
                 most_tokens: tokens.iter().copied().max().unwrap_or(0),
@@ -478,9 +531,11 @@ impl RuleRemainders {
             }
             self.tails[index as usize] = Some(Tail { list, way: Some(way) });
             match network.position(index) {
-                Position::Terminal { next, .. } | Position::Token { next, .. } | Position::Call { next, .. } => {
-                    waiting.push(*next);
-                }
+                Position::Terminal { next, .. }
+                | Position::Token { next, .. }
+                | Position::Call { next, .. }
+                | Position::Distinct { next, .. }
+                | Position::Value { next, .. } => waiting.push(*next),
                 Position::Split(places) => waiting.extend(places),
                 Position::End | Position::Choose(_) | Position::Came { .. } => {}
             }
@@ -493,6 +548,10 @@ impl RuleRemainders {
     /// For each position an upper bound of the tokens that are missing to the end of its rule after whatever token from
     /// there: byte for byte of the longest token, because every byte may lead deeper.
     fn find_farthest(&mut self, network: &Network, order: &[u32], meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
+        // What is left of values that must differ has no bound.
+        if network.members.iter().any(Members::are_distinct) {
+            return Ok(None);
+        }
         let reachable = network.reachable();
         if (0..network.len()).any(|index| reachable[index] && self.shortest[index].text == IMPOSSIBLE) {
             return Ok(None);
@@ -553,6 +612,7 @@ impl RuleRemainders {
         match network.position(index) {
             Position::End | Position::Token { .. } | Position::Came { .. } => 0,
             Position::Choose(list) => most(&network.members[*list as usize].starts),
+            Position::Distinct { .. } | Position::Value { .. } => NEVER,
             Position::Terminal { nullable, next, .. } => beyond(*next, *nullable),
             Position::Call { rule, next } => {
                 let rule = &network.rules[*rule as usize];
@@ -564,6 +624,11 @@ impl RuleRemainders {
             Position::Split(places) => most(places),
         }
     }
+}
+
+/// Whether a list may need several members that differ.
+fn needs_several_values(list: &Members) -> bool {
+    list.are_distinct() && (list.minimum > 1 || list.conditions > 0)
 }
 
 /// The lengths of the ways of lists while they become known.

@@ -1,0 +1,61 @@
+"""The values that texts begin with, of which distinct members have different ones (see `Member`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TypeAlias
+
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar.nodes import Bytes, Choice, Node, Sequence, Terminal
+
+__all__ = ["Value", "by_value", "value_of"]
+
+#: A JSON string, a number, or any other text as it is.
+Value: TypeAlias = str | Decimal | bytes
+
+_DECIMAL = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_STRING = re.compile(rb'"([^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
+
+
+def value_of(text: bytes) -> Value:
+    """The value that a text begins with."""
+    if _DECIMAL.fullmatch(text):
+        return Decimal(text.decode())
+    string = _STRING.match(text)
+    if string:
+        try:
+            found: str = json.loads(string[0])
+            found.encode()
+        except ValueError:
+            return text
+        return found
+    return text
+
+
+def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
+    """What begins with each value of a terminal that lists its texts.
+
+    Raises:
+        LimitExceeded: the terminal does not, so that there may be any number of values.
+    """
+    first, rest = item, ()
+    while isinstance(first, Sequence) and first.items:
+        first, rest = first.items[0], (*first.items[1:], *rest)
+    texts: dict[Value, list[Node]] = {}
+    for text in _texts(first):
+        texts.setdefault(value_of(text.value), []).append(text)
+    for value, spellings in texts.items():
+        yield value, Sequence((Terminal(Choice(tuple(spellings))), *rest))
+
+
+def _texts(node: Node) -> tuple[Bytes, ...]:
+    node = node.item if isinstance(node, Terminal) else node
+    texts = node.items if isinstance(node, Choice) else (node,)
+    listed = tuple(text for text in texts if isinstance(text, Bytes))
+    if len(listed) < len(texts):
+        remedy = "use the native engine without captures around it, or list the values"
+        raise LimitExceeded("states", 0, "a list of distinct values", is_fixed=True, remedy=remedy)
+    return listed
