@@ -41,14 +41,20 @@ def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
     Raises:
         LimitExceeded: the terminal does not, so that there may be any number of values.
     """
-    first, rest = item, ()
-    while isinstance(first, Sequence) and first.items:
-        first, rest = first.items[0], (*first.items[1:], *rest)
+    first, rest = _split(item)
     texts: dict[Value, list[Node]] = {}
     for text in _texts(first):
         texts.setdefault(value_of(text.value), []).append(text)
     for value, spellings in texts.items():
         yield value, Sequence((Terminal(Choice(tuple(spellings))), *rest))
+
+
+def _split(node: Node) -> tuple[Node, tuple[Node, ...]]:
+    """What a node begins with, and the rest."""
+    if isinstance(node, Sequence) and node.items:
+        first, rest = _split(node.items[0])
+        return first, (*rest, *node.items[1:])
+    return node, ()
 
 
 def _texts(node: Node) -> tuple[Bytes, ...]:

@@ -190,9 +190,9 @@ class Member:
         required: whether it must come.
         repeated: whether it may come more than once, as one that is neither required nor meets anything by its absence.
         absent: a bit for each condition that is met if it does not come.
-        distinct: whether the value that it begins with differs from those of all other such members. Its ways begin with
-            a terminal, and that with the value: a JSON string, a plain decimal, or any other text as it is. Strings are
-            compared decoded, decimals as numbers.
+        distinct: whether the value that it begins with differs from those of all other such members. Its ways begin
+            with a terminal, and that with the value: a JSON string, a plain decimal, or any other text as it is.
+            Strings are compared decoded, decimals as numbers.
     """
 
     ways: tuple[Way, ...]

@@ -11,8 +11,8 @@ program of that node alone, which counts as one thing made. Engines keep what th
 
 `MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
 maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4
-not just one way that meets nothing, 8 distinct), then with flag 4 the bits of `absent`, the number of ways, and the bits that each
-way meets.
+not just one way that meets nothing, 8 distinct), then with flag 4 the bits of `absent`, the number of ways, and the
+bits that each way meets.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ArrayLowering:
         return start if maximum == 0 else in_order(start, Repeat(further, max(minimum, 0), maximum))
 
     def _distinct(self, arrays: ArraySet, goal: Goal, title: str) -> Node | None:
-        """Items that differ: listed values as members that each come once, else as members that remember their values."""
+        """Items that differ: listed values are members that each come once; of others their values are remembered."""
         listed = self._normalizer.listed(goal, _MOST_LISTED)
         maximum = arrays.maximum
         if listed is not None:
@@ -144,8 +144,8 @@ class ArrayLowering:
             values = self._values(goals)
             if values is None:
                 reason = (
-                    f"beside `prefixItems` or `contains` it is enforced for at most {_MOST_DISTINCT} listed values and for "
-                    "items of different types"
+                    f"beside `prefixItems` or `contains` it is enforced for at most {_MOST_DISTINCT} listed values and "
+                    "for items of different types"
                 )
                 self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                 if not arrays.contains:

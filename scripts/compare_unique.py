@@ -1,0 +1,219 @@
+"""Compare random schemas with `uniqueItems`, `minProperties` and `contains` with what `jsonschema` says of documents.
+
+    python -m scripts.compare_unique --schemas 3000 --output unique.json
+
+A document that `jsonschema` refuses and the format accepts is a wrong accept; the reverse is a wrong reject, unless it
+has a number that is not a plain decimal, or an object in which an extra key occurs twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from formatter_core import Compiler, Vocabulary
+from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
+
+_TEXTS = ["", "a", "b", "ab", "abc", "é", "/", '"', "\n", "😀", "1", "true"]
+_NUMBERS = [0, -0.0, 1, 1.0, 2, -1, 1.5, 10, 100, 0.25]
+_SCALARS: list[Any] = [None, True, False, *_NUMBERS, *_TEXTS]
+
+
+def random_schema(rng: random.Random) -> dict[str, Any]:
+    """A schema with one of the keywords; equal for equal states of `rng`."""
+    return _object(rng) if rng.random() < 0.35 else _array(rng)
+
+
+def documents(schema: dict[str, Any], rng: random.Random, count: int) -> list[str]:
+    """Texts of documents, many of them valid or nearly so."""
+    return [_written(_document(schema, rng), rng) for _ in range(count)]
+
+
+def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[str]:
+    """What became of one schema and its documents; wrong ones are named with schema and text."""
+    rng = random.Random(seed)
+    schema = random_schema(rng)
+    found: collections.Counter[str] = collections.Counter(schemas=1)
+    validator = Draft202012Validator(schema)
+    try:
+        compiled = compiler.compile(schema)
+    except UnsupportedSchema as error:
+        found[f"refused: {error.keyword}"] += 1
+        return found
+    except (UnsatisfiableSchema, InvalidGrammar):
+        found["unsatisfiable"] += 1
+        for text in documents(schema, rng, count):
+            if validator.is_valid(json.loads(text)):
+                found[f"wrong: unsatisfiable {json.dumps(schema)} {text}"] += 1
+        return found
+    for text in documents(schema, rng, count):
+        valid = validator.is_valid(json.loads(text))
+        accepted = compiled.parse(text).is_complete
+        masked = _by_masks(compiled, text)
+        found["documents"] += 1
+        found["valid"] += valid
+        if accepted != masked:
+            found[f"wrong: parser {accepted}, masks {masked} {json.dumps(schema)} {text}"] += 1
+        if accepted and not valid:
+            found[f"wrong: accepted {json.dumps(schema)} {text}"] += 1
+        if valid and not accepted:
+            found["rejected though valid"] += 1
+            if not _may_be_rejected(text):
+                found[f"wrong: rejected {json.dumps(schema)} {text}"] += 1
+    found["dead ends"] += sum(not _walk_ends(compiled, rng, validator) for _ in range(3))
+    return found
+
+
+def _by_masks(compiled: Any, text: str) -> bool:
+    formatter = compiled.formatter()
+    data = text.encode()
+    return formatter.accept_tokens(list(data)) == len(data) and bool(formatter.can_stop)
+
+
+def _walk_ends(compiled: Any, rng: random.Random, validator: Draft202012Validator) -> bool:
+    """Whether a random walk never comes to a dead end and, if it ends, has made a valid document."""
+    formatter = compiled.formatter()
+    for _ in range(60):
+        allowed = formatter.allowed_tokens()
+        if not allowed:
+            return False
+        formatter.accept_token(rng.choice(allowed))
+        if formatter.is_finished:
+            return bool(validator.is_valid(json.loads(formatter.text)))
+    return True
+
+
+def _may_be_rejected(text: str) -> bool:
+    """Whether a document has an exponent, or an extra key twice: such spellings may be refused."""
+    twice = False
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        twice |= len({key for key, _ in found}) < len(found)
+        return dict(found)
+
+    json.loads(text, object_pairs_hook=pairs)
+    return twice or "e+" in text or "e-" in text
+
+
+def _item(rng: random.Random) -> Any:
+    return rng.choice(
+        [
+            {"type": "string"},
+            {"type": "string", "minLength": 1},
+            {"type": "string", "maxLength": rng.randint(0, 2)},
+            {"type": "string", "pattern": rng.choice(["^[ab]$", "^a", "b+$", "^[ab]{1,2}$"])},
+            {"type": "number"},
+            {"type": "integer"},
+            {"type": "integer", "minimum": 0, "maximum": rng.choice([1, 2, 10, 5000])},
+            {"type": "number", "minimum": 1, "multipleOf": 0.5},
+            {"enum": rng.sample(_SCALARS, rng.randint(1, 6))},
+            {"type": ["string", "number", "null", "boolean"]},
+            {"type": ["boolean", "null"]},
+            {"anyOf": [{"type": "string", "minLength": 2}, {"type": "integer"}, {"const": "a"}]},
+        ]
+    )
+
+
+def _array(rng: random.Random) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "array", "items": _item(rng), "uniqueItems": rng.random() < 0.9}
+    if rng.random() < 0.4:
+        schema["minItems"] = rng.randint(1, 4)
+    if rng.random() < 0.4:
+        schema["maxItems"] = rng.randint(schema.get("minItems", 0), 5)
+    if rng.random() < 0.15:
+        schema["contains"] = _item(rng)
+        if rng.random() < 0.3:
+            schema["minContains"] = rng.randint(1, 2)
+    if rng.random() < 0.1:
+        schema = {"anyOf": [schema, {"type": "array", "items": {"type": "integer"}, "maxItems": 2}]}
+    return schema
+
+
+def _object(rng: random.Random) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "minProperties": rng.randint(0, 4)}
+    if rng.random() < 0.5:
+        schema["properties"] = {key: {"type": "integer"} for key in rng.sample(_TEXTS, rng.randint(1, 3))}
+        schema["required"] = [key for key in schema["properties"] if rng.random() < 0.4]
+    if rng.random() < 0.3:
+        schema["patternProperties"] = {rng.choice(["^a", "^[ab]$", "b"]): {"type": rng.choice(["integer", "string"])}}
+    if rng.random() < 0.3:
+        schema["additionalProperties"] = rng.choice([False, {"type": "integer"}, {"type": "string"}])
+    if rng.random() < 0.2:
+        schema["maxProperties"] = rng.randint(1, 5)
+    if rng.random() < 0.2:
+        schema["propertyNames"] = rng.choice([{"maxLength": 1}, {"enum": _TEXTS[:4]}, {"pattern": "^[ab]"}])
+    return schema
+
+
+def _document(schema: dict[str, Any], rng: random.Random) -> Any:
+    if "anyOf" in schema:
+        return _document(schema["anyOf"][0], rng)
+    if schema["type"] == "object":
+        keys = rng.sample(_TEXTS, rng.randint(0, 5))
+        keys += [key for key in schema.get("required", ()) if rng.random() < 0.9]
+        order = [*schema.get("properties", ()), *_TEXTS]
+        keys = sorted(dict.fromkeys(keys), key=order.index)
+        values: list[Any] = [1, 7, "a"]
+        return [(key, rng.choice(values[:2] if rng.random() < 0.8 else values)) for key in keys]
+    validator = Draft202012Validator(schema["items"])
+    fitting = [value for value in _SCALARS if validator.is_valid(value)] or _SCALARS
+    count = rng.randint(0, 5)
+    differ = rng.random() < 0.6
+    items = rng.sample(fitting, min(count, len(fitting))) if differ else rng.choices(fitting, k=count)
+    if rng.random() < 0.2:
+        items.append(rng.choice(_SCALARS))
+    return items
+
+
+def _written(document: Any, rng: random.Random) -> str:
+    """A document as text, strings and numbers in one of their spellings; objects are lists of pairs."""
+    if isinstance(document, list) and document and isinstance(document[0], tuple):
+        pairs = list(document)
+        if rng.random() < 0.15:
+            pairs.append((pairs[-1][0], 3))
+        return "{" + ", ".join(f"{_scalar(key, rng)}: {_scalar(value, rng)}" for key, value in pairs) + "}"
+    return "[" + ", ".join(_scalar(value, rng) for value in document) + "]"
+
+
+def _scalar(value: Any, rng: random.Random) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=rng.random() < 0.5) if rng.random() < 0.7 else _escaped(value)
+    text = json.dumps(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and rng.random() < 0.2:
+        text += "0" if "." in text else ".0"
+    return text
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    return '"' + "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2)) + '"'
+
+
+def main() -> None:
+    """Run the comparison and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schemas", type=int, default=3000)
+    parser.add_argument("--documents", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    compiler = Compiler(Vocabulary.of_bytes(), engine="native")
+    found: collections.Counter[str] = collections.Counter()
+    for seed in range(given.seed, given.seed + given.schemas):
+        found += compare(compiler, seed, given.documents)
+    text = json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False)
+    if given.output:
+        given.output.write_text(text + "\n", encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
