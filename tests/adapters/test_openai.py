@@ -206,7 +206,7 @@ def test_a_complaint_about_another_argument_is_not_about_the_format(script) -> N
 
 def test_a_fault_of_the_format_is_found_before_anything_is_sent(script) -> None:
     with pytest.raises(UnsupportedSchema, match="uniqueItems"):
-        one(script, TextRequest({"type": "array", "items": {"type": "string"}, "uniqueItems": True}))
+        one(script, TextRequest({"type": "array", "items": {"type": "object"}, "uniqueItems": True}))
     assert script.requests == []
 
 

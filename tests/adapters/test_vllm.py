@@ -206,7 +206,7 @@ class TestFailures:
         ("wanted", "cause"),
         [
             ({"regex": "("}, "position 0"),
-            ({"json_schema": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}, "uniqueItems"),
+            ({"json_schema": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}}, "uniqueItems"),
             ({"regex": "a", "choice": ["b"]}, "exactly one"),
             ("{", "JSON text"),
             (7, "int"),

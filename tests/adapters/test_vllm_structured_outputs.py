@@ -212,7 +212,7 @@ class TestRegister:
         ("kind", "specification", "message"),
         [
             ("REGEX", "(?=a)", "position"),
-            ("JSON", '{"type": "array", "items": {"type": "string"}, "uniqueItems": true}', "uniqueItems"),
+            ("JSON", '{"type": "array", "items": {"type": "object"}, "uniqueItems": true}', "uniqueItems"),
             ("JSON", "{", "JSON"),
             ("CHOICE", "[]", "choice"),
             ("GRAMMAR", "start ::= other;", "other"),

@@ -130,7 +130,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     # refusals
     "uniqueItems": (
-        lambda: COMPILER.compile({"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+        lambda: COMPILER.compile({"type": "array", "items": {"type": "object"}, "uniqueItems": True}),
         UnsupportedSchema,
         {"pointer": "", "keyword": "uniqueItems"},
         ['on_unsupported="warn"'],

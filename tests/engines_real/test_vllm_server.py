@@ -120,7 +120,7 @@ def test_a_cut_answer_has_no_value(client) -> None:
     ("wanted", "message"),
     [
         ({"json_schema": {"type": "object", "properties": {"x": {"type": "strin"}}}}, "/properties/x"),
-        ({"json_schema": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}, "uniqueItems"),
+        ({"json_schema": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}}, "uniqueItems"),
         ({"regex": "(?=a)"}, "position"),
         ({"kbnf": "start ::= nothing;"}, "nothing"),
         ("no JSON", "JSON text"),

@@ -262,7 +262,7 @@ class Scenarios:
         bad: dict[str, Any] = {
             "regex": {"regex": "a("},
             "schema": {"json_schema": {"type": "object", "properties": {"x": {"type": "strin"}}}},
-            "unsupported": {"json_schema": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}},
+            "unsupported": {"json_schema": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}},
             "key": {"grammer": "x"},
             "limit": {"regex": "[a-z]{1000000}"},
         }
@@ -311,7 +311,7 @@ class Scenarios:
             mixed += self.generate(kinds, prompts, parameters)
         bad: dict[str, dict[str, Any]] = {
             "regex": {"regex": "(?=a)"},
-            "unsupported": {"json": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}},
+            "unsupported": {"json": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}},
         }
         refused = {}
         for name, own in bad.items():

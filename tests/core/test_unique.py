@@ -1,0 +1,79 @@
+"""Items and extra keys that differ by value."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary
+from formatter_core.errors import UnsupportedSchema
+
+pytest.importorskip("jsonschema")
+compare_unique = pytest.importorskip("scripts.compare_unique")
+
+COMPILER = Compiler(Vocabulary.of_bytes(), engine="native")
+STRINGS: dict[str, Any] = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_as_jsonschema(seed: int) -> None:
+    found = compare_unique.compare(COMPILER, seed, 8)
+    assert not [what for what, count in found.items() if count and what.startswith(("wrong", "dead"))]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "forbidden", "allowed"),
+    [
+        (STRINGS, '["a", "a', '"', "b"),
+        (STRINGS, '["a", "\\u0061', '"', "b"),
+        ({**STRINGS, "items": {"type": "string", "maxLength": 1}}, '["a", "', "a", "b"),
+        ({**STRINGS, "items": {"type": "string", "pattern": "^[ab]$"}}, '["a", "b"', ",", "]"),
+        ({**STRINGS, "items": {"type": "number"}}, "[1.5, 1.50", "]", "1"),
+        ({"type": "object", "minProperties": 2}, '{"a": 1, "a', '"', "b"),
+    ],
+)
+def test_a_value_that_has_come_does_not_end(schema: Any, text: str, forbidden: str, allowed: str) -> None:
+    formatter = COMPILER.compile(schema).formatter()
+    formatter.accept_bytes(text.encode())
+    tokens = formatter.allowed_tokens()
+    assert ord(forbidden) not in tokens
+    assert ord(allowed) in tokens
+
+
+def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
+    tokens = ['["', '","', '"]', "a", "b", 'a"', '","a","b', '","b"]', "aa", '"', ",", "]", "[", '\\u0061","', 'a","a"']
+    vocabulary = Vocabulary([*(token.encode() for token in tokens), b"</s>"], [len(tokens)])
+    compiled = Compiler(vocabulary, engine="native").compile(STRINGS)
+    bytewise = COMPILER.compile(STRINGS)
+    for seed in range(60):
+        rng = random.Random(seed)
+        formatter, judge = compiled.formatter(), bytewise.formatter()
+        for _ in range(12):
+            allowed = formatter.allowed_tokens()
+            texts = [list(token.encode()) for token in tokens]
+            wanted = [index for index, text in enumerate(texts) if judge.count_valid(text) == len(text)]
+            assert [index for index in allowed if index < len(tokens)] == wanted
+            if not wanted:
+                break
+            token = rng.choice(wanted)
+            formatter.accept_token(token)
+            judge.accept_tokens(texts[token])
+
+
+@pytest.mark.parametrize("items", [{"type": "object"}, {"type": ["string", "array"]}, {}])
+def test_items_that_may_be_arrays_or_objects_are_refused(items: Any) -> None:
+    with pytest.raises(UnsupportedSchema, match="arrays or objects"):
+        COMPILER.compile({"type": "array", "uniqueItems": True, "items": items})
+
+
+def test_with_a_budget_it_is_complete() -> None:
+    compiled = COMPILER.compile(STRINGS)
+    for seed in range(20):
+        rng = random.Random(seed)
+        formatter = compiled.formatter(max_tokens=rng.randint(compiled.min_tokens, 30))
+        while not formatter.is_finished:
+            formatter.accept_token(rng.choice(formatter.allowed_tokens()))
+        value: Any = formatter.result("end").value
+        assert len(set(value)) == len(value)
