@@ -1,6 +1,6 @@
 """The states that most formats pass through and whose first masks take longest: the inside of JSON strings.
 
-An engine works those masks out with the tables of a vocabulary, so that no request waits for them.
+An engine computes those masks together with the tables of a vocabulary, so that no request waits for them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from formatter_core.limits import Limits
 
 __all__ = ["INSIDE_STRING", "strings"]
 
-#: The text after which the inside of a JSON string is under way.
+#: The text that opens a JSON string.
 INSIDE_STRING = b'"'
 
 
 @cache
 def strings() -> tuple[Program, ...]:
-    """A JSON string other than one text, whose inside is that of all strings and names; and one of limited length."""
+    """A JSON string other than one text (inside it is like all strings and names), and one of limited length."""
     text = Repeat(spell_chars(ANY_CHAR.ranges))
     bodies = (Intersection((text, Complement(JsonText("a")))), Repeat(text.item, 0, 2))
     quoted = (Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"')))) for body in bodies)

@@ -13,9 +13,9 @@ __all__ = ["decide_empty"]
 
 
 def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
-    """Whether a regular node is known to match nothing, and the elementary steps of finding out.
+    """Whether a regular node is known to match nothing, and how many elementary steps it took to find out.
 
-    Where `limits` do not suffice it is not known.
+    It is not known if `limits` do not suffice.
     """
     try:
         library = load()

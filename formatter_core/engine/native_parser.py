@@ -1,6 +1,6 @@
 """Parsing by the native library: texts with their captures.
 
-It gives the same as `formatter_core.parsing`, which it takes the place of wherever the library is there.
+It gives the same results as `formatter_core.parsing`, which it replaces wherever the library is built.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NativeParser:
     def __init__(self, grammar: Grammar, limits: Limits) -> None:
         program = grammar.check(limits)
         if program.specials:
-            raise InvalidGrammar("a special token is not resolved; put a Token or text in the place of each `Special`")
+            raise InvalidGrammar("a special token is not resolved; replace each `Special` by a Token or text")
         self.library = load()
         self.limits = limits
         self._program = program.data
@@ -54,7 +54,7 @@ class NativeParser:
             self.handle = self._made()
 
     def read(self, parts: Sequence[bytes | int]) -> Reading | None:
-        """Read a text; None if nothing goes on with it."""
+        """Read a text; None if no text of the language begins with it."""
         reading = self.reading()
         try:
             return reading if reading.append(parts) else None
@@ -102,11 +102,11 @@ class Reading:
 
     @property
     def length(self) -> int:
-        """How many bytes and tokens were appended, without the one that nothing goes on with."""
+        """How many bytes and tokens were appended, without the one that was refused."""
         return check(self._library.fcn_reading_length(self._pointer), self._limits) - self._is_dead
 
     def append(self, parts: Sequence[bytes | int]) -> bool:
-        """Append bytes and the ids of tokens; False if nothing goes on with them, and then only `length` is of use."""
+        """Append bytes and the ids of tokens; False if one was refused, after which only `length` is of use."""
         for is_text, group in groupby(parts, _is_text):
             run: Any = list(group)
             if not (self._push_text(b"".join(run)) if is_text else self._push_tokens(run)):
@@ -213,7 +213,7 @@ class Following:
         check(self._library.fcn_following_pop(self._pointer, steps), self._limits)
 
     def news(self) -> News:
-        """What is agreed that was not when this was asked last."""
+        """What all parses have come to agree on since the last call."""
         numbers = self._numbers
         count = self._check(self._library.fcn_following_find_news(self._pointer, self._address, _MARKS))
         kept, agreed_to = numbers[:2]
@@ -260,7 +260,7 @@ _KNOWN: dict[tuple[int, Limits], NativeParser | None] = {}
 
 
 def parser_of(grammar: Grammar, limits: Limits) -> NativeParser | None:
-    """The native parser of a grammar, made once for as long as it lives; None where there is none."""
+    """The native parser of a grammar, made once for as long as the grammar lives; None without the native library."""
     key = (id(grammar), limits)
     if key not in _KNOWN:
         parser = _made(grammar, limits)

@@ -30,7 +30,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return lowered_turn(self, limits)
 
     def after(self, prompt: str) -> ChatAnswerFormat:
-        """The same turn behind a prompt, which may have opened the reasoning already, or ended it.
+        """The same turn after a prompt, which may have opened the reasoning already, or ended it.
 
         Raises:
             InvalidArgument: it has opened it, and the reasoning is to be "off".
@@ -45,7 +45,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return self
 
     def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
-        """A turn that a server has taken apart, as the layout writes it: what this format can parse.
+        """A turn that a server has split into parts, written in the layout again so that this format can parse it.
 
         Args:
             reasoning: the text of the reasoning.
@@ -68,7 +68,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         if not isinstance(given, dict):
             raise MalformedAnswer(f"the arguments of a call of {name!r} are not a JSON object", text=arguments)
         properties: Iterable[str] = next((t.schema.get("properties", {}) for t in self.tools if t.name == name), {})
-        # The order of keys means nothing in JSON, and a format has one.
+        # The order of keys means nothing in JSON, but a format has a fixed one.
         order = [key for key in properties if key in given]
         return ToolCall(name, {key: given[key] for key in [*order, *(key for key in given if key not in order)]})
 

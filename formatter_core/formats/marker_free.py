@@ -34,13 +34,13 @@ __all__ = ["marker_free_format", "marker_free_grammar", "marker_free_text"]
 _MOST_KEPT = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
 _interned: dict[tuple[int, tuple[str, ...]], Terminal] = {}
-#: What tools became, each with its format, whose key may be its identity, and about how many bytes it takes.
+#: The lowered tools, each with its format (whose key may be its identity) and its approximate size in bytes.
 _lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(64 << 20, lambda entry: entry[2])
 _BYTES_OF_NODE, _BYTES_OF_TERMINAL = 200, 4000
 
 
 def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits) -> Lowered:
-    """A format lowered without a marker in its texts; a tool that was met before is not lowered again."""
+    """A format lowered without a marker in its texts; a tool seen before is not lowered again."""
 
     def lower() -> tuple[Format, Lowered, int]:
         lowered = format.to_grammar(limits)
@@ -56,7 +56,7 @@ def marker_free_text(markers: Texts[str], *also: Node) -> Node:
 
 
 def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
-    """The texts of a grammar in which no terminal spells a marker; one that stands in escapes is no marker."""
+    """The texts of a grammar in which no terminal spells a marker; an escaped one does not count."""
     if not markers:
         return grammar
     firsts = {marker[0] for marker in markers}
@@ -73,7 +73,7 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
 
 
 def _bytes_of(node: Node) -> int:
-    """About what a node takes; most terminals are shared, so their size is a guess."""
+    """Roughly how many bytes a node takes; most terminals are shared, so their size is a guess."""
     if isinstance(node, Terminal):
         return _BYTES_OF_TERMINAL
     return _BYTES_OF_NODE + sum(map(_bytes_of, children(node)))
@@ -97,7 +97,7 @@ def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:
 
 
 def _may_spell(node: Node, firsts: set[str]) -> bool:
-    """Whether a regular node may spell one of these characters; in doubt it may."""
+    """Whether a regular node may spell one of these characters; True if that is uncertain."""
     stack = [node]
     while stack:
         each = stack.pop()

@@ -16,7 +16,7 @@ _WORDS: dict[type, str] = {
 
 
 def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, Any]) -> None:
-    """Refuse an object that lacks a field, has one of another type, or one that is not known."""
+    """Refuse an object that lacks a field, or has one of a wrong type or an unknown one."""
     if not isinstance(data, dict):
         raise InvalidGrammar(f"expected an object, found {shown(data)}", pointer=pointer)
     for name in needed:
@@ -25,7 +25,7 @@ def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, An
     known = {"type": str, **needed, **others}
     for name, value in data.items():
         if name not in known:
-            raise InvalidGrammar(f"the field `{name}` is not known here; there are {', '.join(known)}", pointer=pointer)
+            raise InvalidGrammar(f"the field `{name}` is not known here; use one of {', '.join(known)}", pointer=pointer)
         kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
         if type(value) not in kinds:
             words = " or ".join(_WORDS[kind] for kind in kinds)
@@ -33,7 +33,7 @@ def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, An
 
 
 def texts(values: Any, pointer: str, *, empty: bool = False) -> list[str]:
-    """The value itself if it is an array of texts, which `empty` allows to be empty."""
+    """The value itself if it is an array of texts; with `empty` the array may be empty."""
     if not isinstance(values, list) or not all(isinstance(each, str) and (each or empty) for each in values):
         raise InvalidGrammar(f"expected an array of non-empty texts, found {shown(values)}", pointer=pointer)
     return values
@@ -42,7 +42,7 @@ def texts(values: Any, pointer: str, *, empty: bool = False) -> list[str]:
 def count(value: int, pointer: str) -> int:
     """The value itself if it is not negative."""
     if value < 0:
-        raise InvalidGrammar(f"expected a whole number from 0, found {value}", pointer=pointer)
+        raise InvalidGrammar(f"expected a whole number from 0 up, found {value}", pointer=pointer)
     return value
 
 

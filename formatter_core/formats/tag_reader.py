@@ -40,7 +40,7 @@ from formatter_core.syntax.dispatch import dispatch, text_without, token_dispatc
 
 __all__ = ["read_tag"]
 
-_NO_BUDGET = "a text does not say how many tokens it has; bound its characters with the `max_chars` of `any_text`"
+_NO_BUDGET = "a text does not show how many tokens it has; bound its characters with the `max_chars` of `any_text`"
 
 
 def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
@@ -96,7 +96,7 @@ class _Reader:
         kind = data.get("type") if isinstance(data, dict) else None
         if kind == "exclude_token":
             raise InvalidGrammar(
-                "`exclude_token` is not enforced, since a text does not say where a token ends; use `any_tokens`, or a "
+                "`exclude_token` is not enforced, since a text does not show where a token ends; use `any_tokens` or a "
                 "`regex` for what the token may spell",
                 pointer=pointer,
             )
@@ -120,7 +120,7 @@ class _Reader:
             )
         if data.get("any_order"):
             raise InvalidGrammar(
-                "`any_order` lets keys be missing or stand twice, which is not enforced; leave it out, or use "
+                "`any_order` lets keys be missing or occur twice, which is not enforced; leave it out, or use "
                 'formats.json_schema(schema, key_order="any")',
                 pointer=f"{pointer}/any_order",
             )
@@ -160,7 +160,7 @@ class _Reader:
     def _elements(self, data: Any, pointer: str, ends: _Ends, depth: int) -> tuple[Node, ...]:
         fields(data, pointer, {"elements": list}, {})
         if not data["elements"]:
-            raise InvalidGrammar("there is no element; give at least one", pointer=f"{pointer}/elements")
+            raise InvalidGrammar("`elements` is empty; give at least one", pointer=f"{pointer}/elements")
         return tuple(
             self._format(element, f"{pointer}/elements/{index}", ends, depth)
             for index, element in enumerate(data["elements"])
@@ -175,7 +175,7 @@ class _Reader:
         low = count(data["min"], f"{pointer}/min")
         high = None if data["max"] == -1 else count(data["max"], f"{pointer}/max")
         if high is not None and high < low:
-            raise InvalidGrammar("`max` is less than `min`; exchange them, or give -1 for no bound", pointer=pointer)
+            raise InvalidGrammar("`max` is less than `min`; swap them, or give -1 for no bound", pointer=pointer)
         content = self._format(data["content"], f"{pointer}/content", ends, depth)
         return Repeat(content, low, high) if high != 0 else EMPTY
 
@@ -192,7 +192,7 @@ class _Reader:
         else:
             spelled = [end] if isinstance(end, str) else texts(end, f"{pointer}/end", empty=True)
             if not spelled:
-                raise InvalidGrammar("there is no end; give at least one text", pointer=f"{pointer}/end")
+                raise InvalidGrammar("`end` is empty; give at least one text", pointer=f"{pointer}/end")
             last = Choice(tuple(map(literal, spelled))) if len(spelled) > 1 else literal(spelled[0])
             ends = _Ends(tuple(spelled)) if all(spelled) else _NO_ENDS
         content = self._format(data["content"], f"{pointer}/content", ends, depth)
@@ -233,7 +233,7 @@ class _Reader:
             matching = [trigger for trigger in known if begin.startswith(trigger)]
             if len(matching) != 1:
                 what = "no trigger begins it" if not matching else f"{' and '.join(map(repr, matching))} begin it"
-                reason = f"a tag begins with exactly one of the triggers, but of {begin!r} {what}"
+                reason = f"a tag begins with exactly one of the triggers, but for {begin!r}, {what}"
                 raise InvalidGrammar(reason, pointer=f"{place}/begin")
             rest = self._defined("tag", Sequence((content, end)))
             branches.append((matching[0], Sequence((literal(begin[len(matching[0]) :]), rest))))
@@ -244,7 +244,7 @@ class _Reader:
         flags = {"at_least_one": bool, "stop_after_first": bool}
         fields(data, pointer, {"tags": list, "separator": str}, flags)
         if not data["tags"]:
-            raise InvalidGrammar("there is no tag; give at least one", pointer=f"{pointer}/tags")
+            raise InvalidGrammar("`tags` is empty; give at least one", pointer=f"{pointer}/tags")
         tags = Choice(
             tuple(self._tag(tag, f"{pointer}/tags/{index}", _NO_ENDS, depth) for index, tag in enumerate(data["tags"]))
         )

@@ -19,7 +19,7 @@ from formatter_core.support.arguments import one_of, shown
 
 __all__ = ["Calls", "Layout", "Piece", "Region", "Slot"]
 
-#: What is filled in where a call is written: of the call, then of one parameter of it.
+#: What is filled in when a call is written: first for the call, then for one parameter.
 SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "value"]
 _OF_CALL = frozenset({"name", "index", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "value"})
@@ -45,7 +45,7 @@ Piece: TypeAlias = str | Slot
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What stands before and after a text; and what stands in place of both where the text is empty, if not they."""
+    """What stands before and after a text, and what replaces both if the text is empty and that differs."""
 
     open: str
     close: str
@@ -195,7 +195,7 @@ class Layout:
         return prompt.rstrip().endswith(opening)
 
     def closes_reasoning(self, prompt: str) -> bool:
-        """Whether a prompt ends behind the reasoning region, as chat templates leave it that turn the reasoning off."""
+        """Whether a prompt ends after the reasoning region, as with chat templates that turn the reasoning off."""
         _check_prompt(prompt)
         if self.reasoning is None or not self.reasoning.open.strip():
             return False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 __all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "quoted", "what_follows"]
 
-#: Of the text that must come, no more bytes are shown.
+#: How many bytes of the text that must come are shown at most.
 LITERAL_SHOWN = 40
 _RANGES_SHOWN = 6
 _EXCEPTIONS_SHOWN = 4

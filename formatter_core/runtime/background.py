@@ -1,6 +1,6 @@
-"""Compiling beside a busy loop: a bounded pool of threads and a bounded queue, and refusals are kept too.
+"""Compiling without blocking a busy loop: a bounded pool of threads and a bounded queue; refusals are cached too.
 
-For servers, where a format comes with each request: no request may hold up the others, however costly its format is.
+For servers, where each request brings a format: however costly it is, it must not delay other requests.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["BackgroundCompiler"]
 
 Made = TypeVar("Made")
 
-#: How many contents wait at most where each takes a moment.
+#: How many contents may wait that take only a moment each.
 _SHORT_QUEUE = 32
 #: Seconds after which a thread without work ends; another one begins with the next work.
 _IDLE_SECONDS = 10.0
-#: Seconds after which what waits no longer gives way: a refusal that comes late is worth little.
+#: Seconds after which a waiting content can no longer be turned away: a late refusal is worth little.
 _PATIENCE_SECONDS = 0.08
 
 
@@ -75,7 +75,7 @@ class BackgroundCompiler(Generic[Made]):
         return f"<BackgroundCompiler, {len(self._waiting)} contents waiting or being compiled>"
 
     def known(self, content: str) -> Made | None:
-        """What was made of this content; None where nothing is known of it.
+        """What was made of this content; None if it is not known.
 
         Raises:
             Exception: why it was refused.
@@ -175,7 +175,7 @@ class BackgroundCompiler(Generic[Made]):
 class _Lane:
     """Threads that work off one queue, in the order of a rank and of arrival.
 
-    If it is full, the last of those that have just come gives way.
+    If it is full, the last of the recent arrivals is turned away.
     """
 
     def __init__(

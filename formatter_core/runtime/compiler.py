@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 #: Bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
-#: How many tokens of a prompt are read: a chat template that turns the reasoning off needs fewer.
+#: How many tokens at the end of a prompt are read; a chat template that turns the reasoning off needs fewer.
 _PROMPT_TOKENS = 32
 
 
@@ -112,7 +112,7 @@ class Compiler:
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
     def after_prompt(self, compiled: CompiledFormat[_T], tokens: Sequence[int]) -> CompiledFormat[_T]:
-        """The format behind the tokens of a prompt, whose end may have opened or ended the reasoning.
+        """The format for what follows a prompt, whose end may have opened or ended the reasoning.
 
         Raises:
             InvalidArgument: it has opened it, and the format has none; or not a compiled format and token ids.

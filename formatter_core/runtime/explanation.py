@@ -43,7 +43,7 @@ class Reader(Protocol):
         ...
 
     def append(self, parts: Sequence[bytes | int]) -> bool:
-        """Take steps, up to one that no completion goes on with; False if there is one."""
+        """Take steps until one is refused; False if one is."""
         ...
 
     def can_stop(self) -> bool:
@@ -60,7 +60,7 @@ class Reader(Protocol):
 
 
 def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
-    """The native parser's, if it is wanted and there is one; else the plain one's."""
+    """A reader of the native parser, if it is wanted and available; otherwise of the plain one."""
     parser = parser_of(grammar, limits) if native else None
     return Recognizer(grammar, limits) if parser is None else parser.reading()
 
@@ -76,7 +76,7 @@ def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limit
 
 
 def explain_token(reader: Reader, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
-    """Whether a token with this text is allowed, and why; the reader stands before it and is used up.
+    """Whether a token with this text is allowed, and why; the reader is just before it, and cannot be used again.
 
     Raises:
         LimitExceeded: reading the token takes more steps than the limits allow.

@@ -19,7 +19,7 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
-#: Stands in the JSON of every format that names a Python type.
+#: Occurs in the JSON of every format that names a Python type.
 _PYTHON_TYPE = b'"python_type"'
 
 
@@ -48,7 +48,7 @@ def load_format(
 
 
 class _StoredLowering:
-    """A stored format whose grammar as values is lowered from the format when it is first needed; see `IsLowered`."""
+    """A stored format, whose grammar values are lowered from the format when first needed; see `IsLowered`."""
 
     def __init__(self, stored: StoredFormat, vocabulary: Vocabulary, limits: Limits, type: Any) -> None:
         self._stored = stored

@@ -21,7 +21,7 @@ _NAMES_SHOWN = 10
 
 
 class Lowering(NamedTuple):
-    """A format, its grammar with special tokens by name, then by id, and that as a program."""
+    """A format, its grammar with special tokens by name and then by id, and the latter as a program."""
 
     format: Format
     as_written: Lowered
@@ -46,7 +46,7 @@ def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
 
 
 def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:
-    """The token that the vocabulary calls so, or its name as text where that will do."""
+    """The token that has this name in the vocabulary, or the name as text if that will do."""
     tokens = vocabulary.special_tokens
     if isinstance(special, AnySpecial):
         excluded = {_excluded_token(vocabulary, each) for each in special.excluded}.union(vocabulary.end_ids)

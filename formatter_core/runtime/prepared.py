@@ -15,7 +15,7 @@ __all__ = ["IsLowered", "PreparedFormat"]
 
 
 class IsLowered(Protocol):
-    """A format and its grammar, see `Lowering`; all but the program may be worked out when it is first needed."""
+    """A format and its grammar, see `Lowering`; everything but the program may be made when first needed."""
 
     @property
     def format(self) -> Format:
@@ -23,7 +23,7 @@ class IsLowered(Protocol):
 
     @property
     def as_written(self) -> Lowered:
-        """Its grammar, and how its parse becomes values; special tokens stand in it by name."""
+        """Its grammar, with special tokens by name, and how its parse becomes values."""
 
     @property
     def lowered(self) -> Lowered:
@@ -71,7 +71,7 @@ class PreparedFormat(Generic[Value_co]):
 
     @property
     def lowered(self) -> Lowered:
-        """Its grammar, and how its parse becomes values; special tokens stand in it by id."""
+        """Its grammar, with special tokens by id, and how its parse becomes values."""
         return self._lowering.lowered
 
     @property
@@ -80,7 +80,7 @@ class PreparedFormat(Generic[Value_co]):
         return self._lowering.as_written
 
     def text_among(self, end_ids: tuple[int, ...]) -> list[int]:
-        """Those of a sequence's own end ids that the engine takes for text."""
+        """The end ids of a sequence that the engine takes for text."""
         if end_ids is self.vocabulary.end_ids:
             return []
         return [token_id for token_id in end_ids if self.vocabulary.text_token(token_id)]

@@ -33,12 +33,12 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
     return _reachable(rules, start, found) if start in found else {}
 
 
-#: How often the rules that are still open are read again before it is worked out which ones wait for which.
+#: How often undecided rules are read again before it is worked out which ones wait for which.
 _MOST_READINGS = 6
 
 
 def _all_derive(rules: dict[str, Node]) -> bool:
-    """Whether a few readings show that every rule derives something, as nearly always."""
+    """Whether a few readings show that every rule derives something, which is nearly always so."""
     found: set[str] = set()
     pending = list(rules)
     for _ in range(_MOST_READINGS):
@@ -87,7 +87,7 @@ def _settle(name: str, options: list[list[str]], found: set[str], waiting: dict[
 
 
 class _Option:
-    """An alternative of a rule that waits for so many others."""
+    """An alternative of a rule, with the number of other rules that it waits for."""
 
     __slots__ = ("missing", "rule")
 

@@ -31,7 +31,7 @@ def text_without(excluded: Iterable[str]) -> Node:
 
 
 def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: bool) -> Node:
-    """Free text; wherever the first string of a branch occurs in it, what the branch says follows.
+    """Free text; wherever the trigger of a branch occurs in it, the rest of the branch follows.
 
     Args:
         branches: the triggers, and what comes after each.
@@ -53,7 +53,7 @@ def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: b
 
 
 def tokens_without(excluded: Iterable[Special | Token]) -> Node:
-    """Any text, and any special tokens but these."""
+    """Any text and special tokens, except these tokens."""
     by_name = (each.name if isinstance(each, Special) else each.token_id for each in excluded)
     text = Terminal(ANY_TEXT)
     return Sequence((text, Repeat(Sequence((AnySpecial(tuple(dict.fromkeys(by_name))), text)))))
@@ -62,7 +62,7 @@ def tokens_without(excluded: Iterable[Special | Token]) -> Node:
 def token_dispatch(
     branches: Items[tuple[Special | Token, Node]], excluded: Iterable[Special | Token], *, loop: bool
 ) -> Node:
-    """Text and special tokens; after the special token of a branch, what the branch says follows.
+    """Text and special tokens; after the special token of a branch, the rest of the branch follows.
 
     Args:
         branches: the special tokens, and what comes after each.

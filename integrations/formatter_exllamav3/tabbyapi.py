@@ -1,4 +1,4 @@
-"""Grammars for TabbyAPI, in place of its own: let its `backends/exllamav3/grammar.py` hold this line alone.
+"""Grammars for TabbyAPI, in place of its own: its `backends/exllamav3/grammar.py` must hold only this line.
 
 from formatter_exllamav3.tabbyapi import ExLlamaV3Grammar
 """
@@ -17,10 +17,10 @@ __all__ = ["ExLlamaV3Grammar"]
 
 
 class ExLlamaV3Grammar:
-    """The filters of one request; TabbyAPI makes one of these for each, and calls a method for each field.
+    """The filters of one request; TabbyAPI makes one such object per request, and calls a method for each field.
 
-    A format with a fault is refused by TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a
-    release that lacks this class gets the `FormatterError`.
+    A faulty format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
+    lacks this class gets the `FormatterError`.
 
     Attributes:
         filters: for the request's job.

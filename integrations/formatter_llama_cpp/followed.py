@@ -1,4 +1,4 @@
-"""The sequence of one request after another, as a logits processor is shown it: the ids so far, at each call."""
+"""The sequences of successive requests, as a logits processor sees them: at each call, all ids so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FollowedSequence"]
 
 
 class FollowedSequence:
-    """What was generated of the latest request, told from its prompt; a new request is noticed.
+    """The generated part of the latest request, without its prompt; detects when a new request begins.
 
     Args:
         llama: what generates.
@@ -41,7 +41,7 @@ class FollowedSequence:
     def follow(self, ids: NDArray[np.intc]) -> None:
         """Bring the cursor in step with all ids, the prompt included."""
         if self.cursor.is_used and self._has_drafts():
-            # One call for each token that is kept, and behind those there are drafts that nobody has checked.
+            # There is one call for each kept token; any ids after those are unchecked drafts.
             ids = ids[: self._known + 1]
         if not self._continued_by(ids):
             self._begin(ids.tolist())
@@ -56,7 +56,7 @@ class FollowedSequence:
         return [] if llama is None else _compat.texts_of(llama, self._prompt)
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:
-        """Whether these ids go on from those that are followed; otherwise they are the prompt of a new request."""
+        """Whether these ids continue the known ones; otherwise they are the prompt of a new request."""
         known = self._known
         is_same_generation = self._notice_generation(exactly_one=len(ids) == known + 1)
         if not self.cursor.is_used or not is_same_generation or len(ids) <= known:
@@ -64,11 +64,11 @@ class FollowedSequence:
         if ids[:known].tobytes() != self._ids:
             return False
         new = ids[known:].tolist()
-        # One token that is not allowed is a fault; several are the prompt of a conversation that goes on.
+        # One token that is not allowed is an error; several are the prompt of a continued conversation.
         return len(new) == 1 or self.cursor.has_failed or self.cursor.count_valid(new) == len(new)
 
     def _notice_generation(self, *, exactly_one: bool) -> bool:
-        """Whether the call of `generate` is the one of the last time, as far as can be told."""
+        """Whether this is still the same call of `generate` as last time, as far as can be known."""
         llama = self._llama()
         current = None if llama is None else _compat.generation_of(llama)
         if current is None:

@@ -80,7 +80,7 @@ class LlamaBatch(NumpyBatch):
 
     def __init__(self, context: SharedContext, prompts: Sequence[Sequence[int]]) -> None:
         if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence begins with at least one token; give the model's first token at least")
+            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
         self._context = context
         self._sequences: list[int] = []
         self._logits = np.zeros((0, context.width), dtype=np.single)

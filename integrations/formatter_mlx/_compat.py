@@ -17,7 +17,7 @@ from formatter_core.support.arguments import shown
 
 __all__ = ["Caller", "caller", "end_ids", "huggingface_tokenizer", "key_value_layers", "logits_width", "max_length"]
 
-#: A sequence's length where the model names no limit.
+#: The longest sequence, if the model names no limit.
 _LONGEST = 2**20
 
 try:
@@ -125,7 +125,7 @@ def logits_width(model: Any) -> int | None:
     if model is None:
         return None
     if not callable(model) or not hasattr(model, "layers"):
-        raise InvalidArgument(f"{shown(model)} is not a model; give the first thing that mlx_lm.load returns")
+        raise InvalidArgument(f"{shown(model)} is not a model; pass the first value that mlx_lm.load returns")
     return int(model(mx.array([[0]])).shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""What our server needs of mlx-lm's own, and where it is put between."""
+"""What our server needs from mlx-lm's own, and where it hooks in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Asked:
 
     Attributes:
         body: the request's fields.
-        max_tokens: of the answer.
+        max_tokens: the most tokens that the answer may have.
         model: what the server has loaded.
         tokenizer: its tokenizer.
         template_options: what the chat template gets beside messages and tools.
@@ -47,7 +47,7 @@ def serve(arguments: Sequence[str], processor_of: Callable[[Asked], FormatterLog
             with status 400.
 
     Raises:
-        UnsupportedEngineVersion: the server has not what is needed.
+        UnsupportedEngineVersion: the server lacks something that is needed.
     """
     server: Any = importlib.import_module("mlx_lm.server")
     for name in _NEEDED:
@@ -101,7 +101,7 @@ def _asked(handler: Any) -> Asked:
     generator = handler.response_generator
     provider = generator.model_provider
     if provider.is_distributed:  # the arguments of a request are pickled there
-        raise InvalidArgument("a server on several machines keeps no formats")
+        raise InvalidArgument("a server on several machines cannot enforce formats; run it on one")
     own = {"default_model", provider.cli_args.model}
     if provider.cli_args.model is None or handler.requested_model not in own or handler.adapter is not None:
         raise InvalidArgument(
@@ -112,6 +112,6 @@ def _asked(handler: Any) -> Asked:
     while provider.model_key is None and generator.generation_available():
         time.sleep(0.05)  # it is loaded in another thread
     if provider.tokenizer is None:
-        raise InvalidArgument("the server could not load its model")
+        raise InvalidArgument("the server could not load its model; see its log")
     options = {**provider.cli_args.chat_template_args, **(handler.chat_template_kwargs or {})}
     return Asked(handler.body, handler.max_tokens, provider.model, provider.tokenizer, options)

@@ -9,7 +9,7 @@ import mlx.core as mx
 
 __all__ = ["KeyValues"]
 
-#: Room is made for this many more tokens at once.
+#: Buffers grow by this many tokens at a time.
 _STEP = 256
 
 
@@ -36,12 +36,12 @@ class KeyValues:
     @lengths.setter
     def lengths(self, lengths: Sequence[int]) -> None:
         self._lengths = list(lengths)
-        # Where all are equally long a number will do, which every model takes, and no mask is needed for one token.
+        # If all rows are equally long, a number will do, which every model takes; one token then needs no mask.
         self.offset: Any = self._lengths[0] if len(set(self._lengths)) == 1 else mx.array(self._lengths)
 
     @property
     def arrays(self) -> list[mx.array]:
-        """Everything that is kept, to be evaluated."""
+        """All arrays, to be evaluated."""
         return [array for layer in self.layers for array in (layer.keys, layer.values) if array is not None]
 
     def selected(self, rows: Sequence[int]) -> KeyValues:
@@ -68,7 +68,7 @@ class _Layer:
         return self._batch.offset
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Write what is new behind each row, (rows, heads, new, size), and give all up to the longest row's end."""
+        """Append the new values to each row, (rows, heads, new, size), and return all, up to the longest row's end."""
         end = max(self._batch.lengths) + keys.shape[2]
         self.keys, self.values = self._written(self.keys, keys, end), self._written(self.values, values, end)
         return self.keys[:, :, :end], self.values[:, :, :end]
@@ -88,7 +88,7 @@ class _Layer:
         return mx.put_along_axis(kept, mx.broadcast_to(places, new.shape), new, axis=2)
 
     def make_mask(self, new: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
-        """Which positions each new token sees; as mlx-lm has it, None or "causal" where that says it."""
+        """Which positions each new token sees; None or "causal", as in mlx-lm, if that is enough."""
         offset = self.offset
         if isinstance(offset, int) and window_size is None and not return_array:
             return None if new == 1 else "causal"

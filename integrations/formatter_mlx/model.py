@@ -20,7 +20,7 @@ from formatter_mlx.vocabulary import compiler_for
 
 __all__ = ["MlxBatch", "MlxModel", "mlx_model"]
 
-#: Tokens that are computed at once, over all rows: their logits are as many as that.
+#: Tokens that are computed at once, over all rows; this bounds the memory of their logits.
 _AT_ONCE = 512
 #: Branches of a tree that are computed at once.
 _BRANCHES = 16
@@ -30,7 +30,7 @@ def mlx_model(model: Any, tokenizer: Any) -> MlxModel:
     """A model for `formatter_core.generation`.
 
     Args:
-        model: the first thing that `mlx_lm.load` returns.
+        model: the first value that `mlx_lm.load` returns.
         tokenizer: the second.
 
     Raises:
@@ -50,7 +50,7 @@ class MlxModel(NumpyLogits):
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         if model is None:
-            raise InvalidArgument("there is no model; give the first thing that mlx_lm.load returns", argument="model")
+            raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
         self.compiler: Compiler = compiler_for(tokenizer, model=model)
         self.max_length = _compat.max_length(model)
         self._model = model
@@ -59,7 +59,7 @@ class MlxModel(NumpyLogits):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens; as many as there are logits."""
+        """The tokens, one for each logit."""
         return self.compiler.vocabulary
 
     def encode(self, text: str) -> list[int]:
@@ -83,14 +83,14 @@ class MlxModel(NumpyLogits):
             return None
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> MlxBatch:
-        """Compute prompts, one a row; what all of them begin with is computed once.
+        """Compute prompts, one per row; their common beginning is computed once.
 
         Args:
             prompts: ids, at least one each.
             room: not needed; caches grow by themselves.
         """
         if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence begins with at least one token; give the model's first token at least")
+            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
         batch = MlxBatch(self._model, len(self.vocabulary), self._layers)
         shortest = min(prompts, key=len)
         common = next(
@@ -133,7 +133,7 @@ class MlxBatch(NumpyBatch):
         return len(self._tokens)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> NDArray[np.single]:
-        """See `SequenceBatch.forward`; the rows are computed together, in as many pieces as memory asks for."""
+        """See `SequenceBatch.forward`; the rows are computed together, in as many pieces as memory requires."""
         counts, lengths = [len(new) for new in tokens], [len(old) for old in self._tokens]
         found = np.full((len(tokens), keep, self._logits.shape[1]), np.nan, dtype=np.single)
         ids = np.zeros((len(tokens), max(counts)), dtype=np.int32)

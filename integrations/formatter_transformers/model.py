@@ -169,7 +169,7 @@ class TransformersModel:
             room: how many more tokens each of them will probably get, so that the steps to come copy nothing.
         """
         if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence begins with at least one token; give the model's first token at least")
+            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
         common = _common([tuple(prompt) for prompt in prompts])
         if len(prompts) > 1 and self.prefix_cache.limit and common >= _WORTH_SHARING:
             head = tuple(prompts[0])[:common]

@@ -1,4 +1,4 @@
-"""What the admission of requests needs of vLLM's server: two functions wrapped, one method added to the workers."""
+"""What the admission of requests needs from vLLM's server: two functions wrapped, one method added to the workers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
 
 _WORKERS = "vllm.v1.worker.worker_base"
 _SERVER = "vllm.v1.engine.async_llm"
-#: What only the wrapped functions have.
+#: An attribute that only wrapped functions have.
 _MARK = "formatter_admits"
 
 
 def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     """Await `admit(engine, parameters)` before the asynchronous engine takes a request; False if that cannot be done.
 
-    May be called again. Where nothing is wrapped, requests are still checked, by the logits processor.
+    May be called again. If nothing is wrapped, the logits processor still checks requests.
     """
     engine = getattr(_module(_SERVER), "AsyncLLM", None)
     add = getattr(engine, "add_request", None)
@@ -51,7 +51,7 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
 
 
 def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
-    """Have outputs that stopped at one of these ids end with an error in place of "stop"; may be called again.
+    """Make outputs that stopped at one of these ids end with an error instead of "stop"; may be called again.
 
     Args:
         count: called for each of them.

@@ -1,4 +1,4 @@
-"""What tool calls need of vLLM's parsers, which turn `tools` and `tool_choice` into structured outputs."""
+"""What tool calls need from vLLM's parsers, which turn `tools` and `tool_choice` into structured outputs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
 
 
 def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) -> None:
-    """Where a parser asks for a structural tag, ask for a grammar instead; may be called again.
+    """Replace the structural tags that parsers ask for by grammars; may be called again.
 
     Args:
-        grammar_of: by the parser's name for its structural tag, the request, and whether all tools are strict.
+        grammar_of: gives a grammar for the name of the parser's structural tag, the request, and whether all tools are
+            strict.
     """
     parser = getattr(_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
     apply = inspect.unwrap(getattr(parser, "_apply_structural_tag", _nothing))
@@ -41,10 +42,10 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
 
 
 def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> None:
-    """Where the parser of a `response_template` refuses strict, required and named tools, ask for a grammar instead.
+    """Where the parser of a `response_template` refuses strict, required and named tools, use a grammar instead.
 
     Args:
-        grammar_of: by the tokenizer and the request; None leaves it refused.
+        grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
     """
     module = _module("vllm.parser.response_template")
     parser = getattr(module, "ResponseTemplateParser", None)

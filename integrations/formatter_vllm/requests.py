@@ -1,9 +1,9 @@
 """What a request asks for: a format as JSON data among the request's own arguments.
 
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
-`format` (what `Format.to_json` gives), or the JSON text of such an object, which is what HTTP can carry. Beside it
+`format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition,
 `"fit": true` makes the output complete within the request's own `max_tokens`, and with `"after_reasoning"` the format
-begins behind the model's reasoning.
+begins after the model's reasoning.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ __all__ = [
     "read_request",
 ]
 
-#: How near to it the name of another argument is taken for a slip.
+#: From this similarity on, the name of another argument is taken for a misspelling of `formatter`.
 _NEAR = 0.8
 #: The request's argument that holds the format.
 KEY = "formatter"
-#: What stands beside a format.
+#: The options that may accompany a format.
 _OPTIONS = ("fit", "after_reasoning")
 #: How most models mark their reasoning.
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-#: Reasoning between these markers, and the format at once behind it, where vLLM's own reasoning parsers split; some of
+#: Reasoning between these markers, and the format right after it, where vLLM's own reasoning parsers split; some of
 #: them also split where a tool call begins.
 _THINKING = Layout.from_json(
     {
@@ -238,7 +238,7 @@ def content_of_structured_outputs(kind: str, specification: str, is_behind_reaso
             parsers of vLLM would take out.
 
     Raises:
-        UnsupportedFormat: a kind that is not known here.
+        UnsupportedFormat: an unknown kind.
     """
     if kind == "GRAMMAR" and specification.lstrip().startswith("{"):
         return specification  # no grammar begins so

@@ -1,6 +1,6 @@
-"""Tool calls in vLLM's own fields (`tools`, `tool_choice`, `strict`) by our layouts, where vLLM asks for a grammar.
+"""Tool calls in vLLM's own fields (`tools`, `tool_choice`, `strict`), enforced by our layouts.
 
-vLLM's structural tags allow what its own parsers then misread, such as `</tool_call>` inside an argument, and there are
+vLLM's structural tags allow what its own parsers then misread, such as `</tool_call>` inside an argument, and vLLM has
 none for checkpoints that describe their turns (`response_template`). A layout keeps markers out of arguments.
 """
 
@@ -17,12 +17,12 @@ from formatter_vllm.vocabulary import logger
 
 __all__ = ["install"]
 
-#: By what vLLM's tool parsers call their structural tags: the layout of the same calls.
+#: The name of a structural tag in vLLM's tool parsers, and our layout of the same calls.
 _LAYOUTS = {"hermes": "hermes", "llama": "llama3-json", "qwen_3_coder": "qwen3-coder"}
 
 
 def install() -> None:
-    """Have vLLM's parsers ask for our grammars in place of structural tags; may be called again."""
+    """Make vLLM's parsers use our grammars instead of structural tags; may be called again."""
     compat.replace_structural_tags(_grammar_of_parser)
     compat.replace_refusal(_grammar_of_checkpoint)
 
@@ -44,7 +44,7 @@ def _grammar_of_checkpoint(tokenizer: Any, request: Any) -> str | None:
     try:
         layout = Layout.from_tokenizer(tokenizer)
     except FormatterError as error:
-        logger.warning("no tool call is enforced for this checkpoint: %s", error)
+        logger.warning("tool calls are not enforced for this checkpoint: %s", error)
         return None
     return _grammar(layout, request, compat.tools_of(request, is_strict=False))
 

@@ -105,7 +105,7 @@ class MacroReader:
         """What the call stands for."""
         if self._name == "ExcludeToken":
             raise self._fault(
-                "`ExcludeToken` is one token of any kind, and a text does not say where tokens end; use `[^]*` before "
+                "`ExcludeToken` is one token of any kind, and a text does not show where tokens end; use `[^]*` before "
                 "a `Token(…)` (no text spells a special token)"
             )
         arguments = self._arguments()
@@ -161,7 +161,7 @@ class MacroReader:
         branches, excludes, loop = self._branches(arguments, str, '"one", "two"')
         for tag, _ in branches:
             if any(tag.startswith(each) for each in excludes):
-                raise self._fault(f"the tag {tag!r} begins with an excluded text, so it never comes; remove one")
+                raise self._fault(f"the tag {tag!r} begins with an excluded text, so it can never occur; remove one")
         return dispatch(branches, excludes, loop=loop)
 
     def _token_tag_dispatch(self, arguments: _Arguments) -> Node:
