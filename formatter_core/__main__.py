@@ -2,7 +2,7 @@
 
 import sys
 
-from formatter_core.command.main import main
+from formatter_command.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

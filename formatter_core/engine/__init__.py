@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import EngineUnavailable
-from formatter_core.support.arguments import one_of
+from formatter_core.errors.arguments import one_of
 
 __all__ = ["EngineName", "choose_engine"]
 

@@ -18,7 +18,7 @@ from formatter_core.engine.rows import check_row
 from formatter_core.errors import EngineUnavailable, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
-from formatter_core.support.forking import hold_during_fork
+from formatter_core.limits.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["NativeEngine", "NativeGrammar", "NativeState"]

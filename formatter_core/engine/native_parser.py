@@ -16,10 +16,10 @@ from formatter_core.engine.native_library import Handle, check, load
 from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
+from formatter_core.limits.forking import TABLES
 from formatter_core.parsing.expectation import Expected, place, what_follows
 from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
-from formatter_core.support.forking import TABLES
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import BitmaskTooNarrow, InvalidArgument, InvalidBitmask
-from formatter_core.support.arguments import one_of, shown, whole_number
+from formatter_core.errors.arguments import one_of, shown, whole_number
 
 __all__ = [
     "allocate",

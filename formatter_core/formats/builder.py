@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.kbnf import kbnf
@@ -18,7 +19,6 @@ from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.until import until
-from formatter_core.support.arguments import shown
 
 __all__ = ["FormatterBuilder"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedLayout
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_grammar import ChatTurn, Reasoning, lowered_turn
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives
@@ -15,7 +16,6 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tools import as_tools
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.limits import Limits
-from formatter_core.support.arguments import one_of, shown
 
 __all__ = ["ChatAnswerFormat", "Reasoning", "chat_answer"]
 

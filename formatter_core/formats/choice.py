@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Terminal, literal
 from formatter_core.limits import Limits
-from formatter_core.support.arguments import elements_of, shown
 
 __all__ = ["ChoiceFormat", "choice"]
 

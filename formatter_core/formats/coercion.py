@@ -9,13 +9,13 @@ import typing
 from typing import Any
 
 from formatter_core.errors import InvalidFormat, InvalidSchema
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.choice import choice
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
 from formatter_core.schema.load import read_json
-from formatter_core.support.arguments import shown
 
 __all__ = ["as_format"]
 

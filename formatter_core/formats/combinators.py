@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidArgument, InvalidFormat
+from formatter_core.errors.arguments import whole_number
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives, OneOfFormat
 from formatter_core.formats.parts import Part, Parts, part_key, part_to_json
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence, literal
 from formatter_core.limits import Limits
-from formatter_core.support.arguments import whole_number
 
 __all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "optional", "repeat", "sequence"]
 

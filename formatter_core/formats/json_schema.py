@@ -11,9 +11,11 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.match import Match
 from formatter_core.schema import (
@@ -30,8 +32,6 @@ from formatter_core.schema import (
 )
 from formatter_core.schema.load import own_json, read_json
 from formatter_core.schema.whitespace import as_whitespace
-from formatter_core.support.arguments import one_of, shown
-from formatter_core.support.lazy import cached_property
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 

@@ -26,7 +26,7 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.limits import Limits
-from formatter_core.support.cache import ByteBoundedCache
+from formatter_core.limits.cache import ByteBoundedCache
 
 __all__ = ["marker_free_format", "marker_free_grammar", "marker_free_text"]
 

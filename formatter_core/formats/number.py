@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_values import read_float, read_integer
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
@@ -15,7 +16,6 @@ from formatter_core.grammar import Grammar, Terminal
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
-from formatter_core.support.arguments import shown
 
 __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_origin
 
 from formatter_core.errors import InvalidFormat, InvalidValue
+from formatter_core.errors.arguments import not_picklable, shown
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_exact
 from formatter_core.formats.one_of import Alternatives
@@ -14,7 +15,6 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.type_schemas import Shaped, shape_of
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
-from formatter_core.support.arguments import not_picklable, shown
 
 __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 

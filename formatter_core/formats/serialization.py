@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence
@@ -27,7 +28,6 @@ from formatter_core.formats.token import token
 from formatter_core.formats.until import until
 from formatter_core.layouts import Layout
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.support.arguments import shown
 
 __all__ = ["from_json"]
 

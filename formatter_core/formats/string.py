@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import (
@@ -21,7 +22,6 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.limits import Limits
-from formatter_core.support.arguments import shown
 from formatter_core.syntax.regex import parse_rust
 
 __all__ = ["StringFormat", "string"]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidSchema
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tag_reader import read_tag
 from formatter_core.limits import Limits
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.support.arguments import shown
 
 __all__ = ["StructuralTagFormat", "structural_tag"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from formatter_core.errors import InvalidGrammar
+from formatter_core.errors.arguments import shown
 from formatter_core.grammar import Special, Token
-from formatter_core.support.arguments import shown
 
 __all__ = ["count", "fields", "texts", "token", "tokens"]
 

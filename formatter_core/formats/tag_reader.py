@@ -14,6 +14,7 @@ from formatter_core.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.tag_fields import count, fields, texts, token, tokens
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -34,7 +35,6 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import Limits
 from formatter_core.schema import lower_schema
-from formatter_core.support.arguments import shown
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
 from formatter_core.syntax.dispatch import dispatch, text_without, token_dispatch, tokens_without
 

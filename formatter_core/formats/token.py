@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Token
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
-from formatter_core.support.arguments import shown
 
 __all__ = ["TokenFormat", "token"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.python_type import PythonTypeFormat, python_type
-from formatter_core.support.arguments import shown
 
 __all__ = ["Tool", "as_tools"]
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown, whole_number
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling, SamplingRows
 from formatter_core.generation.stopping import stop_bytes
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.result import Event
-from formatter_core.support.arguments import shown, whole_number
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, cast, overload
 
 from formatter_core.generation.tries import Branches
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.result import Result
-from formatter_core.support.generics import Value_co
-from formatter_core.support.lazy import cached_property
-from formatter_core.support.spans import spans_as_html
+from formatter_core.runtime.spans import spans_as_html
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
 

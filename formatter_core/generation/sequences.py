@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
+from formatter_core.errors.arguments import shown, token_ids_of, whole_number
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -39,8 +40,7 @@ from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.formatter import Formatter
-from formatter_core.support.arguments import shown, token_ids_of, whole_number
-from formatter_core.support.generics import Value_co
+from formatter_core.runtime.generics import Value_co
 
 __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
 

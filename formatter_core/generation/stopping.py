@@ -6,9 +6,9 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Result
-from formatter_core.support.arguments import elements_of, shown
 
 __all__ = ["TextStream", "check_shown", "cut_back", "stop_bytes", "stopped_result"]
 

@@ -15,7 +15,7 @@ from formatter_core.grammar.derivatives import Terms
 from formatter_core.grammar.terms import NULL
 from formatter_core.grammar.utf8 import ByteRange, utf8_sequences
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.support.forking import TABLES
+from formatter_core.limits.forking import TABLES
 
 __all__ = ["DEAD", "Automaton", "ByteRanges", "decide_empty", "utf8_sequences"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from formatter_core.grammar import NOTHING, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, optional
-from formatter_core.support.values import value
+from formatter_core.grammar.values import value
 
 __all__ = ["integers", "numbers"]
 

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.members import write_out
 from formatter_core.grammar.nodes import Node, Reference, Terminal, map_children
 from formatter_core.grammar.program import Program, write
 from formatter_core.limits import Limits
-from formatter_core.support.lazy import cached_property
 
 __all__ = ["Grammar"]
 

@@ -39,7 +39,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
-from formatter_core.support.values import value
+from formatter_core.grammar.values import value
 
 __all__ = [
     "ANY_CHAR",

@@ -11,11 +11,11 @@ from importlib import resources
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 from formatter_core.layouts.rendering import layout_of
 from formatter_core.layouts.response_template import layout_data
 from formatter_core.layouts.values import ValueStyle, written_value
-from formatter_core.support.arguments import one_of, shown
 
 __all__ = ["Calls", "Layout", "Piece", "Region", "Slot"]
 

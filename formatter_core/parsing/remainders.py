@@ -15,8 +15,8 @@ from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, Token
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
+from formatter_core.limits.forking import TABLES
 from formatter_core.parsing.shortest import EMPTY_LANGUAGE, minimum_costs
-from formatter_core.support.forking import TABLES
 
 __all__ = ["Item", "Symbol", "Tables", "tables_of"]
 

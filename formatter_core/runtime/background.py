@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from formatter_core.errors import EngineFailed, FormatterError, LimitExceeded, QueueFull
-from formatter_core.support.arguments import whole_number
-from formatter_core.support.forking import renew_in_child
+from formatter_core.errors.arguments import whole_number
+from formatter_core.limits.forking import renew_in_child
 
 __all__ = ["BackgroundCompiler"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from formatter_core.engine.protocol import MaskStatus
 from formatter_core.engine.rows import check_rows
 from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
+from formatter_core.errors.arguments import not_a_token_id, shown
 from formatter_core.runtime.sequence_state import SequenceState
-from formatter_core.support.arguments import not_a_token_id, shown
 
 __all__ = ["ONE_THREAD", "checked_row_indices", "step_batch"]
 

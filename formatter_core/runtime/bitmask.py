@@ -24,8 +24,8 @@ from formatter_core.engine.rows import (
     words,
 )
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.runtime.formatter import Formatter
-from formatter_core.support.arguments import elements_of, shown
 
 __all__ = [
     "allocate",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
-from formatter_core.support.arguments import elements_of, shown
 
 __all__ = ["ChatDeltas"]
 

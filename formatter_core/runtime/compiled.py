@@ -9,20 +9,20 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from formatter_core.errors import BudgetTooSmall, UnsupportedByEngine
+from formatter_core.errors.arguments import not_picklable, shown, whole_number
 from formatter_core.formats import from_json
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import as_text, without_specials
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
 from formatter_core.runtime.stored import StoredFormat
 from formatter_core.runtime.text_result import result_of_text
-from formatter_core.support.arguments import not_picklable, shown, whole_number
-from formatter_core.support.generics import Value_co
-from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import checked_end_ids
 
 __all__ = ["CompiledFormat"]

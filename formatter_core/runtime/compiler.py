@@ -8,17 +8,17 @@ from typing import Any, NoReturn, TypeVar, overload
 from formatter_core.engine import EngineName, choose_engine
 from formatter_core.engine.protocol import GrammarEngine, ReadsPrograms
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.errors.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.limits import Limits, checked_limits
+from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import lower
 from formatter_core.runtime.stored import StoredFormat
-from formatter_core.support.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
-from formatter_core.support.cache import ByteBoundedCache
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler"]

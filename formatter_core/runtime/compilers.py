@@ -8,9 +8,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown
+from formatter_core.limits.forking import renew_in_child
 from formatter_core.runtime.compiler import Compiler
-from formatter_core.support.arguments import shown
-from formatter_core.support.forking import renew_in_child
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["CompilersByOwner"]

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.rows import check_row, check_rows, set_ids
 from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument
+from formatter_core.errors.arguments import not_a_token_id, shown, token_ids_of, whole_number
 from formatter_core.runtime.batch import checked_row_indices
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.history import History
 from formatter_core.runtime.result import Ended, Result
-from formatter_core.support.arguments import not_a_token_id, shown, token_ids_of, whole_number
 
 __all__ = ["Cursor", "FailureLog"]
 

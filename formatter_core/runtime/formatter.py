@@ -17,11 +17,7 @@ from formatter_core.errors import (
     InvalidArgument,
     TokenRejected,
 )
-from formatter_core.runtime.batch import ONE_THREAD, step_batch
-from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.result import Ended, Event, Result
-from formatter_core.runtime.sequence_state import SequenceState
-from formatter_core.support.arguments import (
+from formatter_core.errors.arguments import (
     as_bytes,
     not_a_token_id,
     not_picklable,
@@ -29,7 +25,11 @@ from formatter_core.support.arguments import (
     shown,
     whole_number,
 )
-from formatter_core.support.generics import Value_co
+from formatter_core.runtime.batch import ONE_THREAD, step_batch
+from formatter_core.runtime.generics import Value_co
+from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.result import Ended, Event, Result
+from formatter_core.runtime.sequence_state import SequenceState
 
 __all__ = ["Formatter"]
 

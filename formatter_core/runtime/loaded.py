@@ -10,11 +10,11 @@ from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Program
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import Lowering, check_tokens, lower
 from formatter_core.runtime.stored import StoredFormat
-from formatter_core.support.lazy import cached_property
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]

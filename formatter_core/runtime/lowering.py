@@ -9,10 +9,10 @@ from functools import partial
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits
-from formatter_core.support.arguments import shown
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["Lowering", "check_tokens", "lower"]

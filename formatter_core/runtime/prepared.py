@@ -8,7 +8,7 @@ from formatter_core.engine.protocol import EngineGrammar
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Program
 from formatter_core.limits import Limits
-from formatter_core.support.generics import Value_co
+from formatter_core.runtime.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["IsLowered", "PreparedFormat"]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
 
 from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
+from formatter_core.errors.arguments import not_picklable
 from formatter_core.formats.protocol import Converter, Lowered, text_of
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.match import Match
-from formatter_core.support.arguments import not_picklable
-from formatter_core.support.generics import Value_co
-from formatter_core.support.lazy import cached_property
-from formatter_core.support.spans import spans_as_html
+from formatter_core.runtime.generics import Value_co
+from formatter_core.runtime.spans import spans_as_html
 
 __all__ = ["Capture", "Ended", "Event", "HoleOpened", "Reading", "Result", "Retracted", "TextAdded", "ValueCompleted"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from formatter_core.engine import rows
 from formatter_core.engine.protocol import EngineState, MaskStatus
 from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, DeadEnd, TokenRejected
+from formatter_core.errors.arguments import elements_of, not_a_token_id
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.transcript import Transcript
-from formatter_core.support.arguments import elements_of, not_a_token_id
 
 __all__ = ["SequenceState"]
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import get_args
 
 from formatter_core.engine.native_parser import parser_of
+from formatter_core.errors.arguments import as_bytes, one_of
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -15,7 +16,6 @@ from formatter_core.parsing.match import Match
 from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
-from formatter_core.support.arguments import as_bytes, one_of
 
 __all__ = ["result_of_text"]
 

@@ -12,11 +12,11 @@ from formatter_core.formats import as_format
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Grammar, Node, Special, Token, as_text, map_children, without_specials
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
+from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import BYTES_PER_NODE, Compiler
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.text_result import result_of_text
-from formatter_core.support.cache import ByteBoundedCache
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["check", "parse"]

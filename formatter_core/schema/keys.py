@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Choice, Node
+from formatter_core.grammar.values import value
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Refusals
@@ -20,7 +21,6 @@ from formatter_core.schema.strings import (
     string_body,
 )
 from formatter_core.schema.tokens import Tokens
-from formatter_core.support.values import value
 
 __all__ = ["KeyClass", "Keys"]
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from urllib.parse import unquote, urldefrag, urljoin
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
+from formatter_core.errors.arguments import shown
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
-from formatter_core.support.arguments import shown
 
 __all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "own_json", "read_json"]
 

@@ -21,8 +21,8 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.grammar.decimals import integers, numbers
+from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
-from formatter_core.support.values import value
 
 __all__ = [
     "ANY_INTEGER",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from formatter_core.grammar import Choice, Member, Members, Node, Repeat, Way, can_be_complete
+from formatter_core.grammar.values import value
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
@@ -13,7 +14,6 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.shapes import Absent, Goal, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
-from formatter_core.support.values import value
 
 __all__ = ["ObjectLowering"]
 

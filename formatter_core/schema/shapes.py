@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TypeAlias, TypeVar, Union
 
+from formatter_core.grammar.values import value
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.numbers import ANY_NUMBER, NumberSet, meet_numbers
 from formatter_core.schema.strings import ANY_STRING, StringSet, largest_strings, meet_strings
-from formatter_core.support.values import value
 
 __all__ = [
     "ANY",

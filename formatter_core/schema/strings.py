@@ -19,10 +19,10 @@ from formatter_core.grammar import (
     literal,
 )
 from formatter_core.grammar.automaton import Automaton
+from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format
-from formatter_core.support.values import value
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown, whole_number
 from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
-from formatter_core.support.arguments import shown, whole_number
-from formatter_core.support.lazy import cached_property
+from formatter_core.grammar.lazy import cached_property
 
 __all__ = ["Whitespace", "WhitespaceName", "as_whitespace", "is_named"]
 

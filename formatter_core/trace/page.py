@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any
 
 from formatter_core.runtime.result import Capture, Result
-from formatter_core.support.spans import Span, pieces
+from formatter_core.runtime.spans import Span, pieces
 from formatter_core.trace.steps import Alternative, Step, shown_bytes
 from formatter_core.trace.traps import Trap
 

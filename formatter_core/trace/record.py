@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from formatter_core.errors import FormatterError, InvalidArgument, LimitExceeded
+from formatter_core.errors.arguments import shown
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated, TokenScore
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.expectation import Expected
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.explanation import Reader, describe, reader_of
@@ -21,8 +23,6 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import is_native
 from formatter_core.runtime.result import Capture, Result
-from formatter_core.support.arguments import shown
-from formatter_core.support.lazy import cached_property
 from formatter_core.trace.page import page_of
 from formatter_core.trace.steps import Alternative, Step, shown_bytes
 from formatter_core.trace.traps import Trap, find_traps

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
-from formatter_core.support.arguments import elements_of, not_a_token_id, shown, whole_number
+from formatter_core.errors.arguments import elements_of, not_a_token_id, shown, whole_number
 from formatter_core.vocabulary.table import TokenTable
 
 __all__ = ["Vocabulary", "checked_end_ids"]

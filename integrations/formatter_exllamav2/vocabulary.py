@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
+from formatter_core.errors.arguments import token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
-from formatter_core.support.arguments import token_ids_of
 from formatter_core.vocabulary import huggingface, sentencepiece
 from formatter_core.vocabulary.table import TokenTable
 from formatter_exllamav2 import _compat

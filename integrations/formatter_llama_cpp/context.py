@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.support.arguments import whole_number
+from formatter_core.errors.arguments import whole_number
 from formatter_llama_cpp import _compat, _compat_context
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from formatter_core import Vocabulary
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.generation.prompts import continuation_tokens
-from formatter_core.support.arguments import shown, token_ids_of
 from formatter_llama_cpp._compat_chat import chat_prompt
 
 __all__ = ["continuation", "prompt_of"]

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError
+from formatter_core.errors.arguments import one_of, whole_number
 from formatter_core.generation import Sampling, Stopped, checked_counts
 from formatter_core.generation.forced import ForcedText, canonical_tokens
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.support.arguments import one_of, whole_number
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.admission import Slots
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext

@@ -7,8 +7,8 @@ from typing import Any
 
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidVocabulary
+from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
-from formatter_core.support.arguments import shown, token_ids_of
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp._compat_grammar import grammar_text
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
-from formatter_core.support.arguments import shown
+from formatter_core.errors.arguments import shown
 
 __all__ = ["Caller", "caller", "end_ids", "huggingface_tokenizer", "key_value_layers", "logits_width", "max_length"]
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Result, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime.cursor import FailureLog
-from formatter_core.support.arguments import neither_format_nor_formats
-from formatter_core.support.generics import Value_co
+from formatter_core.runtime.generics import Value_co
 from formatter_mlx import _compat
 from formatter_mlx.results import result_of, results_of
 from formatter_mlx.sequences import HOOK, Sequence, only_ends, reused, wrong_model

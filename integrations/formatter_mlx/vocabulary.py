@@ -7,8 +7,8 @@ from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidVocabulary
+from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
-from formatter_core.support.arguments import shown, token_ids_of
 from formatter_mlx import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]

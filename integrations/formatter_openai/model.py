@@ -12,11 +12,11 @@ from typing import Any, get_args
 
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
+from formatter_core.errors.arguments import elements_of, one_of, shown, whole_number
 from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
-from formatter_core.support.arguments import elements_of, one_of, shown, whole_number
 from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, reading
 from formatter_openai.answers import Reading, text_compiler
 from formatter_openai.enforcement import Endpoint, Server, complains_of_format

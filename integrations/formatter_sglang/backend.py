@@ -20,8 +20,8 @@ from sglang.srt.runtime_context import get_serving
 from sglang.srt.server_args import add_grammar_backend_choices
 
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.errors.arguments import token_ids_of
 from formatter_core.runtime import torch_bitmask
-from formatter_core.support.arguments import token_ids_of
 from formatter_sglang.grammar import FormatterGrammar
 
 __all__ = ["FormatterGrammarBackend", "register"]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
+from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime import torch_bitmask
-from formatter_core.support.arguments import neither_format_nor_formats
-from formatter_core.support.generics import Value_co
+from formatter_core.runtime.generics import Value_co
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall

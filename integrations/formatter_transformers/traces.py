@@ -10,10 +10,10 @@ import torch
 
 from formatter_core import bitmask
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown, whole_number
 from formatter_core.generation import ChosenToken, ScoreSettings
 from formatter_core.runtime import torch_bitmask
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.support.arguments import shown, whole_number
 from formatter_core.trace import SCORES, Trace, make_trace
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
 from formatter_transformers.token_scores import score_step

@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.limits.forking import hold_during_fork
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_core.support.forking import hold_during_fork
 from formatter_vllm.requests import read_format
 from formatter_vllm.settings import Settings, read_settings
 

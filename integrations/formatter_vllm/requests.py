@@ -25,10 +25,10 @@ from formatter_core.errors import (
     LimitExceeded,
     UnsupportedFormat,
 )
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import Reasoning
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.load import read_json
-from formatter_core.support.arguments import shown
 
 __all__ = [
     "KEY",

@@ -9,9 +9,9 @@ from typing import Any
 
 from formatter_core import CompiledFormat, Result, Vocabulary, parse
 from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.errors.arguments import elements_of, token_ids_of
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.runtime.result import Ended
-from formatter_core.support.arguments import elements_of, token_ids_of
 from formatter_vllm.compilers import compiler_for_results
 from formatter_vllm.requests import THINK_CLOSE, AfterReasoning
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from formatter_core import Limits
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import whole_number
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.support.arguments import whole_number
 
 __all__ = ["VARIABLE", "Settings", "read_settings"]
 

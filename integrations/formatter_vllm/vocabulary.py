@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Vocabulary
-from formatter_core.support.arguments import token_ids_of
+from formatter_core.errors.arguments import token_ids_of
 
 __all__ = ["create_vocabulary", "logger"]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from formatter_core.support.cache import ByteBoundedCache
+from formatter_core.limits.cache import ByteBoundedCache
 
 
 @pytest.mark.contract("compiled formats are kept within cache_bytes")

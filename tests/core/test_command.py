@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from formatter_command.main import main
+from formatter_command.reading import read_text
 from formatter_core import parse
-from formatter_core.command.main import main
-from formatter_core.command.reading import read_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = {
@@ -193,7 +193,7 @@ def test_an_endless_pipe(folder, arguments: tuple[str, ...]) -> None:
 
 
 def test_a_reader_that_has_seen_enough(folder) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")])}
     program = [sys.executable, "-m", "formatter_core", "sample", "--regex", "a{100}", "-n", "5000"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as writer:
         assert writer.stdout is not None

@@ -17,7 +17,6 @@ CRATE = ROOT / "engine" / "native" / "src"
 #: From the lowest to the highest: a room may use those before it.
 ROOMS = (
     "errors",
-    "support",
     "limits",
     "grammar",
     "syntax",
@@ -31,11 +30,10 @@ ROOMS = (
     "generation",
     "trace",
     "testing",
-    "command",
     "__main__",
 )
 #: Rooms that use the package as its users do.
-USERS = ("command", "__main__")
+USERS = ("__main__",)
 
 
 def module_name(path: Path) -> str:

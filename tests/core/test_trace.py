@@ -15,7 +15,7 @@ import pytest
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats, parse, trace
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import ChosenToken, Generated, TokenScore, completion
-from formatter_core.support.spans import pieces
+from formatter_core.runtime.spans import pieces
 from tests.core.tiny_logits_model import END, TinyModel, by_tokens, writes
 
 HOSTILE = "</script><script>alert(1)</script><!-- & \u2028 \"'<b>"

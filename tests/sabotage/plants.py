@@ -298,7 +298,7 @@ def the_native_parser_never_checks_its_work(patch: Patch) -> None:
 
 @breaks(4, "tests/core/test_cache.py::test_it_keeps_the_most_recent_within_its_bytes")
 def a_cache_never_drops(patch: Patch) -> None:
-    from formatter_core.support.cache import ByteBoundedCache
+    from formatter_core.limits.cache import ByteBoundedCache
 
     def keep(self: ByteBoundedCache[Any], key: Any, value: Any) -> None:
         self._values[key] = (value, self._size_of(value))
@@ -311,7 +311,7 @@ def a_cache_never_drops(patch: Patch) -> None:
 
 @breaks(5, "tests/core/test_formats.py::TestWhatCompileTakes::test_equal_content_is_compiled_once")
 def compiled_formats_are_not_shared(patch: Patch) -> None:
-    from formatter_core.support.cache import ByteBoundedCache
+    from formatter_core.limits.cache import ByteBoundedCache
 
     patch.setattr(ByteBoundedCache, "get", lambda self, key, make: make())
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.kbnf.productions import ENGINE
 from formatter_core.engine.kbnf.regular import SENTINEL, letters, special_letter
 from formatter_core.errors import EngineUnavailable, UnsupportedByEngine
-from formatter_core.support.forking import hold_during_fork
+from formatter_core.limits.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from formatter_core.command.reading import STDIN, CommandError, read_format
+from formatter_command.reading import STDIN, CommandError, read_format
 from formatter_core.errors import TokenRejected
 from formatter_core.formats.protocol import Format
 from formatter_core.runtime.compiler import Compiler

@@ -9,7 +9,7 @@ from argparse import Namespace
 from importlib import metadata
 
 import formatter_core
-from formatter_core.command.progress import progress
+from formatter_command.progress import progress
 from formatter_core.engine import choose_engine
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine

@@ -1,11 +1,11 @@
-"""Bounds on what one format may cost."""
+"""Bounds on what one format may cost; beside this, caches that keep within bounds, and locks around a fork."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.support.arguments import shown, whole_number
+from formatter_core.errors.arguments import shown, whole_number
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "checked_limits"]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import formatter_core
-from formatter_core.command.matching import match
-from formatter_core.command.progress import progress
-from formatter_core.command.reading import CommandError, read_format
-from formatter_core.command.running import run, trace
-from formatter_core.command.self_test import self_test
+from formatter_command.matching import match
+from formatter_command.progress import progress
+from formatter_command.reading import CommandError, read_format
+from formatter_command.running import run, trace
+from formatter_command.self_test import self_test
 from formatter_core.engine import EngineName
 from formatter_core.errors import FormatterError
 from formatter_core.formats.json_schema import JsonSchemaFormat

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from formatter_core.support.forking import renew_in_child
+from formatter_core.limits.forking import renew_in_child
 
 __all__ = ["ByteBoundedCache"]
 
