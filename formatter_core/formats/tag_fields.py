@@ -25,7 +25,7 @@ def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, An
     known = {"type": str, **needed, **others}
     for name, value in data.items():
         if name not in known:
-            raise InvalidGrammar(f"the field `{name}` is unknown here; use one of {', '.join(known)}", pointer=pointer)
+            raise InvalidGrammar(f"the field `{name}` is not known; use one of {', '.join(known)}", pointer=pointer)
         kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
         if type(value) not in kinds:
             words = " or ".join(_WORDS[kind] for kind in kinds)
