@@ -45,7 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 SMOKE = {"rounds": 2, "ids": 1000, "batches": [1, 2], "tokens": 4, "layers": 1}
 PROMPT = "One two three"
-#: Formats that no output of a benchmark ends: letters, and an array of objects.
+#: Formats so long that no output of the benchmark completes them: letters, and an array of objects.
 FORMATS: dict[str, Any] = {
     "letters": formats.regex("[a-z ]{2000}"),
     "objects": {

@@ -30,7 +30,7 @@ class Review:
 
 
 def rows_of(prompts: list[str], model: str, addresses: list[str], at_once: int) -> Iterator[dict[str, object]]:
-    """A row for each prompt, in order; the prompts take turns with the servers."""
+    """A row for each prompt, in order; prompts are distributed over the servers in turn."""
     clients = [openai.OpenAI(base_url=address, api_key="none") for address in addresses]
     arguments = create_extra_args(Review, fit=True)
 

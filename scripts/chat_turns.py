@@ -74,7 +74,7 @@ class Checkpoint:
 
 
 def rendered(trl: Path, layout: Layout, name: str, count: int, seed: int) -> dict[str, Any]:
-    """Random turns as a chat template writes them, taken token by token by the layout's format, and read."""
+    """Random turns as a chat template writes them, accepted token by token by the layout's format, and read."""
     template = _chat_template(trl, name)
     rng = random.Random(f"rendered {name} {seed}")
     sides = walkers(layout)
@@ -131,7 +131,7 @@ def _turn(layout: Layout, answer: ChatAnswer) -> dict[str, Any]:
 
 
 def _read(walker: Walker, format: Any, text: str) -> Any:
-    """The value of a text that is given token by token; what was left of it where it was not taken."""
+    """The value of a text that is given token by token, or the rest of it from the first refused token on."""
     formatter = walker.compiler.compile(format).formatter()
     tokens = walker.tokens(text)
     taken = formatter.accept_tokens(tokens)
@@ -193,7 +193,7 @@ def _faults(layout: Layout, call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def _xgrammar_accepts(layout: Layout, tool: Any, choice: str, parallel: bool, text: str) -> bool | None:
-    """Whether XGrammar's structural tag for the model takes a text; None where it has none."""
+    """Whether XGrammar's structural tag for the model accepts a text; None if it has no such tag."""
     if layout.name not in _XGRAMMAR or importlib.util.find_spec("xgrammar") is None:
         return None
     import xgrammar

@@ -61,7 +61,7 @@ def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[st
 
 
 def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tuple[Counter[str], list[Any]]:
-    """What became of the requests, and some that vLLM's parser read otherwise than we do."""
+    """How many requests had each outcome, and some that vLLM's parser read differently from us."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
 
@@ -90,7 +90,7 @@ def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tu
 
 
 def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, output: Any) -> tuple[str, Any]:
-    """What became of one request, and the facts where vLLM's parser reads otherwise than our layout."""
+    """The outcome of one request, and the facts if vLLM's parser reads it differently from our layout."""
     from formatter_core import formats, parse
     from formatter_core.errors import InvalidValue
 

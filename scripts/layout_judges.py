@@ -1,4 +1,4 @@
-"""The parsers that others have for the layouts of chat models, each as a function of a text and its tools."""
+"""Other projects' parsers for the layouts of chat models, each as a function of a text and its tools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if importlib.util.find_spec("vllm") is not None:
 
 
 class Reading(NamedTuple):
-    """What a judge found in a text: the names and arguments of calls, and the reasoning where it reads that too."""
+    """What a judge found in a text: the names and arguments of calls, and the reasoning if it reads that too."""
 
     calls: list[tuple[str, Any]]
     reasoning: str | None = None
@@ -75,7 +75,7 @@ MODULES = {
     "gemma4": "gemma4",
     "llama4-pythonic": "pythonic",
 }
-#: By layout: vLLM's parser of tool calls, and that of reasoning where it has one.
+#: By layout: vLLM's parser of tool calls, and its parser of reasoning if there is one.
 PARSERS = {
     "hermes": ("hermes", None),
     "qwen3": ("hermes", "qwen3"),

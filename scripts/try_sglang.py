@@ -173,7 +173,7 @@ class Request:
 
 
 def managed(tokenizer: Any, count: int, thoughts: str | None) -> dict[str, int]:
-    """Requests through SGLang's `GrammarManager`: what became of each; `thoughts` names a parser of reasoning."""
+    """Counts the outcomes of requests through SGLang's `GrammarManager`; `thoughts` names a parser of reasoning."""
     end, rng = tokenizer.eos_token_id, random.Random(0)
     serving = SimpleNamespace(
         skip_tokenizer_init=False, reasoning_parser=thoughts, enable_strict_thinking=thoughts is not None

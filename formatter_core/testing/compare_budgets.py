@@ -23,7 +23,7 @@ __all__ = ["BudgetReport", "compare_budgets"]
 #: Completions of more tokens are not looked for.
 _DEEPEST = 5
 _MORE_THAN_NEEDED = 4
-#: What is not found after this many trials of one search counts as not known.
+#: A search that finds nothing after this many trials counts as undecided.
 _MOST_TRIALS = 3000
 
 

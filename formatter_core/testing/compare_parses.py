@@ -86,7 +86,7 @@ def _compare(
 def _compare_expected(
     grammar: Grammar, native: NativeParser, parts: Sequence[bytes | int], place: str, report: ParseReport
 ) -> None:
-    """What may come next, but not where it stands: of several places either parser names some."""
+    """What may come next, without its place: if there are several, each parser names only some."""
     readers = native.reading(), Recognizer(grammar)
     if all(reader.append(parts) for reader in readers):
         ours, theirs = ({expected.what for expected in reader.expected()} for reader in readers)

@@ -176,7 +176,7 @@ def _seen(
 
 
 class _Places:
-    """What the format expects after each token, as the parser says it; nothing more once it takes too long."""
+    """What the format expects after each token, in the parser's words; stops when that takes too long."""
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._parser: Reader | None = None

@@ -83,7 +83,7 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
         ends = None if eos_token_ids is None else sorted(token_ids_of(eos_token_ids, "eos_token_ids"))
         self.compiler = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size))
 
-    # What the wrapper for reasoning asks of a backend: rows while there is no grammar yet, and tokens to keep out.
+    # The wrapper for reasoning asks a backend for rows while there is no grammar yet, and for tokens to exclude.
     is_support_token_filter = True
     set_token_filter = staticmethod(set_token_filter_torch)
     move_vocab_mask = staticmethod(FormatterGrammar.move_vocab_mask)

@@ -84,7 +84,7 @@ def end_ids_of(parameters: Any) -> frozenset[int]:
 
 
 def add_stop_id(parameters: Any, token_id: int) -> None:
-    """Have the request stop at one more id."""
+    """Make the request stop at one more id."""
     own = getattr(parameters, "stop_token_ids", None) or []
     if token_id not in own:
         parameters.stop_token_ids = [*own, token_id]

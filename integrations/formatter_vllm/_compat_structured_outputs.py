@@ -1,4 +1,4 @@
-"""What the structured-outputs backend needs of vLLM: signatures are checked, and three functions wrapped."""
+"""What the structured-outputs backend needs from vLLM: signatures are checked, and three functions wrapped."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SIGNATURES = {
 #: How vLLM calls the backend that nobody chose; then it is ours.
 _UNCHOSEN = "auto"
 _NAME = "formatter"
-#: From how many requests on one call for all masks costs less than one for each.
+#: From this number of requests on, one call for all masks costs less than one call for each.
 _TOGETHER = 4
 #: Options of a request's structured outputs that another backend has.
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
@@ -75,7 +75,7 @@ _key_of = import_module(_REQUEST).get_structured_output_key
 
 
 def has_reasoning_parser(config: Any) -> bool:
-    """Whether vLLM splits answers behind reasoning, by its configuration of structured outputs."""
+    """Whether vLLM separates reasoning from answers, by its configuration of structured outputs."""
     return bool(getattr(config, "reasoning_parser", ""))
 
 

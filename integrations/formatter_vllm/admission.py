@@ -114,7 +114,7 @@ class Admission:
         background = await asyncio.shield(self._background)
         if background is None:  # the logits processor says that there is no tokenizer
             return
-        is_costly = len(content) > SHORT_CONTENT or None  # where the queue is full, that is said at once
+        is_costly = len(content) > SHORT_CONTENT or None  # a full queue is reported at once
         admitted = await asyncio.shield(asyncio.wrap_future(background.submit(content, is_costly=is_costly)))
         if not admitted.is_prepared:
             await self._prepare(content, is_costly=False)

@@ -71,7 +71,7 @@ class RequestCompiler:
 
     @cached_property
     def failure_id(self) -> int | None:
-        """An id that no text holds and no format names: a request that fails ends with it. None if there is none."""
+        """An id that no text or format uses, with which failed requests end; None if there is no such id."""
         vocabulary = self.vocabulary
         ruled_out = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
         ids = range(len(vocabulary) - 1, -1, -1)

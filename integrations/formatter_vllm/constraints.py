@@ -31,7 +31,7 @@ class Constraint:
 
 
 def asks_for_format(parameters: Any) -> bool:
-    """Whether a request asks for a format, be it in a way that cannot be read."""
+    """Whether a request asks for a format, even in a way that cannot be read."""
     try:
         return content_of(_compat_parameters.arguments_of(parameters)) is not None
     except FormatterError:
@@ -84,6 +84,6 @@ class Constraints:
         return self._compiler.compile(content, prompt_ids).formatter(end_ids, max_tokens)
 
     def _possible(self, ids: Set[int | None]) -> tuple[int, ...]:
-        """Those of the ids at which a request stops that the model can sample."""
+        """The ids at which a request stops, except those that the model cannot sample."""
         size = None if self._compiler is None else len(self._compiler.vocabulary)
         return tuple(sorted(one for one in ids if one is not None and (size is None or 0 <= one < size)))

@@ -80,14 +80,14 @@ apply_rows = torch_bitmask.apply_inplace
 
 
 def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
-    """Leave nothing but their end to all constrained rows, in place."""
+    """Allow all constrained rows only their end, in place."""
     for row, constraint in rows:
         for offset in range(len(drafts.get(row, ())) + 1):
             _force_end(logits[row + offset], constraint)
 
 
 def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts, bits: NDArray[np.int32]) -> None:
-    """End the rows that have failed, or of which other rules (`bad_words`, `allowed_token_ids`) have left no token."""
+    """End the rows that failed, or for which other rules (`bad_words`, `allowed_token_ids`) left no token."""
     place = 0
     for row, constraint in rows:
         cursor = constraint.cursor

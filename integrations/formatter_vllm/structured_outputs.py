@@ -84,13 +84,13 @@ class FormatterGrammar:
         return f"<{type(self).__name__}: {self.cursor!r}>"
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """Go on with these tokens; False, and no change, if they are not allowed."""
+        """Accept these tokens; False, without any change, if they are not allowed."""
         for token_id in tokens:
             self.cursor.append(token_id)
         if self.cursor.error is None:
             return True
         _failures.report(self.cursor, f"request {request_id}")
-        self.cursor.rollback(len(tokens))  # of drafts vLLM takes back only those that were accepted
+        self.cursor.rollback(len(tokens))  # vLLM rolls back only accepted drafts
         return False
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
@@ -148,7 +148,7 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
         def fill_bitmasks(
             self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], free: Sequence[int]
         ) -> None:
-            """The masks of all grammars in one call; those at the numbers in `free` are not constrained yet."""
+            """The masks of all grammars in one call; rows whose numbers are in `free` are not constrained yet."""
             masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
             Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
             for number in free:
