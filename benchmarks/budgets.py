@@ -188,9 +188,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def short(value: Any) -> str:
+    """A figure, a text, or some figures by name."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {short(part)}" for name, part in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def show(found: dict[str, Any]) -> str:
     """A table, and our aims."""
-    rows = [(name, json.dumps(value)) for name, value in found.items()]
+    rows = [(name, short(value)) for name, value in found.items()]
     aims = [
         aim("complete within the budget: share", found["complete"] / max(1, found["walks"]), 1.0, at_least=True),
         aim("masks near the end: p99 ms", found["ms of masks near the end"]["p99"], NEAR_MS),

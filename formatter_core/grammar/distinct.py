@@ -11,7 +11,10 @@ from typing import TypeAlias
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar.nodes import Bytes, Choice, Node, Sequence, Terminal
 
-__all__ = ["Value", "by_value", "value_of"]
+__all__ = ["MOST_STATES", "Value", "by_value", "value_of"]
+
+#: Up to this many states of all `Members` of a grammar are written out.
+MOST_STATES = 20_000
 
 #: A JSON string, a number, or any other text as it is.
 Value: TypeAlias = str | Decimal | bytes
@@ -62,6 +65,6 @@ def _texts(node: Node) -> tuple[Bytes, ...]:
     texts = node.items if isinstance(node, Choice) else (node,)
     listed = tuple(text for text in texts if isinstance(text, Bytes))
     if len(listed) < len(texts):
-        remedy = "use the native engine without captures around it, or list the values"
-        raise LimitExceeded("states", 0, "a list of distinct values", is_fixed=True, remedy=remedy)
+        remedy = "use the native engine, or list the values (enum)"
+        raise LimitExceeded("states", MOST_STATES, "a list of distinct values as rules", is_fixed=True, remedy=remedy)
     return listed

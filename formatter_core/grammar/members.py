@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
-from formatter_core.grammar.distinct import Value, by_value
+from formatter_core.grammar.distinct import MOST_STATES, Value, by_value
 from formatter_core.grammar.nodes import (
     NOTHING,
     Choice,
@@ -22,10 +22,7 @@ from formatter_core.grammar.nodes import (
     optional,
 )
 
-__all__ = ["MOST_STATES", "can_be_complete", "write_out"]
-
-#: Up to this many states of all `Members` of a grammar are written out.
-MOST_STATES = 20_000
+__all__ = ["can_be_complete", "write_out"]
 
 
 def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
