@@ -200,7 +200,7 @@ class Assertions:
         if self._enforce_formats and name is not None:
             if not isinstance(name, str):
                 raise location.invalid("format", "the name of a format")
-            if not is_defined(name, location.resource.draft):
+            if not is_defined(name):
                 pass
             elif is_regular(name, location.resource.draft):
                 tests.append(Test("format", name))

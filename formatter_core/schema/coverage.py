@@ -78,8 +78,8 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
         return "unknown", f"draft {draft} does not have it"
     if keyword == "format" and not enforce_formats:
         return "annotation", 'string_formats is "annotate"'
-    if keyword == "format" and not is_defined(location.schema[keyword], draft):
-        return "annotation", f"draft {draft} does not define this format"
+    if keyword == "format" and not is_defined(location.schema[keyword]):
+        return "annotation", "JSON Schema does not define this format"
     return "enforced", _without_effect(location.schema, keyword)
 
 

@@ -25,15 +25,6 @@ from formatter_core.syntax.regex import parse_ecma
 
 __all__ = ["format_node", "is_defined", "is_regular", "spelled_format"]
 
-#: The formats by the first draft that defines them (validation: draft 4, section 7.3; draft 6, 8.3; later ones, 7.3).
-_SINCE = {
-    4: ("date-time", "email", "hostname", "ipv4", "ipv6", "uri"),
-    6: ("uri-reference", "uri-template", "json-pointer"),
-    7: ("date", "time", "idn-email", "idn-hostname", "iri", "iri-reference", "relative-json-pointer", "regex"),
-    2019: ("duration", "uuid"),
-}
-_FIRST_DRAFT = {name: draft for draft, names in _SINCE.items() for name in names}
-
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _MINUTE = "[0-5][0-9]"
 _OFFSET = rf"[+-]{_HOUR}:{_MINUTE}"
@@ -138,9 +129,12 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 }
 
 
-def is_defined(name: str, draft: int) -> bool:
-    """Whether a draft defines a format; others are annotations."""
-    return _FIRST_DRAFT.get(name, draft + 1) <= draft
+def is_defined(name: str) -> bool:
+    """Whether JSON Schema defines a format, in whichever draft; others are annotations.
+
+    Schemas that name an older draft use `date` or `uuid` as the later ones define them, and mean it.
+    """
+    return name in ("date-time", "time", "idn-hostname", "regex") or name in _PATTERNS
 
 
 def is_regular(name: str, draft: int) -> bool:

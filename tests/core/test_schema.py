@@ -614,12 +614,6 @@ def test_dropping_never_narrows(schema: object, kept: list[str], lost: list[str]
     assert [text for text in lost if judge.accepts(text)] == []
 
 
-FORMATS_BY_FIRST_DRAFT = {
-    4: ["date-time", "email", "hostname", "ipv4", "ipv6", "uri"],
-    6: ["uri-reference", "uri-template", "json-pointer"],
-    7: ["date", "time", "idn-email", "iri", "iri-reference", "relative-json-pointer"],
-    2019: ["duration", "uuid"],
-}
 DIALECTS = {
     4: "http://json-schema.org/draft-04/schema#",
     6: "http://json-schema.org/draft-06/schema#",
@@ -631,12 +625,16 @@ DIALECTS = {
 
 @pytest.mark.parametrize("draft", DIALECTS)
 @pytest.mark.parametrize(
-    ("first", "name"), [(first, name) for first in FORMATS_BY_FIRST_DRAFT for name in FORMATS_BY_FIRST_DRAFT[first]]
+    "name",
+    [
+        *("date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uri-template", "json-pointer"),
+        *("date", "time", "idn-email", "iri", "iri-reference", "relative-json-pointer", "duration", "uuid"),
+    ],
 )
-def test_a_format_is_enforced_from_the_draft_on_that_defines_it(draft: int, first: int, name: str) -> None:
+def test_a_format_is_enforced_in_every_draft_whichever_defined_it(draft: int, name: str) -> None:
     if name == "hostname" and draft >= 7:
         pytest.skip("from draft 7 on a host name is not a regular language, and is refused")
     wrong = '"{ {"'  # in no format
     schema = {"$schema": DIALECTS[draft], "type": "string", "format": name}
     compiled = Compiler(Vocabulary([b'"', b"</s>"], [1])).compile(json_schema(schema))
-    assert compiled.parse(wrong).is_complete == (draft < first)
+    assert not compiled.parse(wrong).is_complete
