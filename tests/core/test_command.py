@@ -17,6 +17,8 @@ from formatter_command.reading import read_text
 from formatter_core import parse
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Of a process that runs the command line from this checkout.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")])}
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer", "maximum": 30}},
@@ -155,9 +157,8 @@ def test_self_test(capsys) -> None:
 
 
 def formatter_core(*arguments: str, memory: int | None = None, **options) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'integrations'}"}
     program = [sys.executable, "-m", "formatter_core", *arguments]
-    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False, env=environment, **options)
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False, env=ENVIRONMENT, **options)
 
 
 def test_a_file_of_a_gigabyte_is_read_as_far_as_it_matches(folder) -> None:
@@ -193,9 +194,8 @@ def test_an_endless_pipe(folder, arguments: tuple[str, ...]) -> None:
 
 
 def test_a_reader_that_has_seen_enough(folder) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")])}
     program = [sys.executable, "-m", "formatter_core", "sample", "--regex", "a{100}", "-n", "5000"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as writer:
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
         writer.stdout.close()
@@ -205,7 +205,7 @@ def test_a_reader_that_has_seen_enough(folder) -> None:
 
 
 def test_a_terminal_that_knows_ascii_alone(folder) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     program = [sys.executable, "-m", "formatter_core", "match", "--regex", "é[a-z]", "letters.txt"]
     done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1
