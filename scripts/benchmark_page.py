@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,5 +57,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), str(ROOT / "integrations")]
     PAGE.write_text(page(), encoding="utf-8")

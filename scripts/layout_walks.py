@@ -24,7 +24,6 @@ class Walker:
         self.compiler = Compiler(vocabulary, cache_bytes=0)
         self._vocabulary = vocabulary
         self._encode = encode or (lambda text: list(text.encode()))
-        self._names = {token_id: name.encode() for name, token_id in vocabulary.special_tokens.items()}
         self._common = np.array([bool(token) and _COMMON.issuperset(token or b"") for token in vocabulary.tokens])
         self._row = bitmask.allocate(1, len(vocabulary))[0]
 
@@ -38,7 +37,7 @@ class Walker:
 
     def text(self, tokens: list[int]) -> str:
         """What tokens spell, special tokens by their names."""
-        return b"".join(self._names.get(token) or self._vocabulary.tokens[token] or b"" for token in tokens).decode()
+        return b"".join(map(self._vocabulary.spelled, tokens)).decode()
 
     def walk(self, formatter: Formatter, rng: random.Random, hints: list[list[int]]) -> list[int] | None:
         """A random output; None where it grows long."""

@@ -123,9 +123,7 @@ class Compiler:
         last = token_ids_of(tokens, "tokens")[-_PROMPT_TOKENS:]
         if not isinstance(compiled.format, ChatAnswerFormat):
             return compiled
-        names = {token: name.encode() for name, token in self.vocabulary.special_tokens.items()}
-        spelt = (self.vocabulary.text_token(token) or names.get(token, b"") for token in last)
-        format = compiled.format.after(b"".join(spelt).decode("utf-8", "replace"))
+        format = compiled.format.after(b"".join(map(self.vocabulary.spelled, last)).decode("utf-8", "replace"))
         return compiled if format is compiled.format else self.compile(format)
 
     @overload

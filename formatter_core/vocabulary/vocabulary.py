@@ -42,12 +42,13 @@ class Vocabulary:
             special token that is text.
     """
 
-    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_special_tokens", "_tokens")
+    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_special_names", "_special_tokens", "_tokens")
 
     _tokens: tuple[bytes | None, ...]
     _end_ids: tuple[int, ...]
     _end_set: frozenset[int]
     _special_tokens: dict[str, int]
+    _special_names: dict[int, str]
     _fingerprint: str | None
 
     def __init__(
@@ -64,6 +65,7 @@ class Vocabulary:
         set_field(self, "_end_ids", checked_end_ids(end_ids, len(table)))
         set_field(self, "_end_set", frozenset(self._end_ids))
         set_field(self, "_special_tokens", _checked_special_tokens(special_tokens or {}, table, self._end_set))
+        set_field(self, "_special_names", {token_id: name for name, token_id in self._special_tokens.items()})
         set_field(self, "_fingerprint", None)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -108,6 +110,10 @@ class Vocabulary:
             return self._tokens[token_id] or None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise not_a_token_id(token_id) from error
+
+    def spelled(self, token_id: int) -> bytes:
+        """The bytes that this id adds to a text, or the name of a special token; empty for any other id."""
+        return self.text_token(token_id) or self._special_names.get(token_id, "").encode()
 
     def __len__(self) -> int:
         """The number of token ids."""

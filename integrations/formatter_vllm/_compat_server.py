@@ -15,6 +15,7 @@ __all__ = [
     "call_workers",
     "config_of",
     "invalid_error",
+    "optional_module",
     "report_failures",
     "wrap_add_request",
 ]
@@ -30,7 +31,7 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
 
     May be called again. If nothing is wrapped, the logits processor still checks requests.
     """
-    engine = getattr(_module(_SERVER), "AsyncLLM", None)
+    engine = getattr(optional_module(_SERVER), "AsyncLLM", None)
     add = getattr(engine, "add_request", None)
     if not inspect.iscoroutinefunction(add):
         return False
@@ -56,8 +57,8 @@ def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
     Args:
         count: called for each of them.
     """
-    processor = getattr(_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
-    reasons = getattr(_module("vllm.v1.engine"), "FinishReason", None)
+    processor = getattr(optional_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
+    reasons = getattr(optional_module("vllm.v1.engine"), "FinishReason", None)
     process: Any = getattr(processor, "process_outputs", report_failures)
     is_known = "engine_core_outputs" in inspect.signature(process).parameters and hasattr(reasons, "ERROR")
     if not is_known or hasattr(process, _MARK):
@@ -77,7 +78,7 @@ def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
 
 def add_to_workers(name: str, function: Callable[..., Any]) -> bool:
     """Add a method to the workers, for `call_workers`; False if vLLM has no such class."""
-    worker = getattr(_module(_WORKERS), "WorkerBase", None)
+    worker = getattr(optional_module(_WORKERS), "WorkerBase", None)
     if worker is None:
         return False
     setattr(worker, name, function)
@@ -96,13 +97,13 @@ def config_of(engine: Any) -> Any:
 
 def invalid_error(message: str) -> Exception:
     """What vLLM answers with HTTP 400."""
-    kind: type[Exception] = getattr(_module("vllm.exceptions"), "VLLMValidationError", ValueError)
+    kind: type[Exception] = getattr(optional_module("vllm.exceptions"), "VLLMValidationError", ValueError)
     return kind(message)
 
 
 def busy_error(message: str) -> Exception:
     """What vLLM answers with HTTP 503."""
-    graceful = getattr(_module("vllm.exceptions"), "GracefulHTTPError", None)
+    graceful = getattr(optional_module("vllm.exceptions"), "GracefulHTTPError", None)
     if graceful is not None:
         error: Exception = graceful(message, HTTPStatus.SERVICE_UNAVAILABLE)
         return error
@@ -111,7 +112,7 @@ def busy_error(message: str) -> Exception:
     return unavailable
 
 
-def _module(name: str) -> Any:
+def optional_module(name: str) -> Any:
     """None where vLLM has no such module, or none that can be imported here."""
     try:
         return import_module(name)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from formatter_vllm._compat_server import optional_module
+
 __all__ = ["invalid_error", "replace_refusal", "replace_structural_tags", "tool_choice_of", "tools_of"]
 
 _PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
@@ -20,7 +22,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
         grammar_of: gives a grammar for the name of the parser's structural tag, the request, and whether all tools are
             strict.
     """
-    parser = getattr(_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
+    parser = getattr(optional_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
     apply = inspect.unwrap(getattr(parser, "_apply_structural_tag", _nothing))
     if tuple(inspect.signature(apply).parameters) != ("self", "request"):
         return
@@ -47,7 +49,7 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> None:
     Args:
         grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
     """
-    module = _module("vllm.parser.response_template")
+    module = optional_module("vllm.parser.response_template")
     parser = getattr(module, "ResponseTemplateParser", None)
     adjust = inspect.unwrap(getattr(parser, "adjust_request", _nothing))
     if tuple(inspect.signature(adjust).parameters) != ("self", "request"):
@@ -100,11 +102,4 @@ def _nothing() -> None:
     """In place of what this vLLM does not have."""
 
 
-def _module(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        return None
-
-
-invalid_error: type[Exception] = getattr(_module("vllm.exceptions"), "VLLMValidationError", ValueError)
+invalid_error: type[Exception] = getattr(optional_module("vllm.exceptions"), "VLLMValidationError", ValueError)

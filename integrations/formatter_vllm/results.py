@@ -107,11 +107,10 @@ def _behind_reasoning(vocabulary: Vocabulary, token_ids: Sequence[int], after_re
     """At which token the answer begins; None if the reasoning has not ended."""
     if after_reasoning not in (True, "auto"):
         return 0
-    names = {token: name.encode() for name, token in vocabulary.special_tokens.items()}
-    text, end = b"", THINK_CLOSE.encode()
+    tail, end = b"", THINK_CLOSE.encode()
     for index, token in enumerate(token_ids):
-        text += vocabulary.text_token(token) or names.get(token, b"")
-        if text.endswith(end):
+        tail = (tail + vocabulary.spelled(token))[-len(end) :]
+        if tail == end:
             return index + 1
     return 0 if after_reasoning == "auto" else None
 

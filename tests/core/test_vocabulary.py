@@ -138,3 +138,8 @@ def test_importing_imports_no_tokenizer_library() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_spelled_is_the_text_of_a_token_or_the_name_of_a_special_one() -> None:
+    vocabulary = Vocabulary([b"a", None, None, b"</s>"], [3], {"<tool>": 1, "</s>": 3})
+    assert [vocabulary.spelled(token_id) for token_id in range(-1, 5)] == [b"", b"a", b"<tool>", b"", b"</s>", b""]

@@ -12,10 +12,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["served", "serving"]
+__all__ = ["is_answered", "served", "serving"]
 
 _TIME_OUT = 120
 
@@ -38,20 +39,22 @@ def served(log: Path, *words: str) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
         try:
-            _wait_for(f"http://127.0.0.1:{port}/v1/models", process, log)
+            if not is_answered(f"http://127.0.0.1:{port}/v1/models", process, _TIME_OUT):
+                pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             process.terminate()
             process.wait(30)
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + _TIME_OUT
+def is_answered(url: str, process: subprocess.Popen[Any], time_out: float) -> bool:
+    """Wait for a server; False if its process ends first, or the time does."""
+    end = time.monotonic() + time_out
     while time.monotonic() < end and process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 if answer.status == 200:
-                    return
+                    return True
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")
+    return False

@@ -11,13 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.engines_real.local_servers import is_answered
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -155,14 +154,8 @@ def serve(
 
 
 def _wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: float) -> None:
-    end = time.monotonic() + time_out
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            time.sleep(1)
+    if is_answered(url, process, time_out):
+        return
     text = log.read_text(errors="replace")
     if cause := signal_in(text, process.poll()):
         raise EngineDied(cause)

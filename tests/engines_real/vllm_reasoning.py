@@ -14,8 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.engines_real.vllm_processes import DTYPE
-from tests.engines_real.vllm_scenarios import BLOCK_SIZE, BLOCKS, STEP_TOKENS, announce_amx, format_of
+from tests.engines_real.vllm_scenarios import SMALL_ENGINE, announce_amx, format_of
 
 KINDS = ("list", "schema", "word", "short")
 #: What chat templates leave at the end of a prompt: nothing, an opened region, or an empty one.
@@ -41,20 +40,7 @@ def main(parser: str, how: str, requests: str, folder: str, output: str) -> None
         options["logits_processors"] = [import_module("formatter_vllm").FormatterLogitsProcessor]
     from vllm import LLM
 
-    llm = LLM(
-        model=folder,
-        dtype=DTYPE,
-        enforce_eager=True,
-        max_model_len=320,
-        max_num_seqs=12,
-        max_num_batched_tokens=STEP_TOKENS,
-        enable_prefix_caching=False,
-        block_size=BLOCK_SIZE,
-        num_gpu_blocks_override=BLOCKS,
-        disable_log_stats=False,
-        structured_outputs_config={"reasoning_parser": parser},
-        **options,
-    )
+    llm = LLM(model=folder, structured_outputs_config={"reasoning_parser": parser}, **SMALL_ENGINE, **options)
     records = []
     # Apart, for the V1 runner on a CPU confuses drafts where greedy and sampled requests share a batch.
     for temperature in (1.0, 0.0):

@@ -21,7 +21,18 @@ from formatter_core.errors import UnsupportedEngineVersion
 from tests.engines_real.vllm_processes import DTYPE
 
 STEP_TOKENS = 48  # tokens that one step reads at most: longer prompts are read in chunks
-BLOCKS, BLOCK_SIZE = 14, 32
+#: Of an engine whose cache is so small that requests are preempted.
+SMALL_ENGINE: dict[str, Any] = {
+    "dtype": DTYPE,
+    "enforce_eager": True,
+    "max_model_len": 320,
+    "max_num_seqs": 12,
+    "max_num_batched_tokens": STEP_TOKENS,
+    "enable_prefix_caching": False,
+    "block_size": 32,
+    "num_gpu_blocks_override": 14,
+    "disable_log_stats": False,
+}
 
 PATTERNS = {
     "word": r"[a-j]{20,60}(é|日本)?",
@@ -82,19 +93,7 @@ def main(name: str, folder: str, output: str) -> None:
         hook = import_module("formatter_vllm").FormatterLogitsProcessor
         options["logits_processors"] = [hook]
     watch(hook, seen)
-    llm = LLM(
-        model=folder,
-        dtype=DTYPE,
-        enforce_eager=True,
-        max_model_len=320,
-        max_num_seqs=12,
-        max_num_batched_tokens=STEP_TOKENS,
-        enable_prefix_caching=False,
-        block_size=BLOCK_SIZE,
-        num_gpu_blocks_override=BLOCKS,
-        disable_log_stats=False,
-        **options,
-    )
+    llm = LLM(model=folder, **SMALL_ENGINE, **options)
     scenarios = Scenarios(llm, seen)
     if name == "backend":
         record = scenarios.backend()
