@@ -65,7 +65,7 @@ SCHEMA_OPTIONS = {
 
 CALLS = [
     Call("Vocabulary", Vocabulary, lambda: ([b"a", None], [1])),
-    Call("Vocabulary.text_token", VOCABULARY.text_token, lambda: (3,)),
+    *(Call(f"Vocabulary.{name}", getattr(VOCABULARY, name), lambda: (3,)) for name in ("text_token", "spelled")),
     *(
         Call(f"Vocabulary.{name}", getattr(Vocabulary, name), lambda: (None,), lambda: {"end_ids": [1], "size": 5})
         for name in ("from_huggingface", "from_tiktoken", "from_sentencepiece", "from_mistral_common")
