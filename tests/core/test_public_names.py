@@ -52,6 +52,42 @@ def test_every_exported_name_is_there(name: str) -> None:
         assert hasattr(module, exported), exported
 
 
+def test_a_name_is_imported_when_it_is_first_used() -> None:
+    code = """
+import sys
+before = set(sys.modules)
+import formatter_core
+assert not {"numpy", "formatter_core.formats"} & set(sys.modules), sorted(set(sys.modules) - before)
+assert set(formatter_core.__all__) <= set(dir(formatter_core))
+formatter_core.Limits
+assert "formatter_core.formats" not in sys.modules
+names = {}
+exec("from formatter_core import *", names)
+assert set(formatter_core.__all__) <= set(names)
+import pickle
+assert pickle.loads(pickle.dumps([formatter_core.Limits(), formatter_core.Compiler]))[1] is names["Compiler"]
+for wrong in ("compiler", "result", "Compilr"):
+    assert not hasattr(formatter_core, wrong), wrong
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse((ROOT / "formatter_core" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [
+        node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    ]
+    seen = {
+        alias.name: importlib.import_module(f"{node.module}.{alias.name}")
+        if f"{node.module}.{alias.name}" in MODULES
+        else getattr(importlib.import_module(str(node.module)), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {name: getattr(formatter_core, name) for name in formatter_core.__all__ if name != "__version__"}
+
+
 def test_importing_the_core_imports_no_inference_engine() -> None:
     heavy = [
         "torch",
@@ -64,7 +100,7 @@ def test_importing_the_core_imports_no_inference_engine() -> None:
         "pydantic",
         "llama_cpp",
     ]
-    code = f"import sys, formatter_core; print([name for name in {heavy!r} if name in sys.modules])"
+    code = f"import sys; from formatter_core import *; print([name for name in {heavy!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.strip() == "[]"
 
