@@ -131,6 +131,7 @@ REAL = [
         [
             "test_vllm.py",
             "test_vllm_server.py",
+            "test_vllm_parameters.py",
             "test_vllm_layouts.py",
             "test_vllm_notations.py",
             "test_vllm_tools.py",

@@ -2,8 +2,10 @@
 
     python3.11 dev.py bench vllm_hostile
 
-Honest streams are read token by token, first alone, then beside hostile requests, then alone again; meanwhile honest
-requests with new formats come in. Hostile bodies are formats that are costly to compile, or wrong, or costly and wrong.
+Honest streams are read token by token, alone and beside hostile requests in turns; meanwhile honest requests with new
+formats come in. Hostile bodies are formats that are costly to compile, or wrong, or costly and wrong. Beside the gaps
+between tokens, which other programs on the machine lengthen too, stand CPU seconds: of the server's processes, and of
+all others.
 `--path` says how formats are given: to the logits processor (`vllm_xargs`), or as vLLM's structured outputs, kept by
 formatter-core or by xgrammar.
 """
@@ -13,13 +15,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
-import statistics
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +34,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seconds": {"type": float, "default": 60.0},
     "--rate": {"type": float, "default": 20.0, "help": "hostile requests a second"},
     "--streams": {"type": int, "default": 20},
+    "--turns": {"type": int, "default": 3, "help": "how many times hostile requests begin, for as long in all"},
 }
-SMOKE = {"path": ["processor"], "seconds": 3.0, "rate": 5.0, "streams": 2}
+SMOKE = {"path": ["processor"], "seconds": 3.0, "rate": 5.0, "streams": 2, "turns": 1}
 
 #: A model so wide that a step takes some tens of milliseconds: with the smallest one the server's own work on tokens
 #: takes all the time that there is.
 _SCALE = 10
+_LARGEST = 2**16
 _JSON = {"Content-Type": "application/json"}
-#: Seconds without hostile requests, before and after.
-_QUIET = 15.0
+#: Seconds without hostile requests, before and after each turn.
+_QUIET = 12.0
 
 
 def hostile(number: int) -> dict[str, Any]:
@@ -54,25 +59,43 @@ def hostile(number: int) -> dict[str, Any]:
 
     text = {"type": "string"}
     unique = {"type": "array", "items": text, "uniqueItems": True}
-    kinds: list[dict[str, Any]] = [
-        {"regex": f"((a{{1,90}}){{1,90}}){{1,90}}x{number}"},
-        {"regex": f"(?=a){number}"},
-        {"json": {"type": "string", "allOf": [{"pattern": f"^(a|b)*a(a|b){{{12 + i}}}{number}$"} for i in range(3)]}},
-        {"json": {"type": "string", "allOf": [{"pattern": f".*{number}x{i}.{{{3 + i}}}.*"} for i in range(12)]}},
-        {"json": {"type": "string", "not": {"enum": words(400, 5)}}},
-        {"json": {"anyOf": [{"type": "object", "properties": dict.fromkeys(words(10, 4), text)} for _ in range(60)]}},
-        {"json": {"oneOf": [{"properties": {name: {"enum": words(2, 3)} for name in names(6)}} for _ in range(40)]}},
-        {"json": {"type": "object", "patternProperties": {f"^{number}.*{i}b": text for i in range(14)}}},
-        {"json": {"enum": words(1900, 30)}},
-        {"choice": words(1400, 40)},
-        {"json": {"type": "object", "properties": {name: {"type": "string", "maxLength": 20} for name in names(1200)}}},
-        {"json": {"properties": {name: {"pattern": f"^[a-z]{{3,{number}}}$"} for name in names(60)} | {"z": unique}}},
-        {"json": {"type": "number", "multipleOf": 0.000037, "minimum": number / 7, "maximum": 91234567.123}},
-        {"json": {"type": "object", "properties": dict.fromkeys(names(100), text), "maxProperties": 30}},
-        {"json": json.loads('{"not":' * 80 + f'{{"const": {number}}}' + "}" * 80)},
-        {"grammar": "".join(f'r{i} ::= r{(i * 13 + 1) % 300} "x{number}" | "y"\n' for i in range(300)) + "root ::= r0"},
+    kinds: list[Callable[[], dict[str, Any]]] = [
+        lambda: {"regex": f"((a{{1,90}}){{1,90}}){{1,90}}x{number}"},
+        lambda: {"regex": f"(?=a){number}"},
+        lambda: {
+            "json": {"type": "string", "allOf": [{"pattern": f"^(a|b)*a(a|b){{{12 + i}}}{number}$"} for i in range(3)]}
+        },
+        lambda: {
+            "json": {"type": "string", "allOf": [{"pattern": f".*{number}x{i}.{{{3 + i}}}.*"} for i in range(12)]}
+        },
+        lambda: {"json": {"type": "string", "not": {"enum": words(400, 5)}}},
+        lambda: {
+            "json": {"anyOf": [{"type": "object", "properties": dict.fromkeys(words(10, 4), text)} for _ in range(60)]}
+        },
+        lambda: {
+            "json": {"oneOf": [{"properties": {name: {"enum": words(2, 3)} for name in names(6)}} for _ in range(40)]}
+        },
+        lambda: {"json": {"type": "object", "patternProperties": {f"^{number}.*{i}b": text for i in range(14)}}},
+        lambda: {"json": {"enum": words(1700, 30)}},
+        lambda: {"choice": words(1300, 40)},
+        lambda: {
+            "json": {
+                "type": "object",
+                "properties": {name: {"type": "string", "maxLength": 20} for name in names(1050)},
+            }
+        },
+        lambda: {
+            "json": {"properties": {name: {"pattern": f"^[a-z]{{3,{number}}}$"} for name in names(60)} | {"z": unique}}
+        },
+        lambda: {"json": {"type": "number", "multipleOf": 0.000037, "minimum": number / 7, "maximum": 91234567.123}},
+        lambda: {"json": {"type": "object", "properties": dict.fromkeys(names(100), text), "maxProperties": 30}},
+        lambda: {"json": json.loads('{"not":' * 80 + f'{{"const": {number}}}' + "}" * 80)},
+        lambda: {
+            "grammar": "".join(f'r{i} ::= r{(i * 13 + 1) % 300} "x{number}" | "y"\n' for i in range(300))
+            + "root ::= r0"
+        },
     ]
-    return kinds[number % len(kinds)]
+    return kinds[number % len(kinds)]()
 
 
 def honest(number: int) -> dict[str, Any]:
@@ -94,15 +117,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_path(options: argparse.Namespace, path: str) -> dict[str, Any]:
-    with server(path) as (address, memory):
-        return asyncio.run(Client(options, path, address, memory).run())
+    with server(path) as (address, usage):
+        return asyncio.run(Client(options, path, address, usage).run())
 
 
 @contextmanager
 def server(path: str) -> Iterator[tuple[str, Any]]:
-    """The address of a server with a small model, and what tells its memory."""
+    """The address of a server with a small model, and what tells what its processes use."""
     from tests.engines_real.vllm_models import make_model
-    from tests.engines_real.vllm_processes import memory_of, serve
+    from tests.engines_real.vllm_processes import serve, usage_of
 
     with tempfile.TemporaryDirectory() as name:
         model = make_model(Path(name) / "model", scale=_SCALE)
@@ -110,7 +133,7 @@ def server(path: str) -> Iterator[tuple[str, Any]]:
         words = ["--structured-outputs-config", '{"backend": "xgrammar"}'] if path == "xgrammar" else []
         with serve(model, Path(name), [*words, "--max-num-seqs", "64"], settings) as (address, process, log):
             try:
-                yield address, lambda: memory_of(process)
+                yield address, lambda: usage_of(process)
             except Exception:
                 print(log.read_text(errors="replace")[-6000:])
                 raise
@@ -119,16 +142,16 @@ def server(path: str) -> Iterator[tuple[str, Any]]:
 class Client:
     """Asks the server as many clients would."""
 
-    def __init__(self, options: argparse.Namespace, path: str, address: str, memory: Any) -> None:
-        import httpx
-
-        self.options, self.path, self.memory = options, path, memory
-        limits = httpx.Limits(max_connections=2000, max_keepalive_connections=200)
-        self.http = httpx.AsyncClient(base_url=address, timeout=120, limits=limits)
-        self.gaps: dict[str, list[float]] = {"before": [], "beside": [], "after": []}
+    def __init__(self, options: argparse.Namespace, path: str, address: str, usage: Any) -> None:
+        self.options, self.path, self.address, self.usage = options, path, address, usage
+        self.gaps: dict[str, list[float]] = {"quiet": [], "beside": []}
         self.phase = "warm-up"
-        self.answers: Counter[str] = Counter()
-        self.slowest: dict[str, float] = {}
+        self.lags: dict[str, list[float]] = {name: [] for name in self.gaps}
+        self.attacks: list[bytes] = []
+        self.times: dict[str, list[float]] = {}  # of hostile requests, by their answer
+        self.cpu: dict[str, defaultdict[str, float]] = {name: defaultdict(float) for name in self.gaps}
+        self.memory: list[dict[str, int]] = []
+        self.threads = 0
         self.new_formats: dict[str, Counter[str]] = {name: Counter() for name in self.gaps}
         self.waits: dict[str, list[float]] = {name: [] for name in self.gaps}
 
@@ -143,35 +166,61 @@ class Client:
         return {"model": "small", "prompt": "ab", "temperature": 1.0, **parameters, **self.arguments(wanted)}
 
     async def run(self) -> dict[str, Any]:
+        aiohttp: Any = import_module("aiohttp")  # vLLM brings it
+        count = int(self.options.rate * self.options.seconds)
+        self.attacks = [json.dumps(self.body(hostile(number), max_tokens=4)).encode() for number in range(count)]
+        largest = max(map(len, self.attacks))
+        if largest > _LARGEST:
+            raise ValueError(f"a hostile body has {largest} bytes")
+        connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=120)
+        async with aiohttp.ClientSession(connector=connector, timeout=time_out) as self.http:
+            return await self.run_turns()
+
+    async def run_turns(self) -> dict[str, Any]:
         stop = asyncio.Event()
         streams = [asyncio.create_task(self.stream(number, stop)) for number in range(self.options.streams)]
-        news = asyncio.create_task(self.ask_for_new_formats(stop))
+        others = [self.ask_for_new_formats(stop), self.watch_own_lag(stop)]
+        streams += map(asyncio.create_task, others)
         await asyncio.sleep(5)
-        held = [self.memory()]
-        quiet = min(_QUIET, self.options.seconds)
-        for phase, seconds in (("before", quiet), ("beside", self.options.seconds), ("after", quiet)):
-            self.phase = phase
-            attack = asyncio.create_task(self.attack()) if phase == "beside" else None
-            await asyncio.sleep(seconds)
-            held.append(self.memory())
-            if attack is not None:
-                self.phase = "waiting"
-                await attack
-        self.phase = "end"
+        seconds = self.options.seconds / self.options.turns
+        quiet = min(_QUIET, seconds)
+        for turn in range(self.options.turns):
+            await self.measure("quiet", quiet)
+            attack = asyncio.create_task(self.attack(self.attacks[turn :: self.options.turns]))
+            await self.measure("beside", seconds)
+            await attack
+        await self.measure("quiet", quiet)
         stop.set()
-        await asyncio.gather(*streams, news)
-        await self.http.aclose()
+        await asyncio.gather(*streams)
         return {
             "gaps": {name: percentiles(values, (50, 90, 99, 100)) for name, values in self.gaps.items()},
+            "lag of this client, ms": {name: percentiles(values, (50, 90, 99)) for name, values in self.lags.items()},
             "tokens": {name: len(values) for name, values in self.gaps.items()},
-            "hostile": dict(self.answers),
-            "slowest 503 ms": round(self.slowest.get("503", 0.0), 1),
+            "CPU seconds": {name: {key: round(value, 1) for key, value in of.items()} for name, of in self.cpu.items()},
+            "hostile": {status: len(times) for status, times in self.times.items()},
+            "ms of hostile": {status: percentiles(times, (50, 95, 99, 100)) for status, times in self.times.items()},
             "new formats": {name: dict(found) for name, found in self.new_formats.items()},
             "wait of new formats ms": {
                 name: percentiles(values, (50, 99)) for name, values in self.waits.items() if values
             },
-            "memory MiB": [size >> 20 for size in held],
+            "memory MiB": self.memory,
+            "threads": self.threads,
         }
+
+    async def measure(self, phase: str, seconds: float) -> None:
+        """Let the streams be measured as of this phase."""
+        before, others = self.usage(), _busy_seconds()
+        self.phase = phase
+        await asyncio.sleep(seconds)
+        self.phase = "between"
+        after, others = self.usage(), _busy_seconds() - others
+        self.threads = max(self.threads, sum(used.threads for used in after.values()))
+        self.memory.append({name: used.memory >> 20 for name, used in after.items()})
+        for name, used in after.items():
+            spent = used.cpu - (before[name].cpu if name in before else 0.0)
+            self.cpu[phase][name] += spent
+            others -= spent
+        self.cpu[phase]["everything else"] += others
 
     async def stream(self, number: int, stop: asyncio.Event) -> None:
         """Read streams, one after the other; keep the milliseconds between tokens of one stream."""
@@ -179,9 +228,9 @@ class Client:
         while not stop.is_set():
             latest = None
             body = self.body(wanted, max_tokens=400, stream=True)
-            async with self.http.stream("POST", "/completions", json=body) as answer:
-                async for line in answer.aiter_lines():
-                    if not line.startswith("data: {"):
+            async with self.http.post(f"{self.address}/completions", json=body) as answer:
+                async for line in answer.content:
+                    if not line.startswith(b"data: {"):
                         continue
                     now = time.perf_counter()
                     if latest is not None and self.phase in self.gaps:
@@ -201,47 +250,68 @@ class Client:
 
     async def ask_for_new_format(self, number: int) -> None:
         phase, begun = self.phase, time.perf_counter()
-        answer = await self.http.post("/completions", json=self.body(honest(number), max_tokens=4))
+        async with self.http.post(
+            f"{self.address}/completions", json=self.body(honest(number), max_tokens=4)
+        ) as answer:
+            await answer.read()
         if phase in self.new_formats:
-            self.new_formats[phase][str(answer.status_code)] += 1
+            self.new_formats[phase][str(answer.status)] += 1
             self.waits[phase].append(1000 * (time.perf_counter() - begun))
 
-    async def attack(self) -> None:
+    async def watch_own_lag(self, stop: asyncio.Event) -> None:
+        """How many milliseconds late this client's own loop is, which lengthens all that it measures."""
+        while not stop.is_set():
+            due = time.perf_counter() + 0.02
+            await asyncio.sleep(0.02)
+            if self.phase in self.lags:
+                self.lags[self.phase].append(1000 * (time.perf_counter() - due))
+
+    async def attack(self, bodies: Sequence[bytes]) -> None:
         """Hostile requests at a steady rate, whatever the server does with them."""
-        count = int(self.options.rate * self.options.seconds)
         begun = time.perf_counter()
         tasks = []
-        for number in range(count):
+        for number, body in enumerate(bodies):
             await asyncio.sleep(max(0.0, begun + number / self.options.rate - time.perf_counter()))
-            tasks.append(asyncio.create_task(self.ask_hostile(number)))
+            tasks.append(asyncio.create_task(self.ask_hostile(body)))
         await asyncio.gather(*tasks)
 
-    async def ask_hostile(self, number: int) -> None:
-        content = json.dumps(self.body(hostile(number), max_tokens=4))
-        assert len(content) <= 2**16 + 4096, len(content)
+    async def ask_hostile(self, body: bytes) -> None:
         begun = time.perf_counter()
         try:
-            status = str((await self.http.post("/completions", content=content, headers=_JSON)).status_code)
+            async with self.http.post(f"{self.address}/completions", data=body, headers=_JSON) as answer:
+                await answer.read()
+                status = str(answer.status)
         except Exception as error:  # noqa: BLE001 - however the server fails
             status = type(error).__name__
-        self.answers[status] += 1
-        self.slowest[status] = max(self.slowest.get(status, 0.0), 1000 * (time.perf_counter() - begun))
+        self.times.setdefault(status, []).append(1000 * (time.perf_counter() - begun))
+
+
+def _busy_seconds() -> float:
+    """CPU seconds of the whole machine that were not idle."""
+    user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def show(found: dict[str, Any]) -> str:
     """A row for each path, and what is asked of them."""
     rows, aims = [], []
     for path, figures in found["paths"].items():
-        gaps = figures["gaps"]
-        quiet, busy = statistics.mean([gaps["before"]["p99"], gaps["after"]["p99"]]), gaps["beside"]["p99"]
+        quiet, beside = figures["gaps"]["quiet"], figures["gaps"]["beside"]
         served = figures["new formats"]["beside"]
         share = served.get("200", 0) / max(1, sum(served.values()))
         answers = ", ".join(f"{count} × {status}" for status, count in sorted(figures["hostile"].items()))
-        row = [path, gaps["before"]["p50"], gaps["beside"]["p50"], f"{quiet:.1f}", busy, gaps["beside"]["p100"]]
-        row += [f"{share:.0%}", answers, figures["slowest 503 ms"], " → ".join(map(str, figures["memory MiB"]))]
+        busy = figures["ms of hostile"].get("503", {"p50": 0.0, "p99": 0.0})
+        row = [path, quiet["p50"], beside["p50"], quiet["p99"], beside["p99"], beside["p100"], f"{share:.0%}", answers]
+        row += [
+            f"{busy['p50']}, {busy['p99']}",
+            " → ".join(str(sum(held.values())) for held in figures["memory MiB"]),
+            figures["threads"],
+        ]
         rows.append(row)
-        aims.append(aim(f"{path}: p99 of gaps, ms", busy, max(2 * quiet, 100)))
+        aims.append(aim(f"{path}: p99 of gaps, ms", beside["p99"], max(2 * quiet["p99"], 100)))
         aims.append(aim(f"{path}: new formats served", share, 0.95, at_least=True))
-    head = ("path", "p50 quiet, ms", "p50 beside", "p99 quiet", "p99 beside", "longest beside")
-    more = ("new formats served", "hostile answers", "slowest 503, ms", "memory, MiB")
+        aims.append(aim(f"{path}: p99 of the time to a 503, ms", busy["p99"], 100))
+        aims += [f"{path}: {name} {figures[name]}" for name in ("CPU seconds", "lag of this client, ms")]
+    head = ("path", "p50 quiet, ms", "p50 beside", "p99 quiet", "p99 beside", "longest beside", "new formats served")
+    more = ("hostile answers", "503 after ms (p50, p99)", "memory, MiB", "threads")
     return "\n".join([markdown((*head, *more), [[str(cell) for cell in row] for row in rows]), "", *aims])

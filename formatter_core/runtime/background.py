@@ -128,7 +128,19 @@ class BackgroundCompiler(Generic[Made]):
                 self._long.put(content, digest)
             else:
                 self._short.put(content, digest)
+                self._untried.add(digest)
             return self._waiting.setdefault(digest, future)
+
+    def reserve(self, content: str) -> None:
+        """Give up waiting for `try_shortly`: keep a place among the costly contents for this one, if it turns out so.
+
+        If there is no place, its future has `QueueFull` at once, and not when it is known to be costly. A content that
+        is tried just now, or not waiting for that, stays as it is.
+        """
+        digest = _digest(content)
+        with self._lock:
+            if digest in self._untried and not self._long.reserve(digest) and self._short.remove(digest):
+                self._refuse(digest, QueueFull(self._queue_size))
 
     def _known(self, digest: bytes) -> Made | None:
         refusal = self._refusals.get(digest)
@@ -144,14 +156,22 @@ class BackgroundCompiler(Generic[Made]):
         except LimitExceeded as error:
             if error.is_fixed or self._try_shortly is None:  # wider limits change nothing
                 raise
-            self._long.put(content, digest)
+            with self._lock:
+                self._untried.discard(digest)
+                self._long.put(content, digest)
 
     def _finish(self, make: Callable[[str], Made], content: str, digest: bytes) -> None:
         """Make it; what it raises is for `_refuse`."""
         made = make(content)
         with self._lock:
             self._made[digest] = made
-            self._waiting.pop(digest).set_result(made)
+            self._settled(digest).set_result(made)
+
+    def _settled(self, digest: bytes) -> Future[Made]:
+        """The future of a content that waits no longer, neither here nor for a reserved place."""
+        self._untried.discard(digest)
+        self._long.release(digest)
+        return self._waiting.pop(digest)
 
     def _refuse(self, digest: bytes, error: Exception) -> None:
         error = error.with_traceback(None)
@@ -161,12 +181,13 @@ class BackgroundCompiler(Generic[Made]):
                 self._refusals[digest] = error
                 if len(self._refusals) > self._maximum_refusals:
                     self._refusals.popitem(last=False)
-            self._waiting.pop(digest).set_exception(error)
+            self._settled(digest).set_exception(error)
 
     def _begin(self) -> None:
         """Begin without threads; in a forked child those of the parent are gone, and so is what they were asked for."""
         self._lock = threading.RLock()  # callbacks of futures may submit
         self._waiting: dict[bytes, Future[Made]] = {}
+        self._untried: set[bytes] = set()  # those that `try_shortly` has yet to judge
         finish = partial(self._finish, self._compile)
         self._long = _Lane(self._threads, self._queue_size, lambda _: 0, finish, self._refuse)
         self._short = _Lane(1, _SHORT_QUEUE, len, self._work_shortly, self._refuse)
@@ -193,6 +214,7 @@ class _Lane:
         self._refuse = refuse
         self._numbers = count()
         self._queue: list[tuple[int, int, float, str, bytes]] = []  # rank, number, arrival
+        self._reserved: set[bytes] = set()
         self._changed = threading.Condition()
         self._running = 0
 
@@ -204,9 +226,10 @@ class _Lane:
         """
         with self._changed:
             now = monotonic()
+            self._reserved.discard(digest)
             job = (self._rank(content), next(self._numbers), now, content, digest)
             last = None
-            if len(self._queue) >= self._size:
+            if len(self._queue) + len(self._reserved) >= self._size:
                 last = max(one for one in (*self._queue, job) if now - one[2] <= _PATIENCE_SECONDS)
                 if last is job:
                     raise QueueFull(self._size)
@@ -219,6 +242,28 @@ class _Lane:
             self._changed.notify()
         if last is not None:
             self._refuse(last[-1], QueueFull(self._size))
+
+    def reserve(self, digest: bytes) -> bool:
+        """Keep a place for a content that may come later; False if there is none."""
+        with self._changed:
+            if len(self._queue) + len(self._reserved) >= self._size:
+                return False
+            self._reserved.add(digest)
+            return True
+
+    def release(self, digest: bytes) -> None:
+        """No longer keep a place for this content."""
+        with self._changed:
+            self._reserved.discard(digest)
+
+    def remove(self, digest: bytes) -> bool:
+        """Take a content out of the queue; False if it is not there, because its turn has come."""
+        with self._changed:
+            left = [one for one in self._queue if one[-1] != digest]
+            was_there = len(left) < len(self._queue)
+            self._queue[:] = left
+            heapify(self._queue)
+            return was_there
 
     def _run(self) -> None:
         while True:

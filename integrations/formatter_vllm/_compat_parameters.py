@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "has_competing_rules",
     "max_tokens_of",
     "reason_to_refuse",
+    "reason_to_refuse_beside",
 ]
 
 #: Those that cannot be kept together with a format, and why; a request with both is refused.
@@ -106,10 +108,19 @@ def reason_to_refuse(parameters: Any, *, fits: bool = False) -> str | None:
     """
     if fits and max_tokens_of(parameters) is None:
         return '"fit" needs a number of tokens to fit into; give max_tokens'
-    for name, reason in REFUSED.items():
+    return _refused(parameters, REFUSED)
+
+
+def reason_to_refuse_beside(parameters: Any, *, is_behind_reasoning: bool) -> str | None:
+    """The same for vLLM's own structured outputs, which vLLM lets begin behind the reasoning that it cuts short."""
+    return _refused(parameters, ("min_tokens",) if is_behind_reasoning else ("min_tokens", "thinking_token_budget"))
+
+
+def _refused(parameters: Any, names: Iterable[str]) -> str | None:
+    for name in names:
         value = getattr(parameters, name, None)
-        if value is not None and value != 0:
-            return f"the request has a format and {name} too: {reason}"
+        if value is not None and (value or name != "min_tokens"):
+            return f"the request has a format and {name} too: {REFUSED[name]}"
     return None
 
 

@@ -16,12 +16,22 @@ __all__ = [
     "config_of",
     "invalid_error",
     "optional_module",
+    "refuse_beams",
     "report_failures",
     "wrap_add_request",
 ]
 
 _WORKERS = "vllm.v1.worker.worker_base"
 _SERVER = "vllm.v1.engine.async_llm"
+_OPENAI = "vllm.entrypoints.openai"
+_SPEECH = "vllm.entrypoints.speech_to_text"
+#: The requests that may ask for beam search.
+_BEAMS = (
+    (f"{_OPENAI}.completion.protocol", "CompletionRequest"),
+    (f"{_OPENAI}.chat_completion.protocol", "ChatCompletionRequest"),
+    (f"{_SPEECH}.transcription.protocol", "TranscriptionRequest"),
+    (f"{_SPEECH}.translation.protocol", "TranslationRequest"),
+)
 #: An attribute that only wrapped functions have.
 _MARK = "formatter_admits"
 
@@ -74,6 +84,42 @@ def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
 
     setattr(process_outputs, _MARK, True)
     processor.process_outputs = process_outputs  # type: ignore[union-attr]
+
+
+def refuse_beams(check: Callable[[Any, bool], None]) -> None:
+    """Have requests that ask for beam search looked at, for which vLLM makes parameters anew; may be called again.
+
+    Args:
+        check: called with `vllm_xargs` and whether there are structured outputs; raises if the request is refused.
+    """
+    engine = getattr(optional_module(_SERVER), "AsyncLLM", None)
+    begin: Any = getattr(engine, "__init__", None)
+    if engine is None or hasattr(begin, _MARK):
+        return
+
+    @functools.wraps(begin)
+    def begin_with_checks(self: Any, *arguments: Any, **named: Any) -> None:
+        for module, name in _BEAMS:  # not before: the workers have no use for these modules
+            _check_beams_of(getattr(optional_module(module), name, None), check)
+        begin(self, *arguments, **named)
+
+    setattr(begin_with_checks, _MARK, True)
+    engine.__init__ = begin_with_checks
+
+
+def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> None:
+    make: Any = getattr(kind, "to_beam_search_params", None)
+    if make is None or hasattr(make, _MARK):
+        return
+
+    @functools.wraps(make)
+    def to_beam_search_params(self: Any, *arguments: Any, **named: Any) -> Any:
+        structured = getattr(self, "extract_structured_outputs", lambda: None)()
+        check(getattr(self, "vllm_xargs", None), structured is not None)
+        return make(self, *arguments, **named)
+
+    setattr(to_beam_search_params, _MARK, True)
+    kind.to_beam_search_params = to_beam_search_params
 
 
 def add_to_workers(name: str, function: Callable[..., Any]) -> bool:

@@ -91,12 +91,12 @@ def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool]
     return kind.name, specification, has_reasoning_parser(config)
 
 
-def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], None]) -> None:
+def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], None]) -> None:
     """Serve structured outputs by a backend where no other was chosen by name. May be called again.
 
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too.
-        check_request: raises what is wrong with what `structured_outputs_of` gives, and whether there are `min_tokens`.
+        check_request: raises what is wrong with what `structured_outputs_of` gives, and with the other parameters.
     """
     manager: Any = import_module(_MANAGER).StructuredOutputManager
     parameters: Any = import_module(_PARAMETERS).SamplingParams
@@ -142,7 +142,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, bool], No
         try:
             if unknown:
                 raise ValueError(f"{', '.join(unknown)}: formatter-core has no such option; leave it out")
-            check_request(*found, bool(self.min_tokens))
+            check_request(*found, self)
         except (FormatterError, ValueError) as error:
             raise invalid(str(error)) from error
         wanted._backend, wanted._backend_was_auto = _NAME, True

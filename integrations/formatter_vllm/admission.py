@@ -32,18 +32,23 @@ __all__ = ["Admission", "install", "prepare"]
 _METHOD = "formatter_prepare"
 #: Seconds after which a thread that compiles lets the loop of the server or the worker go on; Python has 0.005.
 _SWITCH_SECONDS = 0.001
+#: How far behind the server and the model the processes for costly formats come if all need the same processors.
+_NICE = 10
 #: How many contents that compile are remembered.
 _KEPT = 1000
 #: Seconds between two questions whether the workers are ready.
 _PAUSE = 0.01
+#: Seconds after which a format that nobody has looked at needs a place among the costly ones: the server's answer that
+#: it is busy is to come within 0.1.
+_PATIENCE = 0.06
 
 
-def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] = lambda *_: None) -> None:
+def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
     """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
 
     Args:
         structured_outputs_of: by vLLM's configuration and parameters of a request, the kind of structured outputs that
-            it asks for, what goes with it, and whether it stands behind reasoning, where our backend keeps them.
+            it asks for, what goes with it, and whether it stands behind reasoning; None where our backend keeps none.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
     failure_ids: set[int] = set()
@@ -56,7 +61,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
                 content = own
             else:
                 config = getattr(_compat_server.config_of(engine), "structured_outputs_config", None)
-                wanted = structured_outputs_of(config, parameters)
+                wanted = None if structured_outputs_of is None else structured_outputs_of(config, parameters)
                 if wanted is None:
                     return
                 content = content_of_structured_outputs(*wanted)
@@ -77,7 +82,16 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             if content:
                 metrics.count_request(content, outcome, monotonic() - began)
 
+    def check_beams(arguments: Any, is_structured: bool) -> None:
+        try:
+            is_refused = content_of(arguments) is not None or (is_structured and structured_outputs_of is not None)
+        except FormatterError as error:
+            raise _compat_server.invalid_error(str(error)) from None
+        if is_refused:
+            raise _compat_server.invalid_error("beam search in vLLM keeps no format; leave use_beam_search out")
+
     sys.setswitchinterval(_SWITCH_SECONDS)
+    _compat_server.refuse_beams(check_beams)
     _compat_server.add_to_workers(_METHOD, lambda _, *arguments: prepare(*arguments))
     if _compat_server.wrap_add_request(admit):
         _compat_server.report_failures(failure_ids, metrics.count_failure)
@@ -101,6 +115,7 @@ class Admission:
         self._engine = ref(engine)
         self._loop = asyncio.get_running_loop()
         self._background: asyncio.Future[BackgroundCompiler[Admitted] | None] | None = None
+        self._compiler: RequestCompiler | None = None  # held for the hook, which finds there what was admitted
         self._kept: deque[Admitted] = deque(maxlen=_KEPT)
 
     async def admit(self, content: str) -> None:
@@ -115,7 +130,10 @@ class Admission:
         if background is None:  # the logits processor says that there is no tokenizer
             return
         is_costly = len(content) > SHORT_CONTENT or None  # a full queue is reported at once
-        admitted = await asyncio.shield(asyncio.wrap_future(background.submit(content, is_costly=is_costly)))
+        waiting = asyncio.wrap_future(background.submit(content, is_costly=is_costly))
+        await asyncio.wait([waiting], timeout=_PATIENCE)
+        background.reserve(content)
+        admitted = await asyncio.shield(waiting)
         if not admitted.is_prepared:
             await self._prepare(content, is_costly=False)
             admitted.is_prepared = True
@@ -125,12 +143,12 @@ class Admission:
         compiler = _compiler_for(_compat_server.config_of(self._engine()))
         if compiler is None:
             return None
-        self.failure_id = compiler.failure_id
+        self._compiler, self.failure_id = compiler, compiler.failure_id
         settings = read_settings()
-        short = Judge(compiler.vocabulary, narrowed(settings.limits))
+        short = Judge(compiler.vocabulary, narrowed(settings.limits), nice=0)
         judges: SimpleQueue[Judge] = SimpleQueue()
         for _ in range(settings.threads):
-            judges.put(Judge(compiler.vocabulary, settings.limits))
+            judges.put(Judge(compiler.vocabulary, settings.limits, nice=_NICE))
         compiler.admission = BackgroundCompiler(
             partial(self._check_and_prepare, judges),
             try_shortly=partial(self._check_shortly, short),
@@ -184,6 +202,6 @@ def prepare(content: str, is_costly: bool) -> bool:
     try:
         compilers = living_compilers()
         futures = [compiler.background.submit(content, is_costly=is_costly) for compiler in compilers]
-        return all(future.done() for future in futures)
+        return all(future.done() and not isinstance(future.exception(), QueueFull) for future in futures)
     except QueueFull:
         return False

@@ -20,8 +20,6 @@ from formatter_vllm.requests import read_format
 __all__ = ["Judge"]
 
 _MODULE = "formatter_vllm.judge"
-#: How far behind the server and the model this process comes where they need all processors.
-_NICE = 10
 
 
 class Judge:
@@ -30,10 +28,11 @@ class Judge:
     Args:
         vocabulary: the tokens to compile for.
         limits: what one format may cost.
+        nice: how far behind others the process comes if all need the same processors.
     """
 
-    def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
-        self._settings = (vocabulary, limits)
+    def __init__(self, vocabulary: Vocabulary, limits: Limits, nice: int = 0) -> None:
+        self._settings = (vocabulary, limits, nice)
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock = threading.Lock()
 
@@ -81,8 +80,8 @@ class Judge:
 
 def _serve(pipe: Connection) -> None:
     """Answer until the other side is closed."""
-    os.nice(_NICE)
-    vocabulary, limits = pipe.recv()
+    vocabulary, limits, nice = pipe.recv()
+    os.nice(nice)
     compiler = Compiler(vocabulary, limits=limits, cache_bytes=0)  # those who ask keep the verdicts
     while True:
         try:

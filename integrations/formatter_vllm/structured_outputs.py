@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from formatter_core import Cursor, Formatter, bitmask
 from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.cursor import FailureLog
-from formatter_vllm import admission
+from formatter_vllm import _compat_parameters, admission
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.requests import content_of_structured_outputs
 from formatter_vllm.settings import read_settings
@@ -53,20 +53,21 @@ def register() -> None:
     admission.install(compat.structured_outputs_of)
 
 
-def check_request(kind: str, specification: str, is_behind_reasoning: bool, has_minimum: bool) -> None:
+def check_request(kind: str, specification: str, is_behind_reasoning: bool, parameters: Any) -> None:
     """Refuse a faulty request when it comes in.
 
     Args:
         kind: the name of a `StructuredOutputOptions`.
         specification: what goes with it, as text.
         is_behind_reasoning: whether vLLM splits reasoning from it.
-        has_minimum: whether the request has `min_tokens`.
+        parameters: the request's `SamplingParams`.
 
     Raises:
         FormatterError: what is wrong.
     """
-    if has_minimum:
-        raise InvalidArgument("min_tokens forbids the end where the format allows nothing else; leave it out")
+    reason = _compat_parameters.reason_to_refuse_beside(parameters, is_behind_reasoning=is_behind_reasoning)
+    if reason is not None:
+        raise InvalidArgument(reason)
     check_content(content_of_structured_outputs(kind, specification, is_behind_reasoning))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import gc
 import json
 import sys
 import threading
@@ -58,6 +59,16 @@ class AsyncEngine:
         return [getattr(Worker(), method)(*args)]
 
 
+class BeamRequest:
+    """vLLM's `CompletionRequest`, as far as beams go."""
+
+    def __init__(self, vllm_xargs: Any = None) -> None:
+        self.vllm_xargs = vllm_xargs
+
+    def to_beam_search_params(self, max_tokens: int) -> int:
+        return max_tokens
+
+
 class Reason(enum.IntEnum):
     STOP = 0
     ERROR = 3
@@ -86,6 +97,9 @@ def engine(tokenizer) -> Iterator[Any]:
             },
             "vllm.v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (AsyncEngine,), dict(vars(AsyncEngine)))},
             "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
+            "vllm.entrypoints.openai.completion.protocol": {
+                "CompletionRequest": type("CompletionRequest", (BeamRequest,), dict(vars(BeamRequest)))
+            },
         }
         for name, content in contents.items():
             sys.modules[name] = types.ModuleType(name)
@@ -160,6 +174,15 @@ def test_requests_are_counted(engine, monkeypatch) -> None:
     assert counted == [(name, "regex", "admitted"), (name, "regex", "refused"), (name, "other", "refused")]
 
 
+def test_beam_search_is_refused_beside_a_format(engine) -> None:
+    request = sys.modules["vllm.entrypoints.openai.completion.protocol"].CompletionRequest  # type: ignore[attr-defined]
+    assert request(None).to_beam_search_params(7) == 7
+    with pytest.raises(Invalid, match="use_beam_search"):
+        request({"formatter": '{"regex": "a"}'}).to_beam_search_params(7)
+    with pytest.raises(Invalid, match="did you mean"):
+        request({"formater": '{"regex": "a"}'}).to_beam_search_params(7)
+
+
 def test_a_format_never_ends_with_the_id_of_failures(engine, tokenizer) -> None:
     assert ask(engine, {"regex": "a"}) == ["0"]
     (asked,) = engine.taken
@@ -188,6 +211,21 @@ def test_workers_compile_a_format_before_its_first_request(engine, wanted) -> No
     assert ask(engine, wanted) == ["0"]
     assert engine.asked == asked
     assert hook.failures == 0
+
+
+def test_the_hook_does_not_check_again_what_was_admitted(engine, monkeypatch) -> None:
+    compilers, hook = (
+        import_module("formatter_vllm.compilers"),
+        import_module("formatter_vllm").FormatterLogitsProcessor,
+    )
+
+    async def run() -> None:
+        await engine.add_request("0", "x", parameters({"regex": "ab"}))
+        gc.collect()
+        monkeypatch.setattr(compilers, "read_format", None)
+        hook.validate_params(parameters({"regex": "ab"}))
+
+    asyncio.run(run())
 
 
 def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:

@@ -83,6 +83,7 @@ class TestValidation:
             ({"structured_outputs": object()}, "structured_outputs"),
             ({"guided_decoding": object()}, "guided_decoding"),
             ({"thinking_token_budget": 5}, "thinking_token_budget"),
+            ({"thinking_token_budget": 0}, "thinking_token_budget"),
             ({"trace_decode_token_ids": [1]}, "trace_decode_token_ids"),
         ],
     )

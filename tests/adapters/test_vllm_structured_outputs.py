@@ -153,6 +153,7 @@ class Parameters:
 
     structured_outputs: Any = None
     min_tokens: int = 0
+    thinking_token_budget: int | None = None
     validated: bool = False
 
     def _validate_structured_outputs(self, model_config, structured_outputs_config, tokenizer):
@@ -229,7 +230,11 @@ class TestRegister:
 
     @pytest.mark.parametrize(
         ("parameters", "options", "message"),
-        [({"min_tokens": 2}, {}, "min_tokens"), ({}, {"whitespace_pattern": " "}, "whitespace_pattern")],
+        [
+            ({"min_tokens": 2}, {}, "min_tokens"),
+            ({"thinking_token_budget": 0}, {}, "thinking_token_budget"),
+            ({}, {"whitespace_pattern": " "}, "whitespace_pattern"),
+        ],
     )
     def test_what_is_not_kept_is_refused(self, internals, parameters, options, message) -> None:
         register()

@@ -127,6 +127,32 @@ def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
     result(second)
 
 
+def test_who_waits_too_long_reserves_a_place_or_is_turned_away() -> None:
+    slow, trial = Slow(), Slow()
+
+    def make_shortly(content: str) -> Made:
+        trial(content)
+        if content == "cheap":
+            return Made()
+        raise LimitExceeded("work", 1, content)
+
+    background = BackgroundCompiler(slow, try_shortly=make_shortly, queue_size=2)
+    background.submit("tried")
+    assert trial.begun.wait(TIME_OUT)
+    futures = {content: background.submit(content) for content in ("cheap", "costly", "late")}
+    for content in ("cheap", "costly", "late", "unknown"):
+        background.reserve(content)
+    with pytest.raises(QueueFull):
+        result(futures.pop("late"))
+    with pytest.raises(QueueFull):
+        background.submit("new", is_costly=True)
+    slow.gate.set()
+    trial.gate.set()
+    result(futures.pop("cheap"))
+    result(futures.pop("costly"))
+    result(background.submit("new", is_costly=True))
+
+
 def test_short_contents_come_first_and_push_out_long_ones() -> None:
     slow = Slow()
     background = BackgroundCompiler(slow, try_shortly=slow)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.engines_real.local_servers import is_answered
 
@@ -164,13 +164,30 @@ def _wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: flo
 
 def memory_of(process: subprocess.Popen[str]) -> int:
     """Bytes of main memory that the processes of the group hold."""
-    pages = 0
+    return sum(used.memory for used in usage_of(process).values())
+
+
+class Usage(NamedTuple):
+    """What a process uses: bytes of main memory, threads, and CPU seconds since it began."""
+
+    memory: int
+    threads: int
+    cpu: float
+
+
+def usage_of(process: subprocess.Popen[str]) -> dict[str, Usage]:
+    """What the processes of the group use, by their name and id."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
+            head, _, tail = stat.read_text().rpartition(")")
+            fields = tail.split()
             if int(fields[2]) == process.pid:
-                pages += int(fields[21])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+                number, _, name = head.partition(" (")
+                ticks = int(fields[11]) + int(fields[12])
+                memory = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+                found[f"{name} {number}"] = Usage(memory, int(fields[17]), ticks / os.sysconf("SC_CLK_TCK"))
+    return found
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
