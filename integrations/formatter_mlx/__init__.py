@@ -1,6 +1,7 @@
 """Constrained decoding for mlx-lm: `generate(…, logits_processors=[create_logits_processor(tokenizer, format)])`."""
 
-from formatter_mlx.logits_processor import FormatterLogitsProcessor, create_logits_processor
+from formatter_mlx.factory import create_logits_processor
+from formatter_mlx.logits_processor import FormatterLogitsProcessor
 from formatter_mlx.model import MlxModel, mlx_model
 from formatter_mlx.vocabulary import create_vocabulary
 

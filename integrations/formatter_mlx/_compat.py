@@ -145,9 +145,6 @@ def key_value_layers(model: Any) -> int:
     other = next((type(cache).__name__ for cache in caches if type(cache) is not KVCache), None)
     if other is not None:
         raise UnsupportedEngineVersion(
-            "mlx-lm",
-            found=other,
-            needed="a model with a KVCache in each layer",
-            missing="sequences that can be cut back",
+            "mlx-lm", found=other, needed="a KVCache in each layer", missing="sequences that can be cut back"
         )
     return len(caches)

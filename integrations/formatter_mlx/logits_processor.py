@@ -5,84 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from collections.abc import Sequence as Ordered
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Result, Vocabulary
+from formatter_core import CompiledFormat, Result
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.generics import Value_co
 from formatter_mlx import _compat
 from formatter_mlx.results import result_of, results_of
 from formatter_mlx.sequences import HOOK, Sequence, only_ends, reused, wrong_model
-from formatter_mlx.vocabulary import compiler_for
+from formatter_mlx.vocabulary import needed_width
 
-__all__ = ["FormatterLogitsProcessor", "create_logits_processor"]
-
-_T = TypeVar("_T")
+__all__ = ["FormatterLogitsProcessor"]
 
 logger = logging.getLogger(__name__)
 _failures = FailureLog(logger)
-
-
-@overload
-def create_logits_processor(
-    tokenizer: Any,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[_T]: ...
-@overload
-def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Ordered[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[Any]: ...
-def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Ordered[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[Any]:
-    """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
-
-    Args:
-        tokenizer: the second thing that `mlx_lm.load` returns.
-        format: whatever `Compiler.compile` takes, for all prompts.
-        formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
-        model: the first value that `mlx_lm.load` returns. The processor then refuses every other model.
-        end_ids: the ids that end an output, in place of those at which mlx-lm stops.
-        max_tokens: each output is complete within this many tokens, its end id included; give the number that the loop
-            gets. Without it an output may be cut.
-
-    Raises:
-        InvalidArgument: neither `format` nor `formats`, or both.
-        InvalidVocabulary: the tokenizer cannot be read.
-        BudgetTooSmall: no output of a format is known to fit into `max_tokens`.
-        FormatterError: whatever else `Compiler.compile` raises.
-    """
-    if (format is None) == (formats is None) or (formats is not None and not len(formats)):
-        raise neither_format_nor_formats()
-    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    options = {"model": model, "max_tokens": max_tokens}
-    if formats is None:
-        return FormatterLogitsProcessor(compiler.compile(format), **options)
-    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], **options)
 
 
 class FormatterLogitsProcessor(Generic[Value_co]):
@@ -114,7 +57,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         self._needed, self._end_ids = 0, set[int]()
         for compiled in self._compiled:
             self._end_ids.update(compiled.formatter(max_tokens=max_tokens).end_ids)  # or BudgetTooSmall
-            self._needed = max(self._needed, _needed_width(compiled.vocabulary))
+            self._needed = max(self._needed, needed_width(compiled.vocabulary))
         self.reset()
 
     def __repr__(self) -> str:
@@ -252,10 +195,3 @@ class FormatterLogitsProcessor(Generic[Value_co]):
             logger.error("a row of a batch is ended: %s", error)
         self._misuse = error
         return only_ends(logits, self._end_ids)
-
-
-def _needed_width(vocabulary: Vocabulary) -> int:
-    """How many logits hold every token that a mask may allow; a model may have more ids, and its draft model fewer."""
-    special = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
-    ids = range(len(vocabulary) - 1, -1, -1)
-    return 1 + next((token for token in ids if token in special or vocabulary.text_token(token) is not None), -1)

@@ -71,8 +71,8 @@ class Sequence:
         """
         before = self._shown
         common = min(len(before), len(shown))
-        if not np.array_equal(before[:common], shown[:common]):
-            common = int((before[:common] != shown[:common]).argmax())
+        if (differ := before[:common] != shown[:common]).any():
+            common = int(differ.argmax())
         if common < len(self._prompt):
             raise reused()
         if common < len(before):

@@ -17,7 +17,8 @@ from formatter_core.errors import InvalidArgument, UnsupportedByEngine, Unsuppor
 from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
 from formatter_mlx import _compat_server
-from formatter_mlx.logits_processor import FormatterLogitsProcessor, create_logits_processor
+from formatter_mlx.factory import create_logits_processor
+from formatter_mlx.logits_processor import FormatterLogitsProcessor
 
 __all__ = ["main"]
 

@@ -11,7 +11,7 @@ from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_mlx import _compat
 
-__all__ = ["compiler_for", "create_vocabulary"]
+__all__ = ["compiler_for", "create_vocabulary", "needed_width"]
 
 _compilers = CompilersByOwner()
 
@@ -38,3 +38,10 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
     ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
     return _compilers.get(inner, (ends, width), lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
+
+
+def needed_width(vocabulary: Vocabulary) -> int:
+    """How many logits hold every token that a mask may allow; a model may have more ids, and its draft model fewer."""
+    special = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
+    ids = range(len(vocabulary) - 1, -1, -1)
+    return 1 + next((token for token in ids if token in special or vocabulary.text_token(token) is not None), -1)

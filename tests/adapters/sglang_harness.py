@@ -18,7 +18,6 @@ class GrammarHarness:
         "not called": "there is no result: SGLang keeps the output itself",
         "reused": "a cached grammar is copied for each request",
         "result": "there is no result: the request is aborted with the message",
-        "narrow": "rows are allocated as wide as the vocabulary",
     }
 
     def begin(self, compiler: Compiler, requests: Sequence[Request]) -> GrammarSession:

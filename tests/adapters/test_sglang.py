@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +14,11 @@ import pytest
 pytest.importorskip("torch", reason="the SGLang adapter needs torch")
 transformers = pytest.importorskip("transformers", reason="the tokenizer is one of transformers")
 
+from formatter_core import bitmask  # noqa: E402
+from formatter_core.errors import ConcurrentUse  # noqa: E402
 from tests.adapters.sglang_stand_ins import SERVING, sglang_of  # noqa: E402
 from tests.core.wrong_calls import WRONG, Call, raw_errors  # noqa: E402
+from tests.threads import in_threads  # noqa: E402
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 
@@ -76,6 +82,63 @@ def test_a_token_that_is_not_allowed_is_the_error_that_sglang_expects(backend: A
         grammar.accept_token(1)
     assert grammar.cursor.error is not None
     assert other.cursor.error is None
+
+
+def test_a_request_that_two_threads_use_ends_alone(backend: Any) -> None:
+    """The second thread is refused while the first is at work, and the other rows of its batch are filled."""
+    shared, neighbour = backend.dispatch_regex("ab").copy(), backend.dispatch_regex("ab").copy()
+    inside, leave = threading.Event(), threading.Event()
+    formatter, rows = shared.cursor.formatter, backend.allocate_vocab_mask(500, 2, "cpu")
+
+    def work() -> None:
+        with formatter._state.busy:
+            inside.set()
+            leave.wait(10)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    inside.wait(10)
+    try:
+        entries = [SimpleNamespace(row=row, grammar=grammar) for row, grammar in enumerate([shared, neighbour])]
+        shared.fill_vocab_mask_batched(entries, rows)
+    finally:
+        leave.set()
+        worker.join()
+    assert isinstance(shared.cursor.error, ConcurrentUse)
+    ended, going = (bitmask.allowed_ids(row) for row in rows.numpy())
+    assert ended == [0]
+    assert going == neighbour.cursor.formatter.allowed_tokens()
+    with pytest.raises(ValueError, match="thread"):
+        shared.accept_token(going[0])
+    neighbour.accept_token(going[0])
+
+
+def test_threads_that_share_requests_get_right_masks_or_a_cause(backend: Any) -> None:
+    """Each thread has its own rows; what they share is the compiled format, and one request that they should not."""
+    fresh = backend.dispatch_regex("(ab){3}")
+    misused = fresh.copy()
+    expected = bitmask.allowed_ids(filled(fresh.copy()))
+
+    def work(_: int) -> None:
+        for _ in range(50):
+            with suppress(ValueError):
+                misused.accept_token(expected[0])
+            filled(misused)
+            own = fresh.copy()
+            assert bitmask.allowed_ids(filled(own)) == expected
+            own.accept_token(expected[0])
+            own.rollback(1)
+            assert bitmask.allowed_ids(filled(own)) == expected
+
+    in_threads(work, 4)
+    assert misused.cursor.error is not None
+    assert bitmask.allowed_ids(filled(misused)) == [0]
+
+
+def filled(grammar: Any) -> Any:
+    rows = grammar.allocate_vocab_mask(500, 1, "cpu")
+    grammar.fill_vocab_mask(rows, 0)
+    return rows.numpy()[0]
 
 
 def test_text_that_has_to_come(backend: Any) -> None:

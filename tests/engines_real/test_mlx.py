@@ -18,10 +18,11 @@ for name in ("mlx", "mlx_lm"):
 
 import mlx.core as mx  # noqa: E402
 import mlx_lm  # noqa: E402
+import numpy as np  # noqa: E402
 from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
 from mlx_lm.sample_utils import make_logits_processors, make_sampler  # noqa: E402
 
-from formatter_core import Compiler, formats, parse  # noqa: E402
+from formatter_core import Compiler, bitmask, formats, parse  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     BudgetTooSmall,
     HookNotCalled,
@@ -35,6 +36,7 @@ from formatter_core.errors import (  # noqa: E402
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
+from formatter_mlx.masks import Mask  # noqa: E402
 
 pytest.register_assert_rewrite("tests.adapters.contract")
 
@@ -444,6 +446,28 @@ def test_on_the_oracle(model: Any, tokenizer: Any) -> None:
         formatter = Compiler(vocabulary, engine=OracleEngine()).compile(FORMATS[seed]).formatter()
         tokens = processor.result().tokens
         assert formatter.accept_tokens(tokens) == len(tokens)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("width", [77, 96, 1000, 1031])
+def test_masks_are_exact(dtype: Any, width: int) -> None:
+    """Whatever is allowed keeps its bits, and whatever is not is -inf, whatever it was."""
+    rng = np.random.default_rng(width)
+    values = rng.normal(size=(1, width)).astype(np.float32)
+    values[0, :4] = np.inf, -np.inf, 0.0, -0.0
+    logits, bits = mx.array(values, dtype), {2: mx.uint16, 4: mx.uint32}[dtype.size]
+    mask = Mask(1000)
+    for allowed in (rng.random(1000) < share for share in (0, 0.001, 0.02, 0.5, 0.999, 1, 1)):
+        allowed[width:] = False
+        ids = np.flatnonzero(allowed)
+        mask.row[:] = 0
+        bitmask.set_ids(mask.row, ids.tolist())
+        masked = mask.apply(logits)
+        assert masked.dtype == dtype
+        found = np.array(masked.astype(mx.float32))[0]
+        assert np.isneginf(np.delete(found, ids)).all()
+        same = np.array(masked.view(bits) == logits.view(bits))[0]
+        assert same[ids].all()
 
 
 def test_the_last_token_is_all_that_a_mask_waits_for(model: Any, tokenizer: Any) -> None:

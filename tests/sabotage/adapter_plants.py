@@ -352,6 +352,13 @@ def a_processor_of_mlx_serves_two_calls(patch: Patch, module: Any) -> None:
     patch.setattr(module.FormatterLogitsProcessor, "_admit", lambda self, caller: None)
 
 
+@breaks(3, f"{CONTRACT}TestMlxSequence::test_logits_narrower_than_the_vocabulary")
+@module_of("mlx", "logits_processor")
+def a_processor_of_mlx_takes_logits_that_are_too_narrow(patch: Patch, module: Any) -> None:
+    patch.setattr(module, "needed_width", lambda vocabulary: 0)
+    patch.setattr(module.Sequence, "masked", lambda self, logits: logits)
+
+
 @breaks(3, f"{CONTRACT}TestSglang::test_a_token_that_is_not_allowed_ends_its_row_alone", needs="torch")
 @module_of("sglang", "grammar")
 def a_request_of_sglang_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:

@@ -1,0 +1,69 @@
+"""From a tokenizer and a format to a logits processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+from formatter_core import CompiledFormat
+from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_mlx.logits_processor import FormatterLogitsProcessor
+from formatter_mlx.vocabulary import compiler_for
+
+__all__ = ["create_logits_processor"]
+
+_T = TypeVar("_T")
+
+
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[_T]: ...
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[Any]: ...
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[Any]:
+    """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
+
+    Args:
+        tokenizer: the second thing that `mlx_lm.load` returns.
+        format: whatever `Compiler.compile` takes, for all prompts.
+        formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
+        model: the first value that `mlx_lm.load` returns. The processor then refuses every other model.
+        end_ids: the ids that end an output, in place of those at which mlx-lm stops.
+        max_tokens: each output is complete within this many tokens, its end id included; give the number that the loop
+            gets. Without it an output may be cut.
+
+    Raises:
+        InvalidArgument: neither `format` nor `formats`, or both.
+        InvalidVocabulary: the tokenizer cannot be read.
+        BudgetTooSmall: no output of a format is known to fit into `max_tokens`.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    if (format is None) == (formats is None) or (formats is not None and not len(formats)):
+        raise neither_format_nor_formats()
+    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    options = {"model": model, "max_tokens": max_tokens}
+    if formats is None:
+        return FormatterLogitsProcessor(compiler.compile(format), **options)
+    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], **options)
