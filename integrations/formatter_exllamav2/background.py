@@ -18,6 +18,11 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
     """
 
     background_result: Future[Any] | None
+    _background: bool
+
+    def use_background_worker(self) -> bool:
+        """Whether the generator's threads make masks."""
+        return self._background
 
     def answer(self) -> tuple[Any, Any]:
         """What `next` returns, as far as other filters do not matter: their threads may be at work."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Event, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft
 from formatter_core.runtime.cursor import FailureLog
-from formatter_exllamav2 import _compat, healing
+from formatter_exllamav2 import _compat, _compat_jobs, healing
 from formatter_exllamav2.background import BackgroundFilter
 from formatter_exllamav2.job_binding import JobBinding, fail_where_exclusive
 from formatter_exllamav2.masks import AllowedIds, LogitsMask, only_these
@@ -47,8 +47,7 @@ class FormatterFilter(BackgroundFilter):
         start = compiled.formatter(end_ids)
         if prefix_str:
             start.accept_bytes(prefix_str.encode("utf-8"))
-        self._size = len(compiled.vocabulary)
-        self._row = np.zeros(compiled.vocabulary.words, dtype=np.int32)
+        self._size, self._row = len(compiled.vocabulary), np.zeros(compiled.vocabulary.words, dtype=np.int32)
         start.fill_bitmask(self._row)  # raises where nothing can come first
         self._start = Cursor(start)
         self._background = background
@@ -138,17 +137,13 @@ class FormatterFilter(BackgroundFilter):
             # Decided here, so that the next token is queued and sampled alike: lists end a job, masks cannot.
             self._by_list = self._by_list or self._cursor.has_failed or token_id in self._start.end_ids
 
-    def use_background_worker(self) -> bool:
-        """Whether the generator's threads make masks."""
-        return self._background
-
     def can_mask_logits(self) -> bool:
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
         # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
         binding = self._binding
         if not _compat.MASKS_LOGITS or self._by_list or not (self._background or binding.is_alone):
             return False
-        return not (binding.prefers_end if binding.has_job else _compat.sampler_prefers_end())
+        return not (binding.prefers_end if binding.has_job else _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""

@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, UnsupportedEngineVersion
-from formatter_exllamav2 import _compat
+from formatter_exllamav2 import _compat_jobs
 from formatter_exllamav2.masks import wrong_model
 
 __all__ = ["JobBinding", "fail_where_exclusive"]
@@ -46,7 +46,7 @@ class JobBinding:
     def bind_caller(self) -> Exception | None:
         """Serve what is calling the filter from here on; what is wrong with that, if anything."""
         try:
-            job = _compat.calling_job()
+            job = _compat_jobs.calling_job()
         except UnsupportedEngineVersion as error:
             self._bind(None)
             return error
@@ -56,23 +56,23 @@ class JobBinding:
         before = None if self._job is None else self._job()
         self._job = None if job is None else ref(job)
         self.is_alone = job is None or len(job.filters) == 1
-        self.may_write = job is not None and self.is_alone and not _compat.returns_logits(job)
-        self.width = None if job is None else _compat.job_width(job)
-        self.prefers_end = job is not None and _compat.prefers_end(job)
-        if before is not None and before is not job and _compat.runs(before):
+        self.may_write = job is not None and self.is_alone and not _compat_jobs.returns_logits(job)
+        self.width = None if job is None else _compat_jobs.job_width(job)
+        self.prefers_end = job is not None and _compat_jobs.prefers_end(job)
+        if before is not None and before is not job and _compat_jobs.runs(before):
             return HookReused("FormatterFilter", "create one filter for each job")
         if job is None:
             return None
         if self.width is not None and self.width < self._size:
             return wrong_model(self._size, f"a model of {self.width} logits")
-        if not _compat.has_tokens_of(job, self._tokenizer):
+        if not _compat_jobs.has_tokens_of(job, self._tokenizer):
             return wrong_model(self._size, "a generator of other tokens")
-        if _compat.has_banned_strings(job):
+        if _compat_jobs.has_banned_strings(job):
             return InvalidArgument(
                 "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; "
                 "leave the strings out, or exclude them in the format"
             )
-        if not self._has_warned and _compat.stop_tokens(job).isdisjoint(self._end_ids):
+        if not self._has_warned and _compat_jobs.stop_tokens(job).isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(
                 "stop_conditions holds none of the ids %s that end an output, so each job takes a token more to end; "

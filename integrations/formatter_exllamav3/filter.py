@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
-from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, TokenRejected, WrongModel
+from formatter_core.errors import NoTokenLeft, TokenRejected
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
-from formatter_exllamav3.job_rules import leaves_token
+from formatter_exllamav3.job_rules import leaves_token, misuse_of
 from formatter_exllamav3.masks import MaskBuffer
 from formatter_exllamav3.results import result_of
 
@@ -117,20 +117,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         """A job begins with this filter."""
         before = self.job
         super().attach(job)
-        self._misuse = None
         self._cursor.is_used = False
-        size = len(self.compiled.vocabulary)
-        if before is not None and before is not job and _compat.runs(before):
-            self._misuse = HookReused("FormatterFilter", "create one filter for each job")
-        elif size > self.vocab_size:
-            self._misuse = _wrong_model(size, f"a model of {self.vocab_size} logits")
-        elif not _compat.has_tokens_of(job, self.tokenizer):
-            self._misuse = _wrong_model(size, "a generator of other tokens")
-        elif _compat.has_banned_strings(job) and not _compat.PACKED_MASKS:
-            self._misuse = InvalidArgument(
-                "the job has banned_strings, for which releases before 1.4.1 take tokens back without informing "
-                "filters; leave the strings out, or exclude them in the format"
-            )
+        self._misuse = misuse_of(job, before, self)
 
     def reset(self) -> None:
         """Begin the format again."""
@@ -196,8 +184,3 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         if self.job is not None:
             _compat.lift_minimum(self.job)
         return buffer.tensor()
-
-
-def _wrong_model(size: int, found: str) -> WrongModel:
-    remedy = "create it with the tokenizer of this generator"
-    return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)

@@ -1,4 +1,4 @@
-"""What a job takes out of its next mask by rules of its own: `banned_strings` and `min_new_tokens`."""
+"""What a job demands beside its format, and whether a filter may serve it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
+from formatter_core.errors import FormatterError, HookReused, InvalidArgument, WrongModel
 from formatter_exllamav3 import _compat
 
-__all__ = ["leaves_token"]
+__all__ = ["leaves_token", "misuse_of"]
 
 
 def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:
@@ -31,3 +32,31 @@ def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:
     if not left.any():
         _compat.lift_minimum(job)
     return True
+
+
+def misuse_of(job: Any, before: Any, attached: Any) -> FormatterError | None:
+    """What is wrong with a job for a filter that is attached to it; None if nothing is.
+
+    Args:
+        job: the job.
+        before: the one that the filter served last, or None.
+        attached: the filter.
+    """
+    size, width = len(attached.compiled.vocabulary), attached.vocab_size
+    if before is not None and before is not job and _compat.runs(before):
+        return HookReused("FormatterFilter", "create one filter for each job")
+    if size > width:
+        return _wrong_model(size, f"a model of {width} logits")
+    if not _compat.has_tokens_of(job, attached.tokenizer):
+        return _wrong_model(size, "a generator of other tokens")
+    if _compat.has_banned_strings(job) and not _compat.PACKED_MASKS:
+        return InvalidArgument(
+            "the job has banned_strings, for which releases before 1.4.1 take tokens back without informing filters; "
+            "leave the strings out, or exclude them in the format"
+        )
+    return None
+
+
+def _wrong_model(size: int, found: str) -> WrongModel:
+    remedy = "create it with the tokenizer of this generator"
+    return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)

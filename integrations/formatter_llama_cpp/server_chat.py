@@ -10,9 +10,9 @@ from formatter_core import ChatAnswer, ChatDeltas
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.openai_request import requested_format
 from formatter_core.layouts import Layout
-from formatter_llama_cpp._compat import texts_of
 from formatter_llama_cpp._compat_chat import chat_prompt
 from formatter_llama_cpp._compat_grammar import grammar_text
+from formatter_llama_cpp._compat_tokens import texts_of
 from formatter_llama_cpp.factory import create_logits_processor
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 

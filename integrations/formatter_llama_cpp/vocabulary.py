@@ -9,7 +9,7 @@ from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
-from formatter_llama_cpp import _compat
+from formatter_llama_cpp import _compat, _compat_tokens
 from formatter_llama_cpp._compat_grammar import grammar_text
 
 __all__ = ["compiled_format", "compiler_for", "create_vocabulary"]
@@ -62,9 +62,13 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
 
 def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:
     ids = range(_compat.size(llama))
-    is_special, is_end, piece = _compat.is_special(llama), _compat.is_end(llama), _compat.piece(llama)
+    is_special, is_end, piece = (
+        _compat_tokens.is_special(llama),
+        _compat_tokens.is_end(llama),
+        _compat_tokens.piece(llama),
+    )
     tokens = [None if is_special(token_id) else piece(token_id) or None for token_id in ids]
     ends = [token_id for token_id in ids if is_end(token_id)] if end_ids is None else end_ids
-    name = _compat.name(llama)
+    name = _compat_tokens.name(llama)
     special = {name(token_id): token_id for token_id in ids if tokens[token_id] is None and name(token_id)}
     return Vocabulary(tokens, ends, special)

@@ -559,8 +559,8 @@ def test_a_dynamic_generator_whose_job_is_not_found_is_named(generation: str, mo
     class Job:
         """The class that jobs had in another release."""
 
-    Job.__module__ = _compat._Job.__module__
-    monkeypatch.setattr(_compat, "_Job", Job)
+    Job.__module__ = _compat.Job.__module__
+    monkeypatch.setattr(_compat, "Job", Job)
     job = job_of([A, B, B, END], filter_of())
     run(generation, job)
     assert text_of(job) == b""

@@ -146,20 +146,20 @@ def a_copy_of_strided_scores_of_llama_cpp_is_masked(patch: Patch, module: Any) -
 
 
 @breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-@module_of("llama_cpp", "_compat")
+@module_of("llama_cpp", "_compat_tokens")
 def control_tokens_of_llama_cpp_are_text(patch: Patch, module: Any) -> None:
     patch.setattr(module, "is_special", lambda llama: lambda token_id: False)
 
 
 @breaks(1, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-@module_of("llama_cpp", "_compat")
+@module_of("llama_cpp", "_compat_tokens")
 def a_long_piece_of_llama_cpp_is_cut(patch: Patch, module: Any) -> None:
     piece = module.piece
     patch.setattr(module, "piece", lambda llama: lambda token_id: piece(llama)(token_id)[:64])
 
 
 @breaks(7, f"{LLAMA}test_tokens_are_read_in_every_generation[0.3.36]")
-@module_of("llama_cpp", "_compat")
+@module_of("llama_cpp", "_compat_tokens")
 def llama_cpp_ends_at_one_id_alone(patch: Patch, module: Any) -> None:
     patch.setattr(module, "is_end", lambda llama: lambda token_id: token_id == 300)
 

@@ -1,0 +1,92 @@
+"""What a filter sees of the job of a dynamic generator that calls it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from formatter_exllamav2 import _compat
+
+__all__ = [
+    "calling_job",
+    "has_banned_strings",
+    "has_tokens_of",
+    "job_width",
+    "prefers_end",
+    "returns_logits",
+    "runs",
+    "sampler_prefers_end",
+    "stop_tokens",
+]
+
+
+def calling_job() -> Any:
+    """The job of a dynamic generator that is calling the filter; None where something else is.
+
+    A job tells its filters nothing about itself, but it is the `self` of the method that calls them.
+
+    Raises:
+        UnsupportedEngineVersion: the dynamic generator calls the filter, but its job is not found.
+    """
+    frame: Any = sys._getframe(1)
+    is_dynamic = False
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, _compat.Job):
+            return owner
+        is_dynamic = is_dynamic or frame.f_globals.get("__name__") == _compat.Job.__module__
+        frame = frame.f_back
+    if is_dynamic:
+        raise _compat.unsupported("the job among the callers of a filter")
+    return None
+
+
+def runs(job: Any) -> bool:
+    """Whether the generator of this job is still working on it."""
+    generator = job.generator
+    return not job.is_finished and generator is not None and job in generator.active_jobs
+
+
+def job_width(job: Any) -> int | None:
+    """How many ids the model of the job's generator has logits for, where that can be told."""
+    config = getattr(getattr(job.generator, "model", None), "config", None)
+    width = getattr(config, "vocab_size", None)
+    return width if isinstance(width, int) else None
+
+
+def has_tokens_of(job: Any, tokenizer: Any) -> bool:
+    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that can be told."""
+    own = getattr(job.generator, "tokenizer", None)
+    if own is None or tokenizer is None or own is tokenizer:
+        return True
+    return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
+
+
+def returns_logits(job: Any) -> bool:
+    """Whether the job's results hold the logits, from the very memory that filters are given."""
+    return bool(job.return_logits)
+
+
+def prefers_end(job: Any) -> bool:
+    """Whether the job ends as soon as its filters allow that (`filter_prefer_eos`), which is done with lists alone."""
+    return bool(getattr(job, "filter_prefer_eos", False))
+
+
+def sampler_prefers_end() -> bool:
+    """Whether the sampler that calls a filter, for a generator without jobs, was asked for `filter_prefer_eos`."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "sample":
+            return bool(frame.f_locals.get("filter_prefer_eos"))
+        frame = frame.f_back
+    return False
+
+
+def has_banned_strings(job: Any) -> bool:
+    """Whether the job takes tokens back that led to a banned string, of which a filter is not informed."""
+    return bool(getattr(job, "banned_strings", None))
+
+
+def stop_tokens(job: Any) -> frozenset[int]:
+    """The ids at which the job ends."""
+    return frozenset(job.stop_tokens)
