@@ -236,13 +236,16 @@ def _spelling(tokens: Sequence[int], text: bytes, vocabulary: Vocabulary) -> tup
 def continuation_tokens(
     vocabulary: Vocabulary, tokenize: Callable[[bytes], Sequence[int]], text: bytes
 ) -> list[int] | None:
-    """Ids that spell exactly a text; None where the tokenizer has none.
+    """Ids that spell exactly a text; None where the tokenizer has none, or the bytes are not whole characters.
 
     A tokenizer may put a space before a text, so where the text alone is spelt differently, it is read behind a line
     break.
     """
     for before in (b"", b"\n"):
-        ids = [int(token) for token in tokenize(before + text)]
+        try:
+            ids = [int(token) for token in tokenize(before + text)]
+        except UnicodeDecodeError:
+            return None
         spelt = [vocabulary.text_token(token) or b"" for token in ids]
         for start in range(len(ids) + 1 if before else 1):
             if b"".join(spelt[start:]) == text:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
+from formatter_core.generation.batches import check_prompts, leaf_paths
 from formatter_llama_cpp._compat import check_generates, check_open
 from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
 from formatter_llama_cpp.prompts import continuation
@@ -79,8 +80,7 @@ class LlamaBatch(NumpyBatch):
     """Sequences of one context that are computed together; made by `LlamaModel.start`."""
 
     def __init__(self, context: SharedContext, prompts: Sequence[Sequence[int]]) -> None:
-        if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
+        check_prompts(prompts)
         self._context = context
         self._sequences: list[int] = []
         self._logits = np.zeros((0, context.width), dtype=np.single)
@@ -125,22 +125,17 @@ class LlamaBatch(NumpyBatch):
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
         """See `SequenceBatch.forward_tree`: each leaf has a sequence, and what leaves share is computed once."""
-        if len(self) != 1:
-            raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
+        paths = leaf_paths(len(self), parents)
         context, (row,) = self._context, self._sequences
-        length, inner = len(context.tokens[row]), set(parents)
+        length = len(context.tokens[row])
         found = np.zeros((len(tokens), context.width), dtype=np.single)
-        leaves = [node for node in range(len(tokens)) if node not in inner]
         free = [row, *self._free(context.max_sequences - 1)]
-        while leaves:
+        while paths:
             owners: dict[int, list[int]] = {}
-            for sequence, leaf in zip(free, list(leaves), strict=False):
-                path = [leaf]
-                while parents[path[-1]] >= 0:
-                    path.append(parents[path[-1]])
+            for sequence, path in zip(free, list(paths), strict=False):
                 if owners and length + len(owners.keys() | set(path)) > context.context_size:
                     break
-                leaves.remove(leaf)
+                paths.remove(path)
                 if sequence != row:
                     context.share(row, sequence, length)
                 for node in path:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
+from formatter_core.generation.batches import check_prompts, common_length, leaf_paths
 from formatter_core.generation.prompts import continuation_tokens
 from formatter_mlx import _compat
 from formatter_mlx.key_values import KeyValues
@@ -73,14 +74,8 @@ class MlxModel(NumpyLogits):
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
-
-        def tokenize(data: bytes) -> list[int]:
-            return list(self._tokenizer.encode(data.decode("utf-8"), add_special_tokens=False))
-
-        try:
-            return continuation_tokens(self.vocabulary, tokenize, text)
-        except UnicodeDecodeError:
-            return None
+        encode = self._tokenizer.encode
+        return continuation_tokens(self.vocabulary, lambda data: encode(data.decode(), add_special_tokens=False), text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> MlxBatch:
         """Compute prompts, one per row; their common beginning is computed once.
@@ -89,15 +84,11 @@ class MlxModel(NumpyLogits):
             prompts: ids, at least one each.
             room: not needed; caches grow by themselves.
         """
-        if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
+        check_prompts(prompts)
         batch = MlxBatch(self._model, len(self.vocabulary), self._layers)
-        shortest = min(prompts, key=len)
-        common = next(
-            (at for at in range(len(shortest) - 1) if len({prompt[at] for prompt in prompts}) > 1), len(shortest) - 1
-        )
+        common = min(common_length(prompts), min(map(len, prompts)) - 1)
         if len(prompts) > 1 and common:
-            batch.forward([shortest[:common]])
+            batch.forward([prompts[0][:common]])
         batch.select([0] * len(prompts))
         done = len(batch.tokens[0])
         batch.forward([prompt[done:] for prompt in prompts])
@@ -162,15 +153,8 @@ class MlxBatch(NumpyBatch):
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
         """See `SequenceBatch.forward_tree`: each leaf is a row of a copy."""
-        if len(self) != 1:
-            raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
+        paths = leaf_paths(len(self), parents)
         found = np.zeros((len(tokens), self._logits.shape[1]), dtype=np.single)
-        paths = []
-        for leaf in sorted({*range(len(tokens))} - set(parents)):
-            path = [leaf]
-            while parents[path[-1]] >= 0:
-                path.append(parents[path[-1]])
-            paths.append(path[::-1])
         for start in range(0, len(paths), _BRANCHES):
             part = paths[start : start + _BRANCHES]
             longest = max(map(len, part))

@@ -6,10 +6,10 @@ samples share a prefill.
 """
 
 from formatter_transformers.batch import TransformersBatch
-from formatter_transformers.logits_processor import FormatterLogitsProcessor, create_logits_processor
+from formatter_transformers.factory import create_logits_processor
+from formatter_transformers.logits_processor import FormatterLogitsProcessor
 from formatter_transformers.model import TransformersModel, transformers_model
 from formatter_transformers.prefix_cache import PrefixCache
-from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step, top_tokens
 from formatter_transformers.traces import trace_of
 from formatter_transformers.vocabulary import create_vocabulary
@@ -21,7 +21,6 @@ __all__ = [
     "TransformersModel",
     "create_logits_processor",
     "create_vocabulary",
-    "score_prompt",
     "score_step",
     "top_tokens",
     "trace_of",

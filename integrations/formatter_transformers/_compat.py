@@ -10,18 +10,20 @@ import transformers
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 
+
+def unsupported(missing: str, needed: str, model: str = "") -> UnsupportedEngineVersion:
+    """The error for a release, or for a model in it (`model` says which), that lacks what the adapter needs."""
+    return UnsupportedEngineVersion(
+        "transformers", found=transformers.__version__ + model, needed=needed, missing=missing
+    )
+
+
 try:
     from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 except ImportError as error:
-    raise UnsupportedEngineVersion(
-        "transformers", found=transformers.__version__, needed=">= 4.46", missing="LogitsProcessor or GenerationConfig"
-    ) from error
-
-# A feature that the oldest releases lack on which the adapter was never tried.
-if not hasattr(GenerationConfig(), "stop_strings"):
-    raise UnsupportedEngineVersion(
-        "transformers", found=transformers.__version__, needed=">= 4.46", missing="GenerationConfig.stop_strings"
-    )
+    raise unsupported("LogitsProcessor or GenerationConfig", ">= 4.46") from error
+if not hasattr(GenerationConfig(), "stop_strings"):  # the adapter was never tried on the releases that lack it
+    raise unsupported("GenerationConfig.stop_strings", ">= 4.46")
 
 __all__ = [
     "LogitsProcessor",
@@ -32,6 +34,8 @@ __all__ = [
     "may_unmask_after",
     "processors_of",
     "running_step",
+    "text_config",
+    "unsupported",
 ]
 
 #: A running call of a `LogitsProcessorList`: one step of a generation.
@@ -54,6 +58,11 @@ def end_ids(model: Any) -> tuple[int, ...] | None:
     return None
 
 
+def text_config(model: Any) -> Any:
+    """The configuration of what writes text in a model."""
+    return model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+
+
 def logits_width(model: Any) -> int | None:
     """How many logits the model gives at each position; often more than its tokenizer has ids."""
     if model is None:
@@ -61,9 +70,7 @@ def logits_width(model: Any) -> int | None:
     # A quantized layer packs its weight, so its shape would not tell.
     width = getattr(model.get_output_embeddings(), "out_features", None)
     if width is None:
-        config = model.config
-        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-        width = getattr(text_config, "vocab_size", None)
+        width = getattr(text_config(model), "vocab_size", None)
     return width if isinstance(width, int) else None
 
 
@@ -128,6 +135,4 @@ def _check_mode(arguments: dict[str, Any], decoding: FrameType | None) -> None:
             argument=_UNMASKABLE[mode],
         )
     if mode == "beam_sample" and decoding is not None and "beam_scorer" in decoding.f_code.co_varnames:
-        raise UnsupportedEngineVersion(
-            "transformers", found=transformers.__version__, needed=">= 4.50", missing="beam sampling under a format"
-        )
+        raise unsupported("beam sampling under a format", ">= 4.50")

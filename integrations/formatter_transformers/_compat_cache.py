@@ -9,7 +9,8 @@ import torch
 import transformers
 from transformers import cache_utils
 
-from formatter_core.errors import InvalidArgument, InvalidVocabulary, UnsupportedEngineVersion
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
+from formatter_transformers._compat import text_config, unsupported
 from formatter_transformers.key_values import KeyValues, LayerBuffer
 
 __all__ = ["ModelForward", "loaded", "segment_of"]
@@ -20,33 +21,26 @@ _DynamicCache: Any = cache_utils.DynamicCache
 _DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
 
 
-def _layer_class() -> Any:
-    class BufferLayer(_DynamicLayer):  # type: ignore[misc]
-        """A layer of a cache whose tensors are in a `LayerBuffer`."""
-
-        def __init__(self, buffer: LayerBuffer) -> None:
-            super().__init__()
-            self.buffer = buffer
-            self.is_initialized = True
-
-        def update(
-            self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-        ) -> tuple[torch.Tensor, torch.Tensor]:
-            self.keys, self.values = self.buffer.append(key_states, value_states)
-            return self.keys, self.values
-
-        def get_seq_length(self, *args: Any, **kwargs: Any) -> int:
-            return self.buffer.length
-
-    return BufferLayer
-
-
 #: What the argument for the type of the weights is called: the new name came after layers of caches.
 _DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
-
-
 #: What configurations call layers whose past is keys and values alone.
 _PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+class _BufferLayer(_DynamicLayer or object):  # type: ignore[misc]
+    """A layer of a cache whose tensors are in a `LayerBuffer`."""
+
+    def __init__(self, buffer: LayerBuffer) -> None:
+        super().__init__()
+        self.buffer = buffer
+        self.is_initialized = True
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        self.keys, self.values = self.buffer.append(keys, values)
+        return self.keys, self.values
+
+    def get_seq_length(self, *_: Any, **__: Any) -> int:
+        return self.buffer.length
 
 
 class _BufferCache(_DynamicCache):  # type: ignore[misc]
@@ -57,13 +51,9 @@ class _BufferCache(_DynamicCache):  # type: ignore[misc]
         self.buffers = buffers
 
     def update(
-        self,
-        key_states: torch.Tensor,
-        value_states: torch.Tensor,
-        layer_idx: int,
-        cache_kwargs: dict[str, Any] | None = None,
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.buffers[layer_idx].append(key_states, value_states)
+        return self.buffers[layer_idx].append(keys, values)
 
     def get_seq_length(self, layer_idx: int | None = 0) -> int:
         return self.buffers[layer_idx or 0].length
@@ -75,14 +65,11 @@ class _BufferCache(_DynamicCache):  # type: ignore[misc]
         return self.buffers[layer_idx].views()
 
 
-_BUFFER_LAYER = None if _DynamicLayer is None else _layer_class()
-
-
 def _cache_of(buffers: list[LayerBuffer]) -> Any:
-    if _BUFFER_LAYER is None:
+    if _DynamicLayer is None:
         return _BufferCache(buffers)
     cache = _DynamicCache()
-    cache.layers = [_BUFFER_LAYER(buffer) for buffer in buffers]
+    cache.layers = [_BufferLayer(buffer) for buffer in buffers]
     return cache
 
 
@@ -96,7 +83,7 @@ class ModelForward:
     def __init__(self, model: Any) -> None:
         self.model = model
         inner = _unwrapped(model)
-        config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+        config = text_config(model)
         self.layers = int(config.num_hidden_layers)
         self.max_length = getattr(config, "max_position_embeddings", None)
         parameters = inspect.signature(inner.forward).parameters
@@ -107,12 +94,8 @@ class ModelForward:
         # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
         self._takes_tuples = getattr(inner, "_supports_cache_class", True) is False
         if _keeps_something_else(inner, config):
-            raise UnsupportedEngineVersion(
-                "transformers",
-                found=f"{transformers.__version__} with {type(inner).__name__}",
-                needed="with a decoder all of whose layers are plain attention",
-                missing="cache of keys and values alone",
-            )
+            needed = "with a decoder all of whose layers are plain attention"
+            raise unsupported("cache of keys and values alone", needed, f" with {type(inner).__name__}")
 
     def takes_trees(self, length: int) -> bool:
         """Whether a mask may say for each token what it sees, at sequences of this length."""
@@ -126,22 +109,12 @@ class ModelForward:
         return self.window is not None and columns > self.window
 
     def __call__(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        mask: torch.Tensor | None,
-        key_values: KeyValues,
-        keep: int,
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, key_values: KeyValues, keep: int
     ) -> torch.Tensor:
         """Logits (rows, keep, width) of the last columns; keys and values of all columns are appended.
 
-        Args:
-            ids: int64 (rows, columns).
-            positions: int64 (rows, columns).
-            mask: int64 (rows, all columns), or floats (rows, 1, columns, all columns) that are added to the scores;
-                None where every row uses every column.
-            key_values: of what came before.
-            keep: for how many columns logits are wanted.
+        `ids` and `positions` are int64 (rows, columns); `mask` is int64 (rows, all columns), or floats (rows, 1,
+        columns, all columns) that are added to the scores, or None where every row uses every column.
         """
         arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": True}
         if self._takes_positions:
@@ -197,24 +170,17 @@ def _unwrapped(model: Any) -> Any:
     inner = model
     while not isinstance(inner, transformers.PreTrainedModel):
         if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
-            raise UnsupportedEngineVersion(
-                "transformers",
-                found=f"{transformers.__version__} with a PEFT prompt-learning adapter",
-                needed="with the base model, or an adapter that changes weights (LoRA and the like)",
-                missing="way to pass the positions of tokens",
-            )
+            needed = "with the base model, or an adapter that changes weights (LoRA and the like)"
+            missing = "way to pass the positions of tokens"
+            raise unsupported(missing, needed, " with a PEFT prompt-learning adapter")
         modules = getattr(inner, "_modules", {})
         get_base_model = getattr(inner, "get_base_model", None)
         wrapped = modules.get("_orig_mod") or (get_base_model and get_base_model())
         if wrapped is None:
             parameters = inspect.signature(inner.forward).parameters.values()
             if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-                raise UnsupportedEngineVersion(
-                    "transformers",
-                    found=f"{transformers.__version__} with {type(inner).__name__}",
-                    needed="with the model that it wraps",
-                    missing="signature that says whether it takes position_ids",
-                )
+                missing = "signature that says whether it takes position_ids"
+                raise unsupported(missing, "with the model that it wraps", f" with {type(inner).__name__}")
             break
         inner = wrapped
     return inner

@@ -9,30 +9,15 @@ from formatter_core.generation import Sampling
 __all__ = ["configured_sampling", "unused_settings"]
 
 #: What `generate` takes where it samples and the configuration says nothing.
-_DEFAULT_TOP_K = 50
-#: Settings of `generate` that the loops do not apply, each with the values that ask for nothing.
-_UNUSED: dict[str, tuple[Any, ...]] = {
-    "bad_words_ids": (),
-    "begin_suppress_tokens": (),
-    "encoder_repetition_penalty": (1.0,),
-    "epsilon_cutoff": (0.0,),
-    "eta_cutoff": (0.0,),
-    "exponential_decay_length_penalty": (),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
-    "guidance_scale": (1.0,),
-    "max_new_tokens": (),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "no_repeat_ngram_size": (0,),
-    "num_beams": (1,),
-    "penalty_alpha": (0.0,),
-    "repetition_penalty": (1.0,),
-    "sequence_bias": (),
-    "stop_strings": (),
-    "suppress_tokens": (),
-    "top_h": (1.0,),
-    "watermarking_config": (),
+_DEFAULTS: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0}
+#: Settings of `generate` that the loops do not apply, by the value besides None that asks for nothing.
+_UNUSED: dict[float | None, str] = {
+    None: (
+        "bad_words_ids begin_suppress_tokens exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id "
+        "max_new_tokens sequence_bias stop_strings suppress_tokens watermarking_config"
+    ),
+    0: "epsilon_cutoff eta_cutoff min_length min_new_tokens no_repeat_ngram_size penalty_alpha",
+    1: "encoder_repetition_penalty guidance_scale num_beams repetition_penalty top_h",
 }
 
 
@@ -41,22 +26,13 @@ def configured_sampling(model: Any) -> Sampling:
     config = getattr(model, "generation_config", None)
     if not getattr(config, "do_sample", False):
         return Sampling()
-
-    def setting(name: str, default: Any) -> Any:
-        value = getattr(config, name, None)
-        return default if value is None else value
-
-    return Sampling(
-        setting("temperature", 1.0),
-        setting("top_k", _DEFAULT_TOP_K),
-        setting("top_p", 1.0),
-        setting("min_p", 0.0),
-        setting("typical_p", 1.0),
-    )
+    asked = {name: getattr(config, name, None) for name in _DEFAULTS}
+    return Sampling(**{name: _DEFAULTS[name] if value is None else value for name, value in asked.items()})
 
 
 def unused_settings(model: Any) -> dict[str, Any]:
     """What else the configuration asks for, by its name in transformers."""
     config = getattr(model, "generation_config", None)
-    found = {name: getattr(config, name, None) for name in _UNUSED}
-    return {name: value for name, value in found.items() if value is not None and value not in _UNUSED[name]}
+    neutral = {name: value for value, names in _UNUSED.items() for name in names.split()}
+    asked = {name: getattr(config, name, None) for name in sorted(neutral)}
+    return {name: value for name, value in asked.items() if value not in (None, neutral[name])}

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.generation.batches import leaf_paths
 from formatter_transformers.key_values import KeyValues
 
 if TYPE_CHECKING:
@@ -84,28 +85,24 @@ class TransformersBatch:
             begins = torch.from_numpy(used[:, chunk].argmax(axis=1)).to(logits.device)
             shifted = torch.cat([before, logits[:, :-1].float()], dim=1)
             shifted[torch.arange(rows, device=logits.device), begins] = before[:, 0]
-            scores.append(logprobs_of(shifted, torch.from_numpy(ids[:, chunk].copy()).to(logits.device)))
+            new_ids = torch.from_numpy(ids[:, chunk, None].copy()).to(logits.device)
+            scores.append(logprobs_of(shifted, new_ids)[..., 0])
             self._keep_last(logits[:, -1], used[:, chunk])
         for row, new in zip(self.tokens, tokens, strict=True):
             row.extend(map(int, new))
         return torch.cat(scores, dim=1)
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> torch.Tensor:
-        """Logits (nodes, width) after each node of a tree that continues the only row, which is left as it is.
-
-        A parent stands before its children; -1 is the parent of nodes that follow the row's last token.
-        """
-        if len(self) != 1:
-            raise InvalidArgument(f"a tree continues one sequence, but the batch has {len(self)}; select one row first")
+        """See `SequenceBatch.forward_tree`."""
+        paths = leaf_paths(len(self), parents)
         model, key_values = self._model, self._key_values
         length, columns, nodes = int(key_values.lengths[0]), key_values.columns, len(tokens)
-        ancestors = np.zeros((nodes, nodes), dtype=np.bool_)
+        if not model.forward.takes_trees(length + nodes):
+            return self._after_paths(tokens, paths)
+        ancestors = np.eye(nodes, dtype=np.bool_)
         for node, parent in enumerate(parents):
             if parent >= 0:
-                ancestors[node] = ancestors[parent]
-            ancestors[node, node] = True
-        if not model.forward.takes_trees(length + nodes):
-            return self._paths(tokens, ancestors)
+                ancestors[node] |= ancestors[parent]
         seen = np.concatenate([np.broadcast_to(key_values.used, (nodes, columns)), ancestors], axis=1)
         with torch.inference_mode():
             dtype = model.model.dtype
@@ -176,20 +173,17 @@ class TransformersBatch:
             logits = torch.where(is_new, logits, self._logits)
         self._logits = logits
 
-    def _paths(self, tokens: Sequence[int], ancestors: NDArray[np.bool_]) -> torch.Tensor:
+    def _after_paths(self, tokens: Sequence[int], paths: Sequence[list[int]]) -> torch.Tensor:
         """The tree as one row for each leaf: for models that take no mask of two dimensions."""
-        leaves = [node for node in range(len(tokens)) if not ancestors[node + 1 :, node].any()]
-        paths = [np.flatnonzero(ancestors[leaf]) for leaf in leaves]
-        copy = TransformersBatch(self._model, 1)
-        copy._key_values = self._key_values.copy()
-        copy.tokens = [list(self.tokens[0])]
-        copy.select([0] * len(leaves))
+        copy = TransformersBatch(self._model, len(paths))
+        copy._key_values.begin([[self._key_values.segment(0, 0, len(self.tokens[0]))]] * len(paths))
+        copy.tokens = [list(self.tokens[0]) for _ in paths]
         longest = max(map(len, paths))
         logits = copy.forward([[tokens[node] for node in path] for path in paths], keep=longest)
-        where = {
-            int(node): (row, longest - len(path) + at) for row, path in enumerate(paths) for at, node in enumerate(path)
-        }
-        return torch.stack([logits[where[node]] for node in range(len(tokens))])
+        found = logits.new_empty((len(tokens), logits.shape[2]))
+        for path, after in zip(paths, logits, strict=True):
+            found[path] = after[longest - len(path) :]
+        return found
 
 
 def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -207,7 +201,5 @@ def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def logprobs_of(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of ids (...) in logits (..., width), or of several ids (..., n) of the same logits."""
-    several = ids if ids.ndim == logits.ndim else ids.unsqueeze(-1)
-    logprobs = logits.gather(-1, several) - logits.logsumexp(dim=-1, keepdim=True)
-    return logprobs if ids.ndim == logits.ndim else logprobs[..., 0]
+    """Log-probabilities of ids (..., n) in logits (..., width)."""
+    return logits.gather(-1, ids) - logits.logsumexp(dim=-1, keepdim=True)

@@ -6,23 +6,13 @@ import gc
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from formatter_core.errors import HookReused
 from formatter_transformers import _compat
+from formatter_transformers.generations import Generation, reused
+from formatter_transformers.masks import LastWord
 
-if TYPE_CHECKING:
-    from formatter_transformers.generations import Generation
-
-__all__ = ["OneCall", "reused"]
-
-
-def reused() -> HookReused:
-    """The error for a second call of `generate`."""
-    return HookReused(
-        "FormatterLogitsProcessor",
-        "call its reset() after one generate and before the next, or create a processor for each call",
-    )
+__all__ = ["OneCall"]
 
 
 class OneCall:
@@ -38,7 +28,7 @@ class OneCall:
 
     def __init__(self, closed: Sequence[weakref.ref[Any]] = ()) -> None:
         self.generation: Generation | None = None
-        self.last_word: Any = None
+        self.last_word: LastWord | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._processors: weakref.ref[Any] | None = None

@@ -13,12 +13,17 @@ import numpy as np
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Result
-from formatter_core.errors import InvalidArgument, TokenRejected
-from formatter_transformers.calls import reused
+from formatter_core.errors import HookReused, InvalidArgument, TokenRejected
 
-__all__ = ["Generation"]
+__all__ = ["Generation", "reused"]
 
 _ID_BYTES = np.dtype(np.int64).itemsize
+
+
+def reused() -> HookReused:
+    """The error for a second call of `generate`."""
+    remedy = "call its reset() after one generate and before the next, or create a processor for each call"
+    return HookReused("FormatterLogitsProcessor", remedy)
 
 
 class Generation:
@@ -93,8 +98,8 @@ class Generation:
         if len(input_ids) == len(self._prompts):
             begun = input_ids[:, : self._prompts.shape[1]]
             # The beam search of 4.x fills the rows of a prompt that is done with copies of the first row of the batch.
-            is_own = torch.equal(begun, self._prompts)
-            if is_own or bool(((begun == self._prompts) | (begun == self._prompts[0])).all(dim=1).all()):
+            own, first = (begun == self._prompts).all(dim=1), (begun == self._prompts[0]).all(dim=1)
+            if bool((own | first).all()):
                 return _generated(input_ids, self._prompts.shape[1])
         raise reused()
 
@@ -172,12 +177,7 @@ def _shared(left: bytes, right: bytes) -> int:
 
 
 def _result_of(compiled: CompiledFormat, tokens: list[int], error: Exception | None) -> tuple[Result, Exception | None]:
-    """The result of one row's generated tokens, padding included, and what went wrong with it.
-
-    Args:
-        compiled: the row's format.
-        tokens: the generated ids; whatever follows the first end id is padding.
-        error: what ended the row while it was generated.
+    """The result of one row's generated tokens, and what went wrong with it; what follows the first end is padding.
 
     A row that was cut counts as ended by `"stop_string"` where padding follows, since only a stopping criterion ends
     a row before the others, and by `"length"` where nothing follows.

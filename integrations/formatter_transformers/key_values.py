@@ -155,7 +155,10 @@ class KeyValues:
         ordinal = np.cumsum(self.used, axis=1)
         self.used = self.used & (ordinal <= np.asarray(lengths, dtype=np.int64)[:, None])
         occupied = np.flatnonzero(self.used.any(axis=0))
-        self._cut(int(occupied[-1]) + 1 if len(occupied) else 0)
+        columns = int(occupied[-1]) + 1 if len(occupied) else 0
+        for layer in self.layers:
+            layer.cut(columns)
+        self.used = self.used[:, :columns]
 
     def pack(self, *, always: bool = False) -> None:
         """Drop unused columns where they are too many: every row then has its tokens in the last columns."""
@@ -177,11 +180,8 @@ class KeyValues:
     def segment(self, row: int, start: int, stop: int) -> Segment:
         """A copy of the keys and values of a row's tokens from `start` to before `stop`."""
         own = np.flatnonzero(self.used[row])[start:stop]
-        at: slice | torch.Tensor
-        if len(own) and own[-1] - own[0] + 1 == len(own):
-            at = slice(int(own[0]), int(own[-1]) + 1)
-        else:
-            at = torch.from_numpy(own)
+        is_run = len(own) and own[-1] - own[0] + 1 == len(own)
+        at = slice(int(own[0]), int(own[-1]) + 1) if is_run else torch.from_numpy(own)
         segment: Segment = []
         for layer in self.layers:
             keys, values = layer.views()
@@ -209,17 +209,3 @@ class KeyValues:
                     at += own_keys.shape[1]
             layer.append(keys, values)
         self.used = np.arange(longest) >= longest - np.asarray(lengths)[:, None]
-
-    def copy(self) -> KeyValues:
-        """An independent copy."""
-        copy = KeyValues(self.rows, len(self.layers), self._device)
-        for layer, other in zip(copy.layers, self.layers, strict=True):
-            if other.length:
-                layer.append(*other.views())
-        copy.used = self.used.copy()
-        return copy
-
-    def _cut(self, columns: int) -> None:
-        for layer in self.layers:
-            layer.cut(columns)
-        self.used = self.used[:, :columns]

@@ -3,100 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Sequence
+from typing import Any, Generic
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor, Result, bitmask
-from formatter_core.errors import InvalidArgument, MaskOverridden, NoTokenLeft, TokenRejected
-from formatter_core.errors.arguments import neither_format_nor_formats
-from formatter_core.runtime import torch_bitmask
+from formatter_core import CompiledFormat, Cursor, Result
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.generics import Value_co
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
-from formatter_transformers.vocabulary import compiler_for
+from formatter_transformers.masks import LastWord, StepMasks
 
-__all__ = ["FormatterLogitsProcessor", "create_logits_processor"]
+__all__ = ["FormatterLogitsProcessor"]
 
 logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-
-#: The score of an end that another rule forbids but that has to come: the only finite one of its row, so it is taken
-#: for sure, and so low that a beam which goes on is better.
-_FORCED_END = -1e4
-
-
-@overload
-def create_logits_processor(
-    tokenizer: Any,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[_T]: ...
-@overload
-def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Sequence[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[Any]: ...
-def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Sequence[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-) -> FormatterLogitsProcessor[Any]:
-    """A logits processor for `model.generate(..., logits_processor=[processor])`.
-
-    Args:
-        tokenizer: what `AutoTokenizer.from_pretrained` gives.
-        format: whatever `Compiler.compile` takes, for all prompts.
-        formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
-        model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
-            wide its logits are.
-        end_ids: the ids that end an output, in place of the model's.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `generate` at least
-            as many `max_new_tokens`.
-
-    Raises:
-        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
-        InvalidArgument: the tokenizer's name in place of the tokenizer; neither `format` nor `formats`, or both.
-        InvalidVocabulary: the tokenizer cannot be read.
-        FormatterError: whatever else `Compiler.compile` raises.
-    """
-    if (format is None) == (formats is None):
-        raise neither_format_nor_formats()
-    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    given = [format] if formats is None else formats
-    return FormatterLogitsProcessor(
-        [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
-    )
-
-
-class _LastWord(LogitsProcessor):
-    """Stands last in a list where processors after the format's could let a masked token through: it masks again."""
-
-    def __init__(self) -> None:
-        self.check: Callable[[torch.Tensor], torch.Tensor] | None = None
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        check, self.check = self.check, None
-        return scores if check is None else check(scores)
 
 
 class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
@@ -122,6 +45,7 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
             raise InvalidArgument(
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"
             )
+        self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self._formats)
         self._call = OneCall()
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
@@ -165,16 +89,15 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         if call.generation is None:
             call.generation = Generation(input_ids, self._formats)
             if _compat.may_unmask_after(self, processors := _compat.processors_of(step)):
-                call.last_word = _LastWord()
+                call.last_word = LastWord()
                 processors.append(call.last_word)
         with torch.profiler.record_function("formatter: masks"):
             cursors = call.generation.cursors(input_ids)
-            bits = self._masks(cursors, scores.shape[1])
-            masked = torch_bitmask.apply(scores, bits)
-        self._end_where_nothing_is_left(cursors, bits, masked)
+            masks = StepMasks(cursors, max(scores.shape[1], self._vocabulary_size))
+            masked = masks.apply(scores)
         if call.last_word is not None:
-            call.last_word.check = partial(self._mask_again, cursors, bits)
-        return masked
+            call.last_word.check = lambda later: self._reported(cursors, masks.apply_again(later))
+        return self._reported(cursors, masked)
 
     def result(self, output: Any) -> Result[Value_co]:
         """What the only sequence that `generate` returned turned out to be; otherwise like `results`."""
@@ -223,46 +146,12 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
     def __bool__(self) -> bool:
         return True
 
-    def _masks(self, cursors: Sequence[Cursor | None], width: int) -> NDArray[np.int32]:
-        """One bitmask row for each state, int32 (rows, words); None stands for everything."""
-        size = max([width, *(len(compiled.vocabulary) for compiled in self._formats if compiled is not None)])
-        bits = bitmask.allocate(len(cursors), size, fill="all")
-        for row, cursor in enumerate(cursors):
-            if cursor is not None:
-                cursor.fill_bitmask(bits[row])
-        return bits
-
-    def _mask_again(
-        self, cursors: Sequence[Cursor | None], bits: NDArray[np.int32], scores: torch.Tensor
-    ) -> torch.Tensor:
-        """Mask what later processors made of the scores; a row in which they let a masked token through is ended."""
-        masked = torch_bitmask.apply(scores.where(~scores.isnan(), -torch.inf), bits)
-        # Some processors write the lowest number in place of -inf.
-        opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
-        for row in opened.any(dim=-1).nonzero().flatten().tolist():
-            if (cursor := cursors[row]) is not None:
-                cursor.fail(MaskOverridden(int(opened[row].int().argmax())))
-                cursor.fill_bitmask(bits[row])
-        masked = torch_bitmask.apply(masked, bits)
-        self._end_where_nothing_is_left(cursors, bits, masked)
-        return masked
-
-    def _end_where_nothing_is_left(
-        self, cursors: Sequence[Cursor | None], bits: NDArray[np.int32], masked: torch.Tensor
-    ) -> None:
-        empty = (masked.amax(dim=-1) == -torch.inf).tolist()
-        errors: dict[int, Exception] = {}
-        for row, (cursor, is_empty) in enumerate(zip(cursors, empty, strict=True)):
-            if cursor is None:
-                continue
-            if is_empty:
-                if not bitmask.get(bits[row], cursor.end_ids[0]):
-                    cursor.fail(NoTokenLeft(cursor.bytes))
-                ends = [token_id for token_id in cursor.end_ids if token_id < masked.shape[1]]
-                masked[row, ends] = _FORCED_END
-            # A rejected token is a draft or padding, since no other can come out of a mask.
-            if cursor.error is not None and not isinstance(cursor.error, TokenRejected):
-                errors[row] = cursor.error
-                if cursor.error not in self.errors.values():
-                    logger.warning("row %d is ended: %s", row, cursor.error)
+    def _reported(self, cursors: Sequence[Cursor | None], masked: torch.Tensor) -> torch.Tensor:
+        # A rejected token is a draft or padding, since no other can come out of a mask.
+        found = ((row, cursor.error) for row, cursor in enumerate(cursors) if cursor is not None)
+        errors = {row: error for row, error in found if error is not None and not isinstance(error, TokenRejected)}
+        for row, error in errors.items():
+            if error not in self.errors.values():
+                logger.warning("row %d is ended: %s", row, error)
         self.errors = errors
+        return masked

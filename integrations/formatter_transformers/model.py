@@ -1,19 +1,6 @@
 """A causal model of transformers as a `LogitsModel`: sequences that share prompts, keys and values.
 
-The shape of it, for loops of your own::
-
-    model = transformers_model("some/model")                # model.vocabulary, .compiler, .max_length, .prefix_cache
-    ids = model.encode("Once upon a time")                  # list[int]; encode_continuation(b" there") for what follows
-    batch = model.start([ids, other_ids])                   # one prefill, a row for each prompt
-    batch.logits                                            # tensor (rows, width): what follows the last token
-    batch.select([0, 0, 0, 1])                              # fan out, reorder, drop rows: beams, samples, particles
-    batch.forward([[5], [6, 7], [8], []])                   # more tokens, any number a row, in one forward pass
-    batch.forward(tokens, keep=3)                           # returns logits (rows, 3, width) after the last 3 of them
-    batch.forward_tree([5, 6, 7], [-1, 0, 0])               # logits (nodes, width) of a tree behind the only row
-    batch.crop([9, 9, 10, 9])                               # keep this many tokens of each row
-    batch.tokens, len(batch)                                # all tokens of each row; the number of rows
-
-Logits stay on the model's device; `model.pick` masks, samples and makes one small copy to the host.
+Logits stay on the model's device; `pick` masks, samples and makes one small copy to the host.
 """
 
 from __future__ import annotations
@@ -28,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import PromptTooLong
 from formatter_core.generation import (
     NO_SCORES,
     BatchSampler,
@@ -39,22 +26,20 @@ from formatter_core.generation import (
     SamplingRows,
     ScoreSettings,
 )
-from formatter_core.generation.prompts import continuation_tokens
+from formatter_core.generation.batches import check_prompts, common_length
+from formatter_core.generation.prompts import OnePrompt, beginning, continuation_tokens
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward, loaded
 from formatter_transformers._compat_sampling import configured_sampling, unused_settings
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
-from formatter_transformers.prompt_scores import score_prompt
 from formatter_transformers.token_scores import score_step
 from formatter_transformers.vocabulary import compiler_for
 
 __all__ = ["TransformersModel", "transformers_model"]
 
 logger = logging.getLogger(__name__)
-
-NOT_CHOSEN = ChosenToken(-1, None, None)
 
 #: What a model without a stated length may take.
 _LONGEST = 2**20
@@ -141,12 +126,7 @@ class TransformersModel:
         return list(self.tokenizer(text)["input_ids"])
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """The ids of a conversation, up to where the model's answer begins, by the tokenizer's chat template.
-
-        Args:
-            messages: as `tokenizer.apply_chat_template` takes them.
-            options: more of its arguments, for example `tools` or those of the template itself.
-        """
+        """The ids of a conversation, up to where the model's answer begins; arguments of `apply_chat_template`."""
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": True}
         return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
 
@@ -154,23 +134,14 @@ class TransformersModel:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
 
         def tokenize(data: bytes) -> list[int]:
-            return list(self.tokenizer(data.decode("utf-8"), add_special_tokens=False)["input_ids"])
+            return list(self.tokenizer(data.decode(), add_special_tokens=False)["input_ids"])
 
-        try:
-            return continuation_tokens(self.vocabulary, tokenize, text)
-        except UnicodeDecodeError:
-            return None
+        return continuation_tokens(self.vocabulary, tokenize, text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
-        """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there.
-
-        Args:
-            prompts: ids, at least one each.
-            room: how many more tokens each of them will probably get, so that the steps to come copy nothing.
-        """
-        if not prompts or not all(len(prompt) for prompt in prompts):
-            raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
-        common = _common([tuple(prompt) for prompt in prompts])
+        """See `LogitsModel.start`; with the right `room`, the steps to come copy nothing."""
+        check_prompts(prompts)
+        common = common_length(prompts)
         if len(prompts) > 1 and self.prefix_cache.limit and common >= _WORTH_SHARING:
             head = tuple(prompts[0])[:common]
             if self.prefix_cache.covered(head) + _WORTH_SHARING <= common:
@@ -180,13 +151,41 @@ class TransformersModel:
         batch.reserve(room)
         return batch
 
-    def empty_batch(self) -> TransformersBatch:
-        """One sequence without a token, to compute a prompt in steps of your own."""
-        return TransformersBatch(self, 1)
+    def score_prompt(
+        self, prompt: OnePrompt, settings: ScoreSettings, *, memory_bytes: int = 64 * 2**20
+    ) -> list[ChosenToken | None]:
+        """What `settings` ask about each token of a prompt, given those before it; None for the first one.
 
-    def score_prompt(self, tokens: Sequence[int], settings: ScoreSettings) -> list[ChosenToken | None]:
-        """What `settings` ask about each token of a prompt; see `formatter_transformers.score_prompt`."""
-        return score_prompt(self, tokens, settings)
+        The prompt is computed in chunks, each of which makes one copy to the host. The logits of a chunk take at most
+        `memory_bytes`, and what is computed from them at most 8 MiB (one position is computed at a time where even that
+        takes more). The keys and values go into the prefix cache, so an output that follows does not compute the prompt
+        again.
+
+        Args:
+            prompt: text, token ids, an earlier output, or an output with more text.
+            settings: what is wanted.
+            memory_bytes: of logits at a time.
+
+        Raises:
+            InvalidArgument: an empty prompt, or an id that is no token.
+            PromptTooLong: it is longer than the model takes.
+        """
+        ids = beginning(self, prompt, None).tokens
+        if len(ids) > self.max_length:
+            raise PromptTooLong(len(ids), self.max_length)
+        if not settings or len(ids) == 1:
+            return [None] * len(ids)
+        found: list[ChosenToken | None] = [None]
+        chunk = max(1, memory_bytes // (len(self.vocabulary) * self.model.dtype.itemsize))
+        batch = TransformersBatch(self, 1)
+        for start in range(0, len(ids), chunk):
+            part = ids[start : start + chunk]
+            following = ids[start + 1 : start + 1 + len(part)]
+            logits = batch.forward([part], keep=len(part))[0, : len(following)]
+            if following:
+                found += score_step(logits, logits, torch.tensor(following, device=logits.device), settings)
+        batch.remember(0)
+        return found
 
     @staticmethod
     def span(name: str) -> AbstractContextManager[Any]:
@@ -224,17 +223,17 @@ class TransformersModel:
             host = packed.cpu().numpy()  # the one copy of a step
             numbers = host.view(np.float32)
             is_sound = np.isfinite(numbers[:, 1])
-            if is_simple:
-                chosen = _chosen(host[:, 0], numbers, scores)
-            else:
+            chosen: list[ChosenToken] = []
+            if is_simple and scores.logprob:
+                among_all = numbers[:, 3].tolist() if scores.unmasked else [None] * len(ids)
+                chosen = list(map(ChosenToken, host[:, 0].tolist(), numbers[:, 2].tolist(), among_all))
+            elif not is_simple:
                 before = masked if allowed is None else logits  # the same object is measured once
-                if is_sound.all():
-                    chosen = score_step(before, masked, ids, scores)
-                else:
-                    sound = torch.from_numpy(np.flatnonzero(is_sound)).to(logits.device)
-                    left = masked[sound]
-                    found = iter(score_step(left if before is masked else before[sound], left, ids[sound], scores))
-                    chosen = [next(found) if ok else NOT_CHOSEN for ok in is_sound]
+                if not is_sound.all():  # a row without numbers has no scores; another's must not trip over it
+                    bad = torch.from_numpy(~is_sound[:, None]).to(logits.device)
+                    filled = masked.masked_fill(bad, 0.0)
+                    before, masked = (filled if before is masked else before.masked_fill(bad, 0.0)), filled
+                chosen = score_step(before, masked, ids, scores)
         known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
         return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
 
@@ -274,17 +273,3 @@ def _drawn(sampler: BatchSampler, masked: torch.Tensor, rows: SamplingRows) -> t
     best = masked.amax(dim=-1, keepdim=True)
     given = masked.masked_fill(best.isnan() | (best == -torch.inf), 0.0)
     return torch.as_tensor(sampler(given, rows), device=masked.device).to(torch.int64)
-
-
-def _chosen(ids: NDArray[np.int32], numbers: NDArray[np.float32], scores: ScoreSettings) -> list[ChosenToken]:
-    if not scores.logprob:
-        return []
-    among_allowed = numbers[:, 2].tolist()
-    among_all = numbers[:, 3].tolist() if scores.unmasked else [None] * len(ids)
-    return list(map(ChosenToken, ids.tolist(), among_allowed, among_all))
-
-
-def _common(prompts: Sequence[tuple[int, ...]]) -> int:
-    """How many tokens all prompts begin with."""
-    low, high = min(prompts), max(prompts)
-    return next((index for index, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.generation.batches import common_length
 from formatter_transformers._compat_cache import segment_of
 from formatter_transformers.key_values import Segment
 
 __all__ = ["PrefixCache"]
 
 
+@dataclass(eq=False)
 class _Node:
     """Tokens that follow those of the parent, with their keys and values."""
 
-    def __init__(self, tokens: tuple[int, ...], segment: Segment, parent: _Node | None) -> None:
-        self.tokens = tokens
-        self.segment = segment
-        self.parent = parent
-        self.children: dict[int, _Node] = {}
-        self.used_at = 0
-        self.is_pinned = False
+    tokens: tuple[int, ...]
+    segment: Segment
+    parent: _Node | None
+    used_at: int = 0
+    is_pinned: bool = False
+    children: dict[int, _Node] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
         return sum(t.numel() * t.element_size() for pair in self.segment for t in pair)
+
+    def all(self) -> Iterator[_Node]:
+        """This node and all behind it."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            pending.extend(node.children.values())
+            yield node
 
 
 class PrefixCache:
@@ -38,11 +48,9 @@ class PrefixCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self._root = _Node((), [], None)
-        self._pinned: set[tuple[int, ...]] = set()
-        self._bytes = 0
         self._clock = 0
         self._lock = threading.Lock()
+        self.clear()
         self.limit = limit
 
     @property
@@ -67,8 +75,8 @@ class PrefixCache:
         """Forget everything, pinned or not."""
         with self._lock:
             self._root = _Node((), [], None)
+            self._pinned: set[tuple[int, ...]] = set()
             self._bytes = 0
-            self._pinned.clear()
 
     def covered(self, tokens: Sequence[int]) -> int:
         """How many tokens at the beginning have their keys and values here."""
@@ -103,10 +111,9 @@ class PrefixCache:
         Args:
             tokens: the ids that were computed.
             past_key_values: their keys and values; only the first row counts.
-            pin: keep them until `unpin` or `clear`, whatever `limit` says. Pin keys and values that the model would not
-                compute from these ids by itself (of trained prefixes, of another adapter): without a pin it computes
-                the ids once the cache was forgotten, and outputs change. What was computed behind the same ids before
-                is forgotten at once.
+            pin: keep them until `unpin` or `clear`, whatever `limit` says; for keys and values that the model would not
+                compute from these ids by itself (of trained prefixes, of another adapter). What was computed behind
+                the same ids before is forgotten at once.
 
         Raises:
             InvalidArgument: it holds another number of tokens, or a pinned sequence begins with the same tokens
@@ -166,8 +173,7 @@ class PrefixCache:
             node = step if count == len(step.tokens) else self._split(step, count)
             node.used_at = self._clock
         if at < len(whole):
-            new = _Node(whole[at:], segment(at, len(whole)), node)
-            new.used_at = self._clock
+            new = _Node(whole[at:], segment(at, len(whole)), node, self._clock)
             node.children[whole[at]] = new
             self._bytes += new.bytes
             node = new
@@ -175,33 +181,25 @@ class PrefixCache:
 
     def _forget(self, node: _Node) -> None:
         """Drop a node and all behind it."""
-        pending = [node]
-        while pending:
-            one = pending.pop()
-            pending.extend(one.children.values())
-            self._bytes -= one.bytes
+        self._bytes -= sum(one.bytes for one in node.all())
         del (node.parent or self._root).children[node.tokens[0]]
 
     def _walk(self, tokens: tuple[int, ...]) -> list[tuple[_Node, int]]:
         """The nodes along a sequence, each with how many of its tokens are shared."""
         path: list[tuple[_Node, int]] = []
-        node, at = self._root, 0
-        while at < len(tokens) and tokens[at] in node.children:
+        node, at, shared = self._root, 0, 0
+        while shared == len(node.tokens) and at < len(tokens) and tokens[at] in node.children:
             node = node.children[tokens[at]]
-            own = node.tokens
-            rest = tokens[at : at + len(own)]
-            shared = len(own) if rest == own else next(i for i, t in enumerate(own) if i >= len(rest) or t != rest[i])
+            rest = tokens[at : at + len(node.tokens)]
+            shared = len(rest) if node.tokens == rest else common_length([node.tokens, rest])
             path.append((node, shared))
             at += shared
-            if shared < len(own):
-                break
         return path
 
     def _split(self, node: _Node, count: int) -> _Node:
         """Make the first tokens of a node one of their own, copied, so that either half frees its memory."""
         parent = node.parent or self._root
-        head = _Node(node.tokens[:count], _copied(_part(node.segment, 0, count)), parent)
-        head.used_at, head.is_pinned = node.used_at, node.is_pinned
+        head = _Node(node.tokens[:count], _copied(_part(node.segment, 0, count)), parent, node.used_at, node.is_pinned)
         node.segment = _copied(_part(node.segment, count, len(node.tokens)))
         node.tokens, node.parent = node.tokens[count:], head
         parent.children[head.tokens[0]] = head
@@ -210,19 +208,12 @@ class PrefixCache:
 
     def _evict(self) -> None:
         while self._bytes > self._limit:
-            leaves, pending = [], [self._root]
-            while pending:
-                node = pending.pop()
-                pending.extend(node.children.values())
-                if not node.children and node is not self._root and not node.is_pinned:
-                    leaves.append(node)
+            leaves = [node for node in self._root.all() if node.parent and not node.children and not node.is_pinned]
             if not leaves:
                 return
             for oldest in sorted(leaves, key=lambda leaf: leaf.used_at):
-                if self._bytes <= self._limit:
-                    return
-                self._bytes -= oldest.bytes
-                del (oldest.parent or self._root).children[oldest.tokens[0]]
+                if self._bytes > self._limit:
+                    self._forget(oldest)
 
 
 def _part(segment: Segment, start: int, stop: int) -> Segment:

@@ -39,28 +39,13 @@ def top_tokens(
     rank: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[TopTokens]:
-    """The `n` best tokens of each row, and those that are exactly as good as the last of them.
+    """`formatter_core.generation.top_tokens` for floating torch logits of any dtype, on any device.
 
     All rows are measured together on the device of the logits, and one copy brings what was found to the host; a row
     comes over whole where more than `n / 4 + 8` tokens tie at the end of its list. Ties are those of the logits' own
-    dtype; log-probabilities are computed in float32 at least. Tokens of -inf, which a mask forbids, are never among
-    them.
-
-    Args:
-        logits: floating (rows, width) on any device, as the model gives them; left unchanged.
-        n: how many, for all rows or for each; 0 gives none.
-        chosen: a token for each row, int64 (rows,) or a list, to learn its log-probability and rank.
-        ties: `"all"`, at most `Limits.max_top_n` tokens in all; or `"none"` for exactly `n`. Of equally good tokens
-            the lowest ids come first and stay.
-        logprob: whether the log-probability of the chosen token is wanted.
-        rank: whether its rank is wanted.
-        limits: bounds what may be asked for, and how many ties come back.
-
-    Raises:
-        InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
-        LimitExceeded: `n` is greater than `Limits.max_top_n`.
+    dtype; log-probabilities are computed in float32 at least.
     """
-    measure = _Measure(logits, n, chosen, ties, logprob, rank, limits)
+    measure = _Measure(logits, n, chosen, ScoreSettings(0, logprob, rank, ties=ties, limits=limits))
     return measure.read(measure.packed().cpu().numpy())
 
 
@@ -78,15 +63,11 @@ def score_step(
     Returns:
         one for each row, the entries of `Generated.chosen`.
     """
-
-    def measure(values: torch.Tensor) -> _Measure:
-        return _Measure(values, settings.top, chosen, settings.ties, settings.logprob, settings.rank, settings.limits)
-
-    after = measure(masked)
+    after = _Measure(masked, settings.top, chosen, settings)
     if not settings.unmasked or masked is logits:
         found = after.read(after.packed().cpu().numpy())
         return [chosen_token(one, one if settings.unmasked else None) for one in found]
-    before = measure(logits)
+    before = _Measure(logits, settings.top, chosen, settings)
     both = torch.cat([after.packed(), before.packed()]).cpu().numpy()
     return list(map(chosen_token, after.read(both[: len(both) // 2]), before.read(both[len(both) // 2 :])))
 
@@ -98,10 +79,7 @@ class _Measure:
     logits: torch.Tensor
     n: int | Sequence[int]
     chosen: Chosen | None
-    ties: Ties
-    logprob: bool
-    rank: bool
-    limits: Limits
+    settings: ScoreSettings
 
     def __post_init__(self) -> None:
         if self.logits.ndim != 2 or not self.logits.is_floating_point():
@@ -109,7 +87,7 @@ class _Measure:
                 f"logits are floating (rows, width), but these are {self.logits.dtype} {tuple(self.logits.shape)}"
             )
         rows, self.width = self.logits.shape
-        self.counts = [min(count, self.width) for count in checked_counts(self.n, rows, self.limits)]
+        self.counts = [min(count, self.width) for count in checked_counts(self.n, rows, self.settings.limits)]
         most = max(self.counts, default=0)
         #: How many are sorted out at first. The spare ones find ties without a second look: in bfloat16 there is about
         #: one in five rows at n = 5, and one in each at n = 20.
@@ -136,9 +114,9 @@ class _Measure:
             token = self.chosen
             logit = rows.gather(1, token[:, None])
             value = self._bits(logit[:, 0])
-            if self.rank:
+            if self.settings.rank:
                 place = _how_many_are_better(rows, logit)
-        if self.sorted or (self.chosen is not None and self.logprob):
+        if self.sorted or (self.chosen is not None and self.settings.logprob):
             scale = self._bits(_log_sums(rows, self.dtype))
         head = [token, value, place, scale]
         if not self.sorted:
@@ -166,7 +144,7 @@ class _Measure:
         ids, values = packed[:, _HEAD : _HEAD + self.sorted], self._numbers(packed[:, _HEAD + self.sorted :])
         order = np.lexsort((ids, -values), axis=1)  # the best first and ties by id: `topk` gives ties in any order
         ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
-        asked = self.chosen is not None
+        how, asked = self.settings, self.chosen is not None
         columns = zip(
             self.counts,
             packed[:, 4].tolist(),
@@ -183,7 +161,7 @@ class _Measure:
             if tied == self.sorted < self.width and n:
                 found.append(self._on_the_host(len(found)))
                 continue
-            kept = min(tied, n if self.ties == "none" else self.limits.max_top_n)
+            kept = min(tied, n if how.ties == "none" else how.limits.max_top_n)
             found.append(
                 TopTokens(
                     tuple(row_ids[:kept]),
@@ -191,8 +169,8 @@ class _Measure:
                     tuple(ranks[:kept]),
                     tied > kept,
                     chosen if asked else None,
-                    chosen_logprob if asked and self.logprob else None,
-                    better + 1 if asked and self.rank else None,
+                    chosen_logprob if asked and how.logprob else None,
+                    better + 1 if asked and how.rank else None,
                 )
             )
         return found
@@ -201,16 +179,9 @@ class _Measure:
         """A row in which everything that was sorted out ties with the last, so that what was not seen may tie too."""
         logits = self.logits[row : row + 1].detach().to(self.dtype).cpu().numpy()
         chosen = self.chosen[row : row + 1].tolist() if isinstance(self.chosen, torch.Tensor) else None
-        (found,) = candidates.top_tokens(
-            logits,
-            self.counts[row],
-            chosen=chosen,
-            ties=self.ties,
-            logprob=self.logprob,
-            rank=self.rank,
-            limits=self.limits,
-        )
-        return found
+        how, n = self.settings, self.counts[row]
+        options: dict[str, Any] = {"ties": how.ties, "logprob": how.logprob, "rank": how.rank, "limits": how.limits}
+        return candidates.top_tokens(logits, n, chosen=chosen, **options)[0]
 
 
 def _parts(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -23,7 +23,7 @@ from formatter_core.generation import (  # noqa: E402
     mean_logprob,
     total_logprob,
 )
-from formatter_transformers import score_prompt, transformers_model  # noqa: E402
+from formatter_transformers import transformers_model  # noqa: E402
 from tests.engines_real.transformers_models import metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 
 PROMPT = "the cab is bad "
@@ -246,7 +246,7 @@ def test_the_tokens_of_a_prompt_in_chunks(model, positions) -> None:
     ids = model.encode(PROMPT * 2)
     memory = positions * 4 * len(model.vocabulary)
     passes = model.passes
-    first, *found = score_prompt(model, ids, ScoreSettings(top=3, logprob=True, rank=True), memory_bytes=memory)
+    first, *found = model.score_prompt(ids, ScoreSettings(top=3, logprob=True, rank=True), memory_bytes=memory)
     assert model.passes - passes == math.ceil(len(ids) / positions)
     assert first is None
     assert len(found) == len(ids) - 1
@@ -261,13 +261,13 @@ def test_the_tokens_of_a_prompt_in_chunks(model, positions) -> None:
 
 def test_a_prompt_that_was_scored_is_not_computed_again(model) -> None:
     ids = [*model.encode(PROMPT * 3), 7]
-    score_prompt(model, ids, ScoreSettings(rank=True))
+    model.score_prompt(ids, ScoreSettings(rank=True))
     assert model.prefix_cache.covered(tuple(ids)) >= len(ids) - 1
     before = model.passes
-    assert score_prompt(model, ids, ScoreSettings()) == [None] * len(ids)
+    assert model.score_prompt(ids, ScoreSettings()) == [None] * len(ids)
     assert model.passes == before
     with pytest.raises(InvalidArgument):
-        score_prompt(model, [], ScoreSettings(rank=True))
+        model.score_prompt([], ScoreSettings(rank=True))
 
 
 def test_an_output_tells_about_its_prompt_where_that_was_asked(model) -> None:
@@ -275,7 +275,7 @@ def test_an_output_tells_about_its_prompt_where_that_was_asked(model) -> None:
     ids = model.encode(PROMPT)
     outputs = completion(model, FORMAT, scores=settings)([PROMPT, PROMPT + "jade"], samples=2)
     for output in outputs[0]:
-        assert output.prompt_chosen == tuple(score_prompt(model, ids, settings))
+        assert output.prompt_chosen == tuple(model.score_prompt(ids, settings))
         assert len(output.chosen) == len(output.tokens)
     assert len(outputs[1][0].prompt_chosen) == len(model.encode(PROMPT + "jade"))
     assert completion(model, FORMAT)(PROMPT).prompt_chosen == ()
@@ -303,7 +303,7 @@ def test_an_earlier_output_with_more_text_is_a_prompt(model) -> None:
     for score in choose(model, first + " is ", ["bad", "head"]):
         assert score.logprob == pytest.approx(alone(model, ids, score.tokens), abs=2e-4)
     assert beam_search(model, first + " is ", FORMAT, max_tokens=8)[0].prompt == tuple(ids)
-    assert len(score_prompt(model, first + " is ", ScoreSettings(rank=True))) == len(ids)
+    assert len(model.score_prompt(first + " is ", ScoreSettings(rank=True))) == len(ids)
 
 
 def test_a_profiler_sees_masks_beside_the_forward_pass(model) -> None:

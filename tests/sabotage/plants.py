@@ -177,15 +177,14 @@ def a_row_of_transformers_that_failed_goes_on_unconstrained(patch: Patch) -> Non
     from tests.adapters.transformers_loops import provide_transformers
 
     provide_transformers()
-    from formatter_transformers import FormatterLogitsProcessor
+    from formatter_transformers.masks import StepMasks
 
-    def free(rows: np.ndarray, _: FormatterLogitsProcessor, cursors: Any, width: int) -> np.ndarray:
-        for row, cursor in zip(rows, cursors, strict=True):
+    def free(_: None, masks: StepMasks, cursors: Any, size: int) -> None:
+        for row, cursor in zip(masks._bits, cursors, strict=True):
             if cursor is not None and cursor.error is not None:
                 row.fill(-1)
-        return rows
 
-    after(patch, FormatterLogitsProcessor, "_masks", free)
+    after(patch, StepMasks, "__init__", free)
 
 
 @breaks(

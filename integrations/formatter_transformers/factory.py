@@ -1,0 +1,70 @@
+"""From a tokenizer and formats to a logits processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+from formatter_core import CompiledFormat
+from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_transformers.logits_processor import FormatterLogitsProcessor
+from formatter_transformers.vocabulary import compiler_for
+
+__all__ = ["create_logits_processor"]
+
+_T = TypeVar("_T")
+
+
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[_T]: ...
+@overload
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[Any]: ...
+def create_logits_processor(
+    tokenizer: Any,
+    format: Any = None,
+    *,
+    formats: Sequence[Any] | None = None,
+    model: Any = None,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+) -> FormatterLogitsProcessor[Any]:
+    """A logits processor for `model.generate(..., logits_processor=[processor])`.
+
+    Args:
+        tokenizer: what `AutoTokenizer.from_pretrained` gives.
+        format: whatever `Compiler.compile` takes, for all prompts.
+        formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
+        model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
+            wide its logits are.
+        end_ids: the ids that end an output, in place of the model's.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `generate` at least
+            as many `max_new_tokens`.
+
+    Raises:
+        BudgetTooSmall: no complete output is known to fit into `max_tokens`.
+        InvalidArgument: the tokenizer's name in place of the tokenizer; neither `format` nor `formats`, or both.
+        InvalidVocabulary: the tokenizer cannot be read.
+        FormatterError: whatever else `Compiler.compile` raises.
+    """
+    if (format is None) == (formats is None):
+        raise neither_format_nor_formats()
+    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    given = [format] if formats is None else formats
+    return FormatterLogitsProcessor(
+        [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
+    )
