@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +16,10 @@ from formatter_core.errors import (
     UnsupportedSchema,
 )
 from formatter_core.errors.arguments import shown
+from formatter_core.formats.marker_free import marker_free_format
+from formatter_core.formats.protocol import Format
 from formatter_core.formats.tag_fields import count, fields, texts, token, tokens
+from formatter_core.formats.tag_styles import STYLES, styled
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -41,6 +45,12 @@ from formatter_core.syntax.dispatch import dispatch, text_without, token_dispatc
 __all__ = ["read_tag"]
 
 _NO_BUDGET = "a text does not show how many tokens it has; bound its characters with the `max_chars` of `any_text`"
+
+#: Options of a schema that are refused, and what to write instead.
+_NOT_OF_SCHEMAS = {
+    "excludes": "give its strings a `pattern`",
+    "max_whitespace_cnt": "between tokens there is at most a line break and 64 spaces",
+}
 
 
 def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
@@ -111,20 +121,25 @@ class _Reader:
         return literal(data["value"])
 
     def _json_schema(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
-        fields(data, pointer, {"json_schema": (dict, bool)}, {"style": str, "any_order": bool})
-        if data.get("style", "json") != "json":
+        options = {"style": str, "any_order": bool, "excludes": list, "max_whitespace_cnt": (int, type(None))}
+        fields(data, pointer, {"json_schema": (dict, bool)}, options)
+        for name, instead in _NOT_OF_SCHEMAS.items():
+            if data.get(name) not in (None, []):
+                raise InvalidGrammar(f"`{name}` of a schema is not enforced; {instead}", pointer=f"{pointer}/{name}")
+        schema, style, any_order = data["json_schema"], data.get("style", "json"), data.get("any_order", False)
+        if style == "json":
+            return self._schema(schema, f"{pointer}/json_schema", any_order=any_order)
+        if style not in STYLES or not isinstance(schema, dict):
             raise InvalidGrammar(
-                f"the style {shown(data['style'])} is not enforced; write the parameters as tags with `json_schema` or "
-                "`regex` inside",
+                f"the style {shown(style)} is not enforced here; use one of json, {', '.join(STYLES)} with the schema "
+                "of an object, or write the parameters as tags with `json_schema` or `regex` inside",
                 pointer=f"{pointer}/style",
             )
-        if data.get("any_order"):
-            raise InvalidGrammar(
-                "`any_order` lets keys be missing or occur twice, which is not enforced; leave it out, or use "
-                'formats.json_schema(schema, key_order="any")',
-                pointer=f"{pointer}/any_order",
-            )
-        return self._schema(data["json_schema"], f"{pointer}/json_schema")
+        with _located(f"{pointer}/json_schema"):
+            return styled(schema, style, self._other_than_text, any_order=any_order)
+
+    def _other_than_text(self, format: Format, end: str) -> Node:
+        return self._part(marker_free_format(format, (end,), self._limits).grammar)
 
     def _grammar(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"grammar": str}, {})
@@ -306,15 +321,9 @@ class _Reader:
         excluded = (*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
         return token_dispatch(branches, excluded, loop=data.get("loop", True))
 
-    def _schema(self, schema: Any, pointer: str) -> Node:
-        try:
-            return self._part(lower_schema(schema, limits=self._limits))
-        except (UnsupportedSchema, InvalidSchema) as error:
-            facts: dict[str, Any] = {"pointer": pointer + error.pointer, "keyword": error.keyword}
-            raise type(error)(error.reason, **facts) from error
-        except UnsatisfiableSchema as error:
-            reason = str(error).partition(": ")[2] or str(error)
-            raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from error
+    def _schema(self, schema: Any, pointer: str, *, any_order: bool = False) -> Node:
+        with _located(pointer):
+            return self._part(lower_schema(schema, key_order="any" if any_order else "schema", limits=self._limits))
 
     def _defined(self, kind: str, node: Node) -> Reference:
         self._rules[name := f"{kind} {len(self._rules)}"] = node
@@ -346,6 +355,19 @@ class _Reader:
         "token_triggered_tags": _token_triggered_tags,
         "token_dispatch": _token_dispatch,
     }
+
+
+@contextmanager
+def _located(pointer: str) -> Iterator[None]:
+    """Gives faults of a schema the pointer to it."""
+    try:
+        yield
+    except (UnsupportedSchema, InvalidSchema) as error:
+        facts: dict[str, Any] = {"pointer": pointer + error.pointer, "keyword": error.keyword}
+        raise type(error)(error.reason, **facts) from error
+    except UnsatisfiableSchema as error:
+        reason = str(error).partition(": ")[2] or str(error)
+        raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from error
 
 
 def _token(data: Any, pointer: str) -> Special | Token:

@@ -99,6 +99,73 @@ def test_the_older_shape() -> None:
         assert parse(format, text).is_complete == good
 
 
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "job": {"enum": ["cook", "pilot"]}},
+    "required": ["name"],
+}
+QWEN = "<parameter=name>{}</parameter>", "<parameter=age>{}</parameter>", "<parameter=job>{}</parameter>"
+DEEPSEEK = '<｜DSML｜parameter name="{}" string="{}">{}</｜DSML｜parameter>'
+
+#: style, texts that it allows, texts that it does not
+STYLES: list[tuple[str, list[str], list[str]]] = [
+    (
+        "qwen_xml",
+        [QWEN[0].format('</a> "x'), "\n".join(QWEN).format("Ann", "\n41 ", "cook") + "\n", QWEN[0].format("")],
+        ["", QWEN[1].format(4), (QWEN[1] + QWEN[0]).format(4, "a"), "".join(QWEN).format("Ann", 41, "nurse"), "{}"],
+    ),
+    (
+        "minimax_xml",
+        ['<parameter name="name">Ann</parameter> <parameter name="age">4</parameter>'],
+        ['<parameter name="name">Ann</parameter><parameter name="age">four</parameter>'],
+    ),
+    ("glm_xml", ["<arg_key>name</arg_key>\n<arg_value>Ann</arg_value>"], ["<arg_key>age</arg_key>"]),
+    (
+        "deepseek_xml",
+        [DEEPSEEK.format("name", "true", "Ann") + DEEPSEEK.format("age", "false", 4)],
+        [DEEPSEEK.format("name", "false", "Ann"), "".join(DEEPSEEK.format(key, "true", 4) for key in ("name", "age"))],
+    ),
+    (
+        "deepseek_v4_1_xml",
+        [DEEPSEEK.replace("｜param", "｜ param").format("name", "true", "Ann")],
+        [DEEPSEEK.format("name", "true", "Ann")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("style", "good", "bad"), STYLES)
+def test_styles_of_a_schema(style: str, good: list[str], bad: list[str]) -> None:
+    tag = {"type": "json_schema", "json_schema": PERSON, "style": style}
+    for text in [*good, *bad]:
+        assert parse(formats.structural_tag({"format": tag}), text).is_complete == (text in good), text
+        assert parse(formats.structural_tag({"format": {**tag, "any_order": True}}), text).is_complete == (
+            text in good or text == (QWEN[1] + QWEN[0]).format(4, "a")
+        ), text
+
+
+def test_the_end_of_a_value_stands_in_no_value() -> None:
+    schema = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}}
+    format = formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}})
+    for value, good in (('["a<b"]', True), ('["</parameter>"]', False), ('["\\u003c/parameter>"]', True)):
+        assert parse(format, f"<parameter=tags>{value}</parameter>").is_complete == good
+
+
+def test_keys_in_any_order() -> None:
+    format = formats.structural_tag({"format": {"type": "json_schema", "json_schema": PERSON, "any_order": True}})
+    for text, good in (
+        ('{"age": 4, "name": "Ann"}', True),
+        ('{"age": 4}', False),
+        ('{"name": "Ann", "name": "Bea"}', False),
+    ):
+        assert parse(format, text).is_complete == good
+
+
+def test_a_schema_that_no_style_writes_is_refused_with_the_whole_pointer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}
+    with pytest.raises(UnsupportedSchema, match="/format/json_schema/properties/a"):
+        check(formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}}))
+
+
 A, B, C = 257, 258, 259
 
 #: format, outputs that it describes, outputs that it does not; special tokens as ids, text as text
@@ -156,8 +223,10 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"type": "any_tokens", "exclude_tokens": ["<a>", 1.5]}, "/format/exclude_tokens/1", "the id of a special token"),
     ({"type": "token_dispatch", "rules": [["<a>"]]}, "/format/rules/0", "a special token and a format"),
     ({**TOKEN_CALLS, "trigger_tokens": ["<b>"]}, "/format/tags/0/begin", "by name or by id alike"),
-    ({"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}, "/format/style", "qwen_xml"),
-    ({"type": "json_schema", "json_schema": {}, "any_order": True}, "/format/any_order", "key_order"),
+    ({"type": "json_schema", "json_schema": {}, "style": "cohere_xml"}, "/format/style", "one of json, qwen_xml"),
+    ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/style", "the schema of an object"),
+    ({"type": "json_schema", "json_schema": {}, "excludes": ["<"]}, "/format/excludes", "a `pattern`"),
+    ({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": 0}, "/format/max_whitespace_cnt", "64 spaces"),
     ({"type": "grammar", "grammar": "root ::= a"}, "/format/grammar", "line 1, column 10"),
     ({"type": "regex", "pattern": "("}, "/format/pattern", "position"),
     ({**CALLS, "triggers": ["<g"]}, "/format/tags/0/begin", "no trigger"),
