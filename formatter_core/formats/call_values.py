@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import alternatives_of, properties_of, split
-from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -21,7 +20,6 @@ from formatter_core.grammar import (
     Chars,
     Choice,
     Complement,
-    Grammar,
     Intersection,
     Member,
     Members,
@@ -48,19 +46,13 @@ _MOST_LEVELS = 20
 _ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems", "title", "description", "default", "examples"}
 
 
-def as_python(lowered: Lowered) -> Lowered:
-    """A JSON format whose texts are Python literals: `True` for `true`, and no escape that Python reads otherwise."""
+def as_python(terminal: Terminal) -> Terminal:
+    """A terminal of JSON as Python's literals: `True` for `true`, and no escape that Python reads otherwise."""
 
     def spelt(node: Node) -> Node:
         return Bytes(_PYTHON.get(node.value, node.value)) if isinstance(node, Bytes) else map_children(node, spelt)
 
-    def written(node: Node) -> Node:
-        if isinstance(node, Terminal):
-            return Terminal(Intersection((spelt(node.item), _PYTHON_ESCAPES)))
-        return map_children(node, written)
-
-    rules = {name: written(body) for name, body in lowered.grammar.rules.items()}
-    return replace(lowered, grammar=Grammar(rules, lowered.grammar.start))
+    return Terminal(Intersection((spelt(terminal.item), _PYTHON_ESCAPES)))
 
 
 def _python_escapes() -> Node:

@@ -8,7 +8,14 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import FormatterError, InvalidFormat, InvalidSchema, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import (
+    FormatterError,
+    InvalidFormat,
+    InvalidSchema,
+    LimitExceeded,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+)
 from formatter_core.formats.call_values import (
     DelimitedValues,
     as_python,
@@ -18,7 +25,7 @@ from formatter_core.formats.call_values import (
     json_of_python,
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.marker_free import marker_free_format, marker_free_grammar, marker_free_text
+from formatter_core.formats.marker_free import map_terminals, marker_free_format, marker_free_grammar, marker_free_text
 from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
@@ -86,12 +93,23 @@ class _Writer:
         self._whys: list[Callable[[], FormatterError | None]] = []
         self._calls: dict[str, Callable[[Match], ToolCall]] = {}
         self._converters: dict[str, Converter] = {}
+        #: Terminals as Python writes them, by the identity of JSON's.
+        self._made: dict[int, tuple[Terminal, Terminal]] = {}
 
     def lowered(self) -> Lowered:
         body = Sequence((self._reasoning(), self._turn()))
         if self._calls:
             self._converters["tool_call"] = self._call_of
         grammar = Grammar({**self._rules, "chat answer": body}, "chat answer")
+        try:
+            grammar.check(self._limits)
+        except LimitExceeded as error:
+            if not self._calls:
+                raise
+            tools = self._wanted.tools
+            largest = max(tools, key=lambda tool: len(repr(tool.schema)))
+            what = f"an answer with {len(tools)} tools, of which {largest.name!r} has the largest schema,"
+            raise LimitExceeded(error.limit, error.maximum, what, remedy="give fewer or smaller tools") from error
         return Lowered(grammar, self._converters, self._answer_of, first_reason(self._whys))
 
     def _reasoning(self) -> Node:
@@ -167,6 +185,9 @@ class _Writer:
             written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
         except (InvalidSchema, UnsupportedSchema, UnsatisfiableSchema) as error:
             raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from error
+        except LimitExceeded as error:
+            what = f"the tool {tool.name!r} ({error.what})"
+            raise LimitExceeded(error.limit, error.maximum, what, is_fixed=error.is_fixed) from error
         return Choice(tuple(Capture(f"{name} {i}", node) for i, node in enumerate(written)))
 
     def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str) -> Node:
@@ -230,8 +251,9 @@ class _Writer:
             name, pointer = f"{label}/{key}", f"/properties/{key}"
             keys[name] = key
             if calls.values == "python":
-                lowered = as_python(json_schema(with_definitions(schema, value)).to_grammar(self._limits))
-                written = self._placed(self._free(lowered), name)
+                lowered = json_schema(with_definitions(schema, value)).to_grammar(self._limits)
+                grammar = map_terminals(lowered.grammar, self._free_python, self._made)
+                written = self._placed(replace(lowered, grammar=grammar), name)
             else:
                 quote = self._literal(calls.quote)
                 values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
@@ -276,6 +298,9 @@ class _Writer:
 
     def _free(self, lowered: Lowered) -> Lowered:
         return replace(lowered, grammar=marker_free_grammar(lowered.grammar, self._layout.markers))
+
+    def _free_python(self, terminal: Terminal) -> Terminal:
+        return Terminal(marker_free_text(self._layout.markers, as_python(terminal).item))
 
     def _placed(self, lowered: Lowered, label: str) -> Node:
         """The rules of another format among ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Texts
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["marker_free_format", "marker_free_grammar", "marker_free_text"]
+__all__ = ["map_terminals", "marker_free_format", "marker_free_grammar", "marker_free_text"]
 
 #: What is interned is never freed, and layouts may come from requests.
 _MOST_KEPT = 1024
@@ -60,16 +61,22 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
     if not markers:
         return grammar
     firsts = {marker[0] for marker in markers}
-    made: dict[int, Node] = {}
+    return map_terminals(grammar, lambda node: _freed(node, markers) if _may_spell(node, firsts) else node, {})
 
-    def freed(node: Node) -> Node:
+
+def map_terminals(
+    grammar: Grammar, change: Callable[[Terminal], Terminal], made: dict[int, tuple[Terminal, Terminal]]
+) -> Grammar:
+    """A grammar with other terminals. `made` keeps them, by identity: what is written once is one automaton."""
+
+    def changed(node: Node) -> Node:
         if not isinstance(node, Terminal):
-            return map_children(node, freed)
+            return map_children(node, changed)
         if id(node) not in made:
-            made[id(node)] = _freed(node, markers) if _may_spell(node, firsts) else node
-        return made[id(node)]
+            made[id(node)] = node, change(node)
+        return made[id(node)][1]
 
-    return Grammar({name: freed(body) for name, body in grammar.rules.items()}, grammar.start)
+    return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
 
 
 def _bytes_of(node: Node) -> int:

@@ -276,13 +276,29 @@ class TestTools:
 
     def test_ten_thousand_tools(self) -> None:
         tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(10_000)]  # type: ignore[dict-item]
-        with pytest.raises(LimitExceeded):  # an answer or the limit that it exceeds
+        with pytest.raises(LimitExceeded, match="an answer with 1000 tools, of which 'tool_0' has the largest schema"):
             Compiler(Vocabulary.of_bytes(), limits=Limits(nodes=1_000)).compile(
                 formats.chat_answer("hermes", tools=tools[:1_000])
             )
         format = formats.chat_answer("hermes", tools=tools, tool_choice="tool_777")
         formatter = Compiler(Vocabulary.of_bytes()).compile(format).formatter()
         assert formatter.forced_bytes().startswith(b'<tool_call>\n{"name": "tool_777", "arguments": {')
+
+    def test_a_tool_that_is_too_large_is_named(self) -> None:
+        schema = {"type": "object", "properties": {"x": {"type": "array", "items": {"enum": [*range(50_000)]}}}}
+        tool = {"type": "function", "function": {"name": "strange", "parameters": schema}}
+        with pytest.raises(LimitExceeded, match="'strange'"):
+            Compiler(Vocabulary.of_bytes(), limits=Limits(nodes=1_000)).compile(
+                formats.chat_answer("llama4-pythonic", tools=[WEATHER, tool])
+            )
+
+    @pytest.mark.parametrize("layout", ["llama4-pythonic", "gemma4"])
+    def test_terminals_of_values_are_shared_by_the_tools(self, layout: str) -> None:
+        tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(300)]  # type: ignore[dict-item]
+        compiled = Compiler(Vocabulary.of_bytes(), limits=Limits(nodes=30_000)).compile(
+            formats.chat_answer(layout, tools=tools, tool_choice="required")
+        )
+        assert compiled.formatter().can_stop is False
 
     def test_a_refused_schema_leaves_the_others_usable(self) -> None:
         compiler = Compiler(Vocabulary.of_bytes())
