@@ -29,7 +29,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.data import VOCABULARIES, Encode
 from benchmarks.engines import ENGINES, Engine, NoNotationError, build
 from benchmarks.grammars import GRAMMARS
-from benchmarks.harness import Clock, aim, bars, markdown, percentiles, without_garbage_collection
+from benchmarks.harness import Clock, aim, bars, markdown, percentiles, spread, without_garbage_collection
 from benchmarks.schema_sample import sample
 from benchmarks.tools import tool_cases
 from formatter_core import Vocabulary
@@ -132,13 +132,14 @@ class Times:
             return {name: ttfm if name == "ttfm" else walk(start, texts, self.clock) for name in measures}
 
     def statistics(self, cases: Iterable[str], engine: str, name: str) -> dict[str, float]:
-        """Of all steps of the cases together; each figure is the median over the runs."""
+        """Of all steps of the cases together; each figure is the median over the runs, and how far runs are apart."""
         found = [self.found[case, engine, name] for case in cases]
         runs = []
         for turn in range(max(map(len, found))):
             steps = sum((runs[min(turn, len(runs) - 1)] for runs in found), array("d"))
             runs.append({"mean": statistics.fmean(steps), **percentiles(steps, (50, 99), digits=9)})
-        return {which: round(statistics.median(run[which] for run in runs), 2) for which in STATISTICS}
+        medians = {which: round(statistics.median(run[which] for run in runs), 2) for which in STATISTICS}
+        return {**medians, "spread": round(spread([run["mean"] for run in runs]), 3)}
 
     def summary(self, names: list[str], engines: Iterable[str]) -> dict[str, Any]:
         """Figures of each engine for some cases taken together, less those it has no figures for, and our ratios."""
@@ -237,6 +238,9 @@ def show(found: dict[str, Any]) -> str:
         ]  # fmt: skip
         lines.append(f"\n{name}, {one['ids']} ids; medians of {found['runs']} runs: mean / median / p99 in µs\n")
         lines.append(markdown(["", *(f"{engine}, {key}" for engine, key in columns)], rows))
+        for group, of in one["groups"].items():
+            apart = (f"{engine} " + " / ".join(f"{of[engine][key]['spread']:.2f}" for key in MEASURES) for engine in of)
+            lines.append(f"\n{group}, from run to run ({' / '.join(MEASURES)}): {', '.join(apart)}")
         for other in engines[1:]:
             lines += [f"\n{engines[0]} over {other}:", *verdicts(one, engines[0], other)]
         reasons = collections.Counter((engine, why) for _, engine, why in one["failed"])
