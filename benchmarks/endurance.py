@@ -8,6 +8,9 @@ Each format is compiled for a vocabulary in a forked child with limits on CPU ti
 documents and random walks: at each step any allowed token, with the end preferred in every second walk, so that some
 walks grow as long as they may and others are complete documents. A mask is one accepted token and the mask after it,
 in CPU milliseconds and in the native engine's elementary steps (`work`), which do not depend on the machine.
+
+Other jobs can make any single mask slow. A case with masks above the bound is therefore walked again, up to the last of
+them, a few times, each in a new child with a format compiled anew; of each such mask the smallest time counts.
 """
 
 from __future__ import annotations
@@ -26,10 +29,12 @@ import numpy as np
 
 from benchmarks.data import VOCABULARIES, Encode, read_cases, valid_documents
 from benchmarks.harness import ChildError, in_child
-from formatter_core import Compiler, bitmask
+from formatter_core import Compiler
 from formatter_core.errors import FormatterError, LimitExceeded, TokenRejected
 
-CPU_SECONDS = 120
+#: No mask is to take longer.
+BOUND_MS = 10
+REPLAYS = 4
 HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
 
 
@@ -67,6 +72,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--bytes": {"type": int, "default": 4096, "help": "the length of a walk"},
     "--part": {"default": "0/1", "help": "I/N: every N-th case, from number I on"},
     "--seed": {"type": int, "default": 0},
+    "--seconds": {"type": int, "default": 120, "help": "of CPU time for one case"},
 }
 SMOKE = {"schemas": 0, "only": "host", "walks": 1, "bytes": 64}
 
@@ -88,19 +94,28 @@ def cases(schemas: int | None, only: str, seed: int) -> Iterator[tuple[str, Any,
         yield case["id"], case["schema"], documents
 
 
+class _ReplayedError(Exception):
+    """The last mask of interest was computed."""
+
+
 class Walker:
     """Takes one compiled format along texts, and keeps the worst that it meets."""
 
-    def __init__(self, compiler: Compiler, schema: Any, seed: str) -> None:
+    def __init__(self, compiler: Compiler, schema: Any, seed: str, last: int | None) -> None:
         before = time.thread_time()
         self._compiled = compiler.compile(schema)
         self.compile_ms = (time.thread_time() - before) * 1e3
         self._chooser = random.Random(seed)
         self._row = np.zeros(compiler.vocabulary.words, dtype=np.int32)
         self._end = compiler.vocabulary.end_ids[0]
-        self._tokens = [compiler.vocabulary.text_token(index) or b"" for index in range(len(compiler.vocabulary))]
+        tokens = [compiler.vocabulary.text_token(index) or b"" for index in range(len(compiler.vocabulary))]
+        self._lengths = [len(token) for token in tokens]
+        self._closes = np.array([token[:1] in (b'"', b"}", b"]") for token in tokens])
+        self._last = last
         self.worst_ms = self.worst_work = 0.0
         self.masks = 0
+        #: Masks above the bound, by number, in milliseconds.
+        self.slow: dict[int, float] = {}
 
     def _mask(self, call: Callable[[], None]) -> None:
         grammar: Any = self._compiled.engine_grammar
@@ -111,9 +126,15 @@ class Walker:
             before, work = time.thread_time(), grammar.work_done()  # what takes time is the message, not a mask
             raise
         finally:
-            self.worst_ms = max(self.worst_ms, (time.thread_time() - before) * 1e3)
+            spent = (time.thread_time() - before) * 1e3
+            if spent > BOUND_MS:
+                self.slow[self.masks] = spent
+            else:
+                self.worst_ms = max(self.worst_ms, spent)
             self.worst_work = max(self.worst_work, grammar.work_done() - work)
             self.masks += 1
+        if self._last is not None and self.masks > self._last:
+            raise _ReplayedError
 
     def document(self, tokens: list[int]) -> bool:
         """Whether the format takes the tokens, and may end then."""
@@ -132,25 +153,25 @@ class Walker:
         self._mask(lambda: formatter.fill_bitmask(self._row))
         length = 0
         while length < most_bytes:
-            allowed = bitmask.allowed_ids(self._row)
+            allowed = np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
             if formatter.can_stop:
-                allowed.remove(self._end)
-                if not allowed or (ending and self._chooser.random() < 0.5):
+                allowed = allowed[allowed != self._end]
+                if not len(allowed) or (ending and self._chooser.random() < 0.5):
                     return
-            token = self._chooser.choice(allowed)
-            if ending and (closing := [one for one in allowed if self._tokens[one][:1] in (b'"', b"}", b"]")]):
-                token = self._chooser.choice(closing)
-            length += len(self._tokens[token])
-            self._mask(lambda token=token: formatter.step(token, self._row))  # type: ignore[misc]
+            if ending and len(closing := allowed[self._closes[allowed]]):
+                allowed = closing
+            token = int(self._chooser.choice(allowed))
+            length += self._lengths[token]
+            self._mask(lambda: formatter.step(token, self._row))  # noqa: B023 (called at once)
 
 
 def judge(
-    compiler: Compiler, encode: Encode, case: tuple[str, Any, list[str]], walks: int, most: int
+    compiler: Compiler, encode: Encode, case: tuple[str, Any, list[str]], options: argparse.Namespace, last: int | None
 ) -> dict[str, Any]:
-    """What becomes of one format."""
+    """What becomes of one format, up to its `last` mask; all of them if it is None."""
     name, schema, documents = case
     try:
-        walker = Walker(compiler, schema, name)
+        walker = Walker(compiler, schema, name, last)
     except FormatterError as error:
         kind = type(error).__name__
         return {"outcome": "limit when compiled" if isinstance(error, LimitExceeded) else "refused", "error": kind}
@@ -161,10 +182,12 @@ def judge(
         for number, text in enumerate(documents):
             place = f"document {number}"
             taken += walker.document(encode(text))
-        for number in range(walks):
+        for number in range(options.walks):
             place = f"walk {number}"
-            walker.walk(most, ending=number % 2 == 1)
+            walker.walk(options.bytes, ending=number % 2 == 1)
         found["documents"] = f"{taken} of {len(documents)}"
+    except _ReplayedError:
+        pass
     except LimitExceeded as error:
         found = {"outcome": "limit midway", "error": str(error), "place": place}
     except FormatterError as error:
@@ -173,9 +196,29 @@ def judge(
         **found,
         "compile_ms": round(walker.compile_ms, 2),
         "masks": walker.masks,
-        "worst_ms": round(walker.worst_ms, 3),
+        "worst_ms": walker.worst_ms,
         "worst_work": int(walker.worst_work),
+        "slow": list(walker.slow.items()),
     }
+
+
+def judge_fairly(run: Callable[[int | None], dict[str, Any]]) -> dict[str, Any]:
+    """The same, with the smallest times of slow masks in several runs; `run` takes the last mask's number."""
+    result = run(None)
+    slow: dict[int, float] = dict(result.pop("slow", ()))
+    if "worst_ms" not in result:
+        return result
+    result["replays"] = 0
+    while slow and max(slow.values()) > BOUND_MS and result["replays"] < REPLAYS:
+        result["replays"] += 1
+        again = dict(run(max(slow))["slow"])
+        # A mask that is missing took no longer than the bound.
+        slow = {number: min(spent, again.get(number, BOUND_MS)) for number, spent in slow.items()}
+    result["slow"] = sorted(
+        ((number, round(ms, 2)) for number, ms in slow.items() if ms > BOUND_MS), key=lambda mask: -mask[1]
+    )[:10]
+    result["worst_ms"] = round(max([result["worst_ms"], *slow.values()]), 3)
+    return result
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -190,11 +233,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         if number % parts != part:
             continue
         try:
-            result = in_child(partial(judge, compiler, encode, case, options.walks, options.bytes), CPU_SECONDS)
+            result = judge_fairly(
+                lambda last, case=case: in_child(  # type: ignore[misc]
+                    partial(judge, compiler, encode, case, options, last), options.seconds
+                )
+            )
         except ChildError as error:
             result = {"outcome": "crash", "error": str(error)}
         results[case[0]] = result
-        if result["outcome"] not in ("walked", "refused"):
+        if result["outcome"] not in ("walked", "refused") or result.get("slow"):
             print(case[0], result, flush=True)
     walked = {name: result for name, result in results.items() if "worst_ms" in result}
 
@@ -204,8 +251,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     summary = {
         "vocabulary": options.vocabulary,
         "walks": options.walks,
+        "bytes": options.bytes,
         "outcomes": dict(collections.Counter(result["outcome"] for result in results.values())),
         "masks": sum(result["masks"] for result in walked.values()),
+        "masks above the bound": sum(len(result["slow"]) for result in walked.values()),
+        "replayed": sum(result["replays"] > 0 for result in walked.values()),
         "worst_ms": worst("worst_ms"),
         "worst_work": worst("worst_work"),
     }

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use crate::class::{Class, Cut, End, Rest};
-use crate::hash::FastSet;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::rounds::{rounds, whole_rounds};
 use crate::term::{Kind, Term, UNBOUNDED};
-use crate::walk::{without, Like, Walk};
+use crate::walk::{without, Like, States, Walk};
 
 /// The class of a state is worked out from those of at most this many others.
 const MOST_COMPARED: u32 = 6;
 
-/// Counts that take fewer bytes are not worth a detour where completions have to be searched for.
+/// Counts that take fewer bytes are not worth a detour where completions have to be searched for, and where their lengths
+/// are known, those that take no more than this many bytes longer.
 const MANY_ROUNDS: u32 = 32;
+const SEVERAL_ROUNDS: u32 = 8;
 
 /// Where so large a part of the vocabulary's trie would have to be walked again behind a term, classes are not composed.
 const LARGE_PART: usize = 4;
@@ -109,7 +110,11 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         let class = class_by(lexicon, free, compared, meter)?;
         return with_minimum(lexicon, &class, state, meter).map(Arc::new);
     }
-    if uncounted == state || uncertain && bytes < MANY_ROUNDS {
+    let is_detour = uncertain && bytes < MANY_ROUNDS && {
+        let known = lexicon.known_class(uncounted)?.and_then(|class| class.known_slack());
+        !known.is_some_and(|slack| slack + SEVERAL_ROUNDS < bytes)
+    };
+    if uncounted == state || is_detour {
         return walked(lexicon, state, None, meter);
     }
     let class = class_by(lexicon, uncounted, compared, meter)?;
@@ -266,11 +271,11 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, like, meter)?;
     let is_whole = like.is_none() && lexicon.uncertain(state)?;
-    walk.states = is_whole.then(|| FastSet::from_iter([state]));
+    walk.states = is_whole.then(|| States::of(state));
     walk.walk_trie(meter)?;
     let met = walk.states.take();
     let mut class = walk.finish(meter)?;
-    class.met = met.map(|states| states.into_iter().collect());
+    class.met = met.map(|states| states.all.into());
     Ok(Arc::new(class))
 }
 
@@ -321,8 +326,8 @@ fn longest_way<'a>(
     meter: &mut Meter,
     along: impl FnOnce(&mut Walk<'a>, &mut Meter) -> Outcome<()>,
 ) -> Outcome<u32> {
-    walk.states = Some(FastSet::from_iter([state]));
+    walk.states = Some(States::of(state));
     along(walk, meter)?;
-    let states = std::mem::take(&mut walk.states);
-    lexicon.longest_way(states.into_iter().flatten(), meter)
+    let met = walk.states.take().unwrap_or_default();
+    lexicon.longest_way(met.all.into_iter(), meter)
 }

@@ -5,9 +5,9 @@ mod life;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use self::life::Life;
+use self::life::{Lengths, Life};
 use crate::byteset::ByteSet;
-use crate::hash::FastMap;
+use crate::hash::{Blocks, Interner};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
@@ -21,18 +21,22 @@ pub struct Move {
 
 type Moves = Arc<[Move]>;
 
+/// How deep a term is taken apart for the move of one byte.
+const AFTER_DEPTH: u32 = 32;
+
 /// No terms have the id 0.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Terms with what has been worked out about them.
 pub struct Derivatives {
     pub terms: Terms,
-    moves: Vec<Option<Moves>>,
+    moves: Blocks<Option<Moves>>,
     life: Vec<Life>,
-    shortest: FastMap<Term, u32>,
-    ways: FastMap<Term, u32>,
-    /// What `uncounted` has found of sequences, by how deep they stand.
-    uncounted: FastMap<(Term, u32), (Term, u32)>,
+    shortest: Lengths,
+    ways: Lengths,
+    /// Sequences, by how deep they stand, of which `uncounted` has found something; and what.
+    counted: Interner<(Term, u32)>,
+    uncounted: Vec<(Term, u32)>,
     /// Unlike that of any other.
     pub(crate) id: u32,
     bytes: usize,
@@ -42,11 +46,12 @@ impl Derivatives {
     pub fn new() -> Self {
         Derivatives {
             terms: Terms::new(),
-            moves: Vec::new(),
+            moves: Blocks::new(),
             life: Vec::new(),
-            shortest: FastMap::default(),
-            ways: FastMap::default(),
-            uncounted: FastMap::default(),
+            shortest: Lengths::default(),
+            ways: Lengths::default(),
+            counted: Interner::new(),
+            uncounted: Vec::new(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytes: 0,
         }
@@ -78,14 +83,82 @@ impl Derivatives {
             let moves: Moves = self.derive(current, meter)?.into();
             self.bytes += 40 + 12 * moves.len();
             meter.grow(self.bytes() - bytes)?;
-            let index = current as usize;
-            if self.moves.len() <= index {
-                self.moves.resize(index + 1, None);
-            }
-            self.moves[index] = Some(moves);
+            self.moves.set(current as usize, Some(moves));
             stack.pop();
         }
         Ok(self.known(term).unwrap_or_else(|| Vec::new().into()))
+    }
+
+    /// Where one byte leads from `term`, which may be dead: far less work than all of its moves, for one that most likely
+    /// nothing else is asked about.
+    pub fn after(&mut self, term: Term, byte: u8, meter: &mut Meter) -> Outcome<Term> {
+        self.after_to(term, byte, AFTER_DEPTH, meter)
+    }
+
+    fn after_to(&mut self, term: Term, byte: u8, depth: u32, meter: &mut Meter) -> Outcome<Term> {
+        meter.work(1)?;
+        if depth == 0 || matches!(self.terms.kind(term), Kind::Substring { .. }) {
+            self.moves(term, meter)?;
+        }
+        if let Some(Some(moves)) = self.moves.get(term as usize) {
+            let found = moves.iter().find(|step| byte <= step.high);
+            return Ok(found
+                .filter(|step| step.low <= byte)
+                .map_or(NOTHING, |step| step.target));
+        }
+        let depth = depth - 1;
+        Ok(match *self.terms.kind(term) {
+            Kind::Nothing | Kind::Empty | Kind::Substring { .. } => NOTHING,
+            Kind::Set(set) if self.terms.byte_set(set).contains(byte) => EMPTY,
+            Kind::Set(_) => NOTHING,
+            Kind::Concatenation(first, second) => {
+                let target = self.after_to(first, byte, depth, meter)?;
+                let through = self.terms.concatenation(target, second);
+                if !self.terms.nullable(first) {
+                    return Ok(through);
+                }
+                let beyond = self.after_to(second, byte, depth, meter)?;
+                self.terms.alternation(vec![through, beyond])
+            }
+            Kind::Alternation(ref items) => {
+                let items = items.clone();
+                let mut targets = Vec::with_capacity(items.len());
+                for &item in items.iter() {
+                    targets.push(self.after_to(item, byte, depth, meter)?);
+                }
+                self.terms.alternation(targets)
+            }
+            Kind::Intersection(ref items) => {
+                let items = items.clone();
+                let mut targets = Vec::with_capacity(items.len());
+                for &item in items.iter() {
+                    match self.after_to(item, byte, depth, meter)? {
+                        NOTHING => return Ok(NOTHING),
+                        target => targets.push(target),
+                    }
+                }
+                self.terms.intersection(targets)
+            }
+            Kind::Complement(item) => {
+                let target = self.after_to(item, byte, depth, meter)?;
+                self.terms.complement(target)
+            }
+            Kind::Repeat { item, minimum, maximum } => {
+                let target = self.after_to(item, byte, depth, meter)?;
+                let rest = self.round_later(item, minimum, maximum);
+                self.terms.concatenation(target, rest)
+            }
+            Kind::First(item) | Kind::Shortest(item) => {
+                let target = self.after_to(item, byte, depth, meter)?;
+                self.terms.first(target)
+            }
+        })
+    }
+
+    /// What is left of a repetition after the round that was begun.
+    fn round_later(&mut self, item: Term, minimum: u32, maximum: u32) -> Term {
+        let fewer = if maximum == UNBOUNDED { UNBOUNDED } else { maximum - 1 };
+        self.terms.repeat(item, minimum.saturating_sub(1), fewer)
     }
 
     fn known(&self, term: Term) -> Option<Moves> {
@@ -149,8 +222,7 @@ impl Derivatives {
                 Ok(changed)
             }
             Kind::Repeat { item, minimum, maximum } => {
-                let fewer = if maximum == UNBOUNDED { UNBOUNDED } else { maximum - 1 };
-                let rest = self.terms.repeat(item, minimum.saturating_sub(1), fewer);
+                let rest = self.round_later(item, minimum, maximum);
                 self.map(item, meter, |terms, target| terms.concatenation(target, rest))
             }
             Kind::First(item) | Kind::Shortest(item) => self.map(item, meter, Terms::first),

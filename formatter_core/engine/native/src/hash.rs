@@ -1,7 +1,10 @@
 //! A fast hash for small keys, and a table that gives equal values equal numbers.
+//!
+//! Automata of several hundred thousand states grow within one mask or the other: what holds them never moves all at once.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::Index;
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -54,20 +57,82 @@ impl Hasher for FastHasher {
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 
-/// Values by number, each value once.
-pub struct Interner<K> {
-    items: Vec<K>,
-    /// The hash of each value with its number, so that growing looks at no value.
-    table: Vec<(u32, u32)>,
+/// A list in blocks, which stay where they are when it grows.
+pub struct Blocks<T> {
+    blocks: Vec<Vec<T>>,
 }
 
-const FREE: (u32, u32) = (0, u32::MAX);
+const BLOCK: usize = 4096;
+
+impl<T> Blocks<T> {
+    pub fn new() -> Self {
+        Blocks { blocks: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.blocks
+            .last()
+            .map_or(0, |last| (self.blocks.len() - 1) * BLOCK + last.len())
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        self.blocks.get(index / BLOCK)?.get(index % BLOCK)
+    }
+
+    pub fn push(&mut self, value: T) {
+        match self.blocks.last_mut() {
+            Some(last) if last.len() < BLOCK => last.push(value),
+            None => self.blocks.push(vec![value]),
+            Some(_) => {
+                let mut block = Vec::with_capacity(BLOCK);
+                block.push(value);
+                self.blocks.push(block);
+            }
+        }
+    }
+}
+
+impl<T: Default> Blocks<T> {
+    /// Put a value at an index, and defaults before it where there is nothing.
+    pub fn set(&mut self, index: usize, value: T) {
+        while self.len() <= index {
+            self.push(T::default());
+        }
+        self.blocks[index / BLOCK][index % BLOCK] = value;
+    }
+}
+
+impl<T> Index<usize> for Blocks<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.blocks[index / BLOCK][index % BLOCK]
+    }
+}
+
+/// Values by number, each value once.
+pub struct Interner<K> {
+    items: Blocks<K>,
+    /// The upper half of each value's hash with its number and one, so that growing looks at no value; or 0.
+    table: Vec<u64>,
+    /// The table before it grew, which is moved little by little: some of it with each new value.
+    old: Vec<u64>,
+    /// How many entries of the old table have been moved.
+    moved: usize,
+}
+
+/// Entries of an old table that are moved with a new value: all of them long before the table grows again.
+const MOVED_AT_ONCE: usize = 16;
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
         Interner {
-            items: Vec::new(),
-            table: vec![FREE; 64],
+            items: Blocks::new(),
+            table: vec![0; 64],
+            old: Vec::new(),
+            moved: 0,
         }
     }
 
@@ -84,32 +149,79 @@ impl<K: Hash + Eq> Interner<K> {
         let mut hasher = FastHasher::default();
         value.hash(&mut hasher);
         let hash = (hasher.finish() >> 16) as u32;
-        let mut slot = hash as usize & (self.table.len() - 1);
-        loop {
-            match self.table[slot] {
-                FREE => break,
-                (other, number) if other == hash && self.items[number as usize] == value => return (number, false),
-                _ => slot = (slot + 1) & (self.table.len() - 1),
-            }
+        if let Some(number) = self
+            .find(&self.table, hash, &value)
+            .or_else(|| self.find(&self.old, hash, &value))
+        {
+            return (number, false);
         }
         let number = self.items.len() as u32;
-        self.table[slot] = (hash, number);
         self.items.push(value);
+        insert(&mut self.table, u64::from(hash) << 32 | u64::from(number + 1));
+        self.move_some();
         if self.items.len() * 2 > self.table.len() {
-            self.grow();
+            let larger = vec![0; self.table.len() * 2];
+            self.old = std::mem::replace(&mut self.table, larger);
+            self.moved = 0;
+            self.move_some();
         }
         (number, true)
     }
 
-    fn grow(&mut self) {
-        let mask = self.table.len() * 2 - 1;
-        let old = std::mem::replace(&mut self.table, vec![FREE; mask + 1]);
-        for entry in old.into_iter().filter(|entry| *entry != FREE) {
-            let mut slot = entry.0 as usize & mask;
-            while self.table[slot] != FREE {
-                slot = (slot + 1) & mask;
+    #[inline]
+    fn find(&self, table: &[u64], hash: u32, value: &K) -> Option<u32> {
+        let mask = table.len().checked_sub(1)?;
+        let mut slot = hash as usize & mask;
+        loop {
+            let entry = table[slot];
+            let number = (entry as u32).checked_sub(1)?;
+            if (entry >> 32) as u32 == hash && self.items[number as usize] == *value {
+                return Some(number);
             }
-            self.table[slot] = entry;
+            slot = (slot + 1) & mask;
         }
+    }
+
+    #[inline]
+    fn move_some(&mut self) {
+        if self.old.is_empty() {
+            return;
+        }
+        let end = self.old.len().min(self.moved + MOVED_AT_ONCE);
+        for &entry in self.old[self.moved..end].iter().filter(|entry| **entry != 0) {
+            insert(&mut self.table, entry);
+        }
+        self.moved = end;
+        if end == self.old.len() {
+            self.old = Vec::new();
+        }
+    }
+}
+
+/// Put an entry where there is room for it.
+#[inline]
+fn insert(table: &mut [u64], entry: u64) {
+    let mask = table.len() - 1;
+    let mut slot = (entry >> 32) as usize & mask;
+    while table[slot] != 0 {
+        slot = (slot + 1) & mask;
+    }
+    table[slot] = entry;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_numbers_while_the_table_grows() {
+        let mut numbers: Interner<u64> = Interner::new();
+        for value in 0..100_000 {
+            assert_eq!(numbers.intern(value * 7), (value as u32, true));
+            let earlier = value / 2;
+            assert_eq!(numbers.intern(earlier * 7), (earlier as u32, false));
+        }
+        assert_eq!(numbers.len(), 100_000);
+        assert_eq!(*numbers.get(99_999), 99_999 * 7);
     }
 }

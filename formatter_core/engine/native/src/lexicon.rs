@@ -164,9 +164,12 @@ fn unpack(entry: u64) -> Step {
     }
 }
 
-const FIRST_CHUNK_BITS: u32 = 8;
+/// Slots are made in blocks of this many: none takes long to make.
+const BLOCK: usize = 256;
 type Slot = OnceLock<Box<Row>>;
-type Chunk = OnceLock<Box<[Slot]>>;
+type Block = OnceLock<Box<[Slot]>>;
+/// Twice as many blocks as the chunk before has.
+type Chunk = OnceLock<Box<[Block]>>;
 
 /// Automata for one vocabulary, and what their states mean for its tokens.
 pub struct Lexicon {
@@ -174,7 +177,7 @@ pub struct Lexicon {
     /// Of all that is here, the classes included.
     pub owner: Owner,
     derivatives: Guarded<Derivatives>,
-    chunks: [Chunk; 24],
+    chunks: [Chunk; 25],
     classes: Guarded<FastMap<Term, Arc<Class>>>,
 }
 
@@ -268,6 +271,25 @@ impl Lexicon {
         }
     }
 
+    /// The moves of a live state, where they have been worked out.
+    #[inline]
+    pub fn known_row(&self, state: Term) -> Option<&Row> {
+        self.slot(state).get().map(|row| &**row)
+    }
+
+    /// The state after one more byte, without all the other moves.
+    pub fn step_alone(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
+        let mut derivatives = self.derivatives()?;
+        let bytes = derivatives.bytes();
+        let target = derivatives.after(state, byte, meter)?;
+        let is_live = target != NOTHING && derivatives.live(target, meter)?;
+        meter.grow(derivatives.bytes() - bytes)?;
+        Ok(Step {
+            state: if is_live { target } else { NOTHING },
+            accepts: is_live && derivatives.terms.nullable(target),
+        })
+    }
+
     /// How many bytes lead to some match from any of these states.
     pub fn longest_way(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
         let mut derivatives = self.derivatives()?;
@@ -323,13 +345,15 @@ impl Lexicon {
         Ok(())
     }
 
+    #[inline]
     fn slot(&self, state: Term) -> &Slot {
-        // Chunk k begins at (2^k - 1) * 2^FIRST_CHUNK_BITS and is twice as long as the one before.
-        let shifted = state + (1 << FIRST_CHUNK_BITS);
-        let chunk = 31 - FIRST_CHUNK_BITS - shifted.leading_zeros();
-        let length = 1usize << (FIRST_CHUNK_BITS + chunk);
-        let slots = self.chunks[chunk as usize].get_or_init(|| (0..length).map(|_| OnceLock::new()).collect());
-        &slots[shifted as usize - length]
+        // Chunk k begins at block 2^k - 1.
+        let shifted = state / BLOCK as u32 + 1;
+        let chunk = shifted.ilog2();
+        let blocks = self.chunks[chunk as usize].get_or_init(|| (0..1 << chunk).map(|_| OnceLock::new()).collect());
+        let slots =
+            blocks[shifted as usize - (1 << chunk)].get_or_init(|| (0..BLOCK).map(|_| OnceLock::new()).collect());
+        &slots[state as usize % BLOCK]
     }
 
     #[cold]

@@ -12,7 +12,7 @@ mod within;
 
 use self::facts::Facts;
 use crate::byteset::ByteSet;
-use crate::hash::{FastMap, Interner};
+use crate::hash::{Blocks, FastMap, Interner};
 use crate::substring::SuffixAutomaton;
 
 /// The number of a term, and so of an automaton state.
@@ -57,7 +57,7 @@ pub enum Kind {
 /// All terms.
 pub struct Terms {
     kinds: Interner<Kind>,
-    facts: Vec<Facts>,
+    facts: Blocks<Facts>,
     sets: Interner<ByteSet>,
     texts: FastMap<Box<[char]>, u32>,
     automata: Vec<SuffixAutomaton>,
@@ -72,7 +72,7 @@ impl Terms {
     pub fn new() -> Self {
         let mut terms = Terms {
             kinds: Interner::new(),
-            facts: Vec::new(),
+            facts: Blocks::new(),
             sets: Interner::new(),
             texts: FastMap::default(),
             automata: Vec::new(),

@@ -1,7 +1,7 @@
 //! A walk over the vocabulary's trie along an automaton, which gathers a class.
 
 use crate::class::{Class, Cut, End, TokenSet};
-use crate::hash::{FastMap, FastSet};
+use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, NOTHING};
@@ -29,9 +29,41 @@ impl<'a> Like<'a> {
     }
 }
 
+/// All moves of a state are worked out when more single bytes than that have left it on one walk.
+const FEW_BYTES: u32 = 2;
+
+/// States that were met, each once.
+#[derive(Default)]
+pub struct States {
+    pub all: Vec<Term>,
+    bits: Vec<u64>,
+}
+
+impl States {
+    pub fn of(first: Term) -> Self {
+        let mut states = States::default();
+        states.insert(first);
+        states
+    }
+
+    #[inline]
+    fn insert(&mut self, state: Term) {
+        let (word, bit) = (state as usize / 64, 1 << (state % 64));
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+        }
+        if self.bits[word] & bit == 0 {
+            self.bits[word] |= bit;
+            self.all.push(state);
+        }
+    }
+}
+
 /// A node on the way to the current one.
 struct Open<'a> {
-    row: &'a Row,
+    state: Term,
+    /// None where a single byte may follow, and the moves of the state are not known.
+    row: Option<&'a Row>,
     /// The moves of the other state, where there is one that is not dead.
     other: Option<&'a Row>,
     end: u32,
@@ -56,10 +88,11 @@ pub struct Walk<'a> {
     ends: Vec<End>,
     like: Option<Like<'a>>,
     /// The states that were met, where they are asked for.
-    pub states: Option<FastSet<Term>>,
-    last_state: Term,
+    pub states: Option<States>,
     /// What is known of states without their counts.
     uncounted: FastMap<Term, (Term, u32)>,
+    /// How many single bytes have left states whose moves are not known.
+    left_by: FastMap<Term, u32>,
     /// How many bytes are too many for `all_go_on`, for each state where it was once said of so many.
     too_far: FastMap<Term, usize>,
     visited: usize,
@@ -84,8 +117,8 @@ impl<'a> Walk<'a> {
             ends: Vec::new(),
             like,
             states: None,
-            last_state: NOTHING,
             uncounted: FastMap::default(),
+            left_by: FastMap::default(),
             too_far: FastMap::default(),
             visited: 0,
         })
@@ -121,8 +154,7 @@ impl<'a> Walk<'a> {
             }
             let node = nodes[index];
             self.visited += 1;
-            let row = self.open.last().map_or(self.first_row, |last| last.row);
-            let step = row.step(node.byte);
+            let step = self.step(node.byte, meter)?;
             let other = self
                 .other_row()
                 .map(|row| row.step(node.byte))
@@ -140,22 +172,28 @@ impl<'a> Walk<'a> {
                 index = node.end as usize;
                 continue;
             }
-            if step.state != self.last_state {
-                self.last_state = step.state;
-                self.states.as_mut().map(|states| states.insert(step.state));
+            if let Some(states) = &mut self.states {
+                states.insert(step.state);
             }
             index += 1;
             if node.end as usize == index {
                 self.inside.add(trie.ids(index - 1), words);
                 continue;
             }
-            let row = self.lexicon.row(step.state, meter)?;
-            if node.below.is_within(row.stays()) || self.all_go_on(&node, step.state, row, meter)? {
+            let has_one_child = nodes[index].end == node.end;
+            let row = match self.lexicon.known_row(step.state) {
+                None if has_one_child && self.is_left_seldom(step.state) => None,
+                _ => Some(self.lexicon.row(step.state, meter)?),
+            };
+            if match row {
+                Some(row) => node.below.is_within(row.stays()) || self.all_go_on(&node, step.state, row, meter)?,
+                None => false,
+            } {
                 self.inside.add(trie.all_ids_below(index - 1), words);
                 index = node.end as usize;
             } else {
                 self.inside.add(trie.ids(index - 1), words);
-                self.enter(node.byte, row, node.end, step.accepts);
+                self.enter(node.byte, step, row, node.end);
                 if let (Some(other), Some(last)) = (other, self.open.last_mut()) {
                     last.other = Some(self.lexicon.row(other.state, meter)?);
                     if other.accepts {
@@ -192,7 +230,7 @@ impl<'a> Walk<'a> {
             met.push(next);
         }
         if let Some(states) = &mut self.states {
-            states.extend(met);
+            met.into_iter().for_each(|state| states.insert(state));
         }
         Ok(true)
     }
@@ -205,14 +243,13 @@ impl<'a> Walk<'a> {
         self.path.extend_from_slice(&token[..depth as usize]);
         let mut alive = true;
         for &byte in &token[depth as usize..node_depth as usize - 1] {
-            let row = self.open.last().map_or(self.first_row, |last| last.row);
-            let step = row.step(byte);
+            let step = self.step(byte, meter)?;
             self.visited += 1;
             if step.state == NOTHING {
                 alive = false;
                 break;
             }
-            self.enter(byte, self.lexicon.row(step.state, meter)?, end, step.accepts);
+            self.enter(byte, step, Some(self.lexicon.row(step.state, meter)?), end);
         }
         if alive {
             self.subtrees(node as usize, end as usize, meter)?;
@@ -234,17 +271,35 @@ impl<'a> Walk<'a> {
         Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.owner))
     }
 
-    fn enter(&mut self, byte: u8, row: &'a Row, end: u32, accepts: bool) {
+    /// The step that a byte makes from the current node.
+    #[inline]
+    fn step(&self, byte: u8, meter: &mut Meter) -> Outcome<Step> {
+        match self.open.last() {
+            None => Ok(self.first_row.step(byte)),
+            Some(Open { row: Some(row), .. }) => Ok(row.step(byte)),
+            Some(last) => self.lexicon.step_alone(last.state, byte, meter),
+        }
+    }
+
+    /// Whether a state without moves was left by few single bytes so far; this one counts.
+    fn is_left_seldom(&mut self, state: Term) -> bool {
+        let times = self.left_by.entry(state).or_insert(0);
+        *times += 1;
+        *times <= FEW_BYTES
+    }
+
+    fn enter(&mut self, byte: u8, step: Step, row: Option<&'a Row>, end: u32) {
         self.forget_written();
         self.path.push(byte);
         self.open.push(Open {
+            state: step.state,
             row,
             other: None,
             end,
             ends_before: self.ending.len(),
             other_ends_before: self.other_ending.len(),
         });
-        if accepts {
+        if step.accepts {
             let depth = self.path.len() as u32;
             self.ending.push(End { depth, byte: 0 });
             self.ending_is_written = false;

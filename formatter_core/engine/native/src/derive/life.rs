@@ -29,6 +29,24 @@ pub(super) enum Life {
     Dead,
 }
 
+/// Lengths by term.
+#[derive(Default)]
+pub(super) struct Lengths(Vec<u32>);
+
+impl Lengths {
+    fn get(&self, term: Term) -> Option<u32> {
+        self.0.get(term as usize).copied().filter(|length| *length != u32::MAX)
+    }
+
+    fn insert(&mut self, term: Term, length: u32) {
+        let index = term as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, u32::MAX);
+        }
+        self.0[index] = length;
+    }
+}
+
 impl Derivatives {
     /// Whether some string is matched.
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
@@ -130,7 +148,7 @@ impl Derivatives {
         if !self.terms.uncertain(term) {
             return self.shortest_match(term, meter).map(Some);
         }
-        Ok(self.ways.get(&term).copied())
+        Ok(self.ways.get(term))
     }
 
     /// Whether there is a match. Its way is kept if it is asked for, and otherwise where it is known.
@@ -288,14 +306,16 @@ impl Derivatives {
             _ => return Ok((term, u32::MAX)),
         };
         // What follows a count is the same while that is used up.
-        let key = (term, 2 * depth + u32::from(lower));
-        if let Some(known) = self.uncounted.get(&key) {
-            return Ok(*known);
+        let (number, is_new) = self.counted.intern((term, 2 * depth + u32::from(lower)));
+        let number = number as usize;
+        if !is_new {
+            return Ok(self.uncounted[number]);
         }
+        self.uncounted.push((term, 0));
         let (first, bytes) = self.uncounted_to(first, depth - 1, lower, meter)?;
         let (second, more) = self.uncounted_to(second, depth - 1, lower, meter)?;
         let found = (self.terms.concatenation(first, second), bytes.min(more));
-        self.uncounted.insert(key, found);
+        self.uncounted[number] = found;
         self.bytes += 32;
         Ok(found)
     }
@@ -381,7 +401,7 @@ impl Derivatives {
         let mut rest = term;
         loop {
             meter.work(1)?;
-            if let Some(&known) = self.shortest.get(&rest) {
+            if let Some(known) = self.shortest.get(rest) {
                 return Ok(Some(length.saturating_add(known)));
             }
             if depth == 0 || self.terms.uncertain(rest) {
