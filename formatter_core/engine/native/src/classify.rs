@@ -12,8 +12,8 @@ use crate::walk::{without, Like, States, Walk};
 /// The class of a state is worked out from those of at most this many others.
 const MOST_COMPARED: u32 = 6;
 
-/// Counts that take fewer bytes are not worth a detour where completions have to be searched for, and where their lengths
-/// are known, those that take no more than this many bytes longer.
+/// Counts that take fewer bytes are not worth a detour where completions have to be searched for. Where it is known how long
+/// those are, it is enough if a count takes some more bytes than that.
 const MANY_ROUNDS: u32 = 32;
 const SEVERAL_ROUNDS: u32 = 8;
 
@@ -110,11 +110,11 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         let class = class_by(lexicon, free, compared, meter)?;
         return with_minimum(lexicon, &class, state, meter).map(Arc::new);
     }
-    let is_detour = uncertain && bytes < MANY_ROUNDS && {
-        let known = lexicon.known_class(uncounted)?.and_then(|class| class.known_slack());
-        !known.is_some_and(|slack| slack + SEVERAL_ROUNDS < bytes)
+    let is_close = uncertain && bytes < MANY_ROUNDS && {
+        let slack = lexicon.known_class(uncounted)?.and_then(|class| class.known_slack());
+        slack.map_or(true, |slack| slack + SEVERAL_ROUNDS >= bytes)
     };
-    if uncounted == state || is_detour {
+    if uncounted == state || is_close {
         return walked(lexicon, state, None, meter);
     }
     let class = class_by(lexicon, uncounted, compared, meter)?;

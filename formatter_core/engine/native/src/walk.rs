@@ -62,7 +62,7 @@ impl States {
 /// A node on the way to the current one.
 struct Open<'a> {
     state: Term,
-    /// None where a single byte may follow, and the moves of the state are not known.
+    /// None where only one byte may follow, and the state's moves have not been worked out.
     row: Option<&'a Row>,
     /// The moves of the other state, where there is one that is not dead.
     other: Option<&'a Row>,
@@ -91,7 +91,7 @@ pub struct Walk<'a> {
     pub states: Option<States>,
     /// What is known of states without their counts.
     uncounted: FastMap<Term, (Term, u32)>,
-    /// How many single bytes have left states whose moves are not known.
+    /// How many single bytes have left states whose moves have not been worked out.
     left_by: FastMap<Term, u32>,
     /// How many bytes are too many for `all_go_on`, for each state where it was once said of so many.
     too_far: FastMap<Term, usize>,
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
             }
             let has_one_child = nodes[index].end == node.end;
             let row = match self.lexicon.known_row(step.state) {
-                None if has_one_child && self.is_left_seldom(step.state) => None,
+                None if has_one_child && self.is_left_seldom(step.state)? => None,
                 _ => Some(self.lexicon.row(step.state, meter)?),
             };
             if match row {
@@ -281,11 +281,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a state without moves was left by few single bytes so far; this one counts.
-    fn is_left_seldom(&mut self, state: Term) -> bool {
+    /// Whether a state whose moves are much work was left by few single bytes so far; this one counts.
+    fn is_left_seldom(&mut self, state: Term) -> Outcome<bool> {
+        if !self.lexicon.uncertain(state)? {
+            return Ok(false);
+        }
         let times = self.left_by.entry(state).or_insert(0);
         *times += 1;
-        *times <= FEW_BYTES
+        Ok(*times <= FEW_BYTES)
     }
 
     fn enter(&mut self, byte: u8, step: Step, row: Option<&'a Row>, end: u32) {
