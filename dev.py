@@ -28,8 +28,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -113,6 +115,9 @@ TRANSFORMERS = [
     "test_transformers_trace.py",
     "test_transformers_trained.py",
 ]
+
+#: Code on a page.
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 #: What mypy reads, with the code of the pages.
 TYPED = ["formatter_core", "integrations", "dev.py", "scripts", "benchmarks", "examples", "tests/typing"]
@@ -207,7 +212,7 @@ def code_of_pages(folder: Path) -> list[str]:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text(encoding="utf-8")
         lines = [PAGE_SETTINGS] + [""] * text.count("\n")
-        for block in re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for block in PYTHON_BLOCK.finditer(text):
             for number, line in enumerate(block[1].splitlines(), text[: block.start(1)].count("\n")):
                 # What transformers says of `generate` itself fits neither its models nor a list of processors.
                 lines[number] = f"{line}  # type: ignore" if ".generate(" in line else line
@@ -334,7 +339,9 @@ def install(arguments: list[str]) -> int:
                 print("the wheel with the native library does not work")
                 return 1
             script = Path(native).with_name("formatter-core")
-            if command([native, "-c", INSTALLED], env=clean) or command([str(script), "self-test"], env=clean):
+            if command([native, "-c", INSTALLED], cwd=folder, env=clean) or command(
+                [str(script), "self-test"], cwd=folder, env=clean
+            ):
                 print("the wheel lacks something")
                 return 1
             broken = folder / "broken"
@@ -342,8 +349,12 @@ def install(arguments: list[str]) -> int:
             (broken / "cargo").write_text("#!/bin/sh\nexit 1\n")
             (broken / "cargo").chmod(0o755)
             with_broken_cargo = {**clean, "PATH": f"{broken}{os.pathsep}{clean['PATH']}"}
-            if not pip_install(native, source, with_broken_cargo, quiet=True):
-                print("a crate that does not build must fail the installation")
+            words = [native, "-m", "pip", "install", source]
+            failed = subprocess.run(words, env=with_broken_cargo, capture_output=True, text=True, check=False)
+            if not failed.returncode or "try again; or set FORMATTER_NATIVE=forbid" not in failed.stderr:
+                print("a crate that does not build must fail the installation, with what to do about it")
+                return 1
+            if source_tests(folder, source, built) or other_pythons(folder, built, clean):
                 return 1
         pure = fresh_environment(folder / "pure", base)
         if pip_install(pure, source, clean):
@@ -354,6 +365,39 @@ def install(arguments: list[str]) -> int:
         if pip_install(pure, f"formatter-core[kbnf] @ {Path(source).as_uri()}", clean):
             return 1
         return command([pure, *quickstart], cwd=folder, env=clean)
+
+
+def source_tests(folder: Path, source: str, built: str) -> int:
+    """The tests that read most of the tree, in the unpacked source distribution with the library of its wheel."""
+    with tarfile.open(source) as archive:
+        archive.extractall(folder, filter="data")
+    (tree,) = folder.glob("formatter_core-*")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(tree, [name for name in archive.namelist() if "_native." in name])
+    tests = [f"tests/core/test_{name}.py" for name in ("docs", "site", "public_names", "layers", "command")]
+    env = {**variables(), "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "integrations")])}
+    return command([str(interpreter(environment("dev"))), "-m", "pytest", *tests], cwd=tree, env=env)
+
+
+def other_pythons(folder: Path, built: str, clean: dict[str, str]) -> int:
+    """The wheel and the README's first program on each other Python that is here; the last line lists those absent."""
+    program = next(PYTHON_BLOCK.finditer((ROOT / "README.md").read_text(encoding="utf-8")))[1]
+    absent = []
+    for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
+        kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+        found = str(kept[-1]) if kept else shutil.which(f"python{version}")
+        if found is None:
+            absent.append(version)
+        elif not version.endswith(f".{sys.version_info[1]}"):
+            there = folder / version
+            if command([found, "-m", "venv", str(there)]) or pip_install(str(interpreter(there)), built, clean):
+                return 1
+            if command([str(interpreter(there)), "-c", program], cwd=folder, env=clean):
+                print(f"the wheel does not work on Python {version}")
+                return 1
+            print(f"the wheel works on Python {version}", flush=True)
+    print(f"not run on Python {', '.join(absent) or 'none'}: not here", flush=True)
+    return 0
 
 
 #: Without any grammar engine both remedies are named.
@@ -367,9 +411,10 @@ raise SystemExit(1)
 """
 
 
-#: The page of a trace is there, and the description has no link that a package index cannot follow.
+#: The page of a trace is there, the description has no link that a package index cannot follow, and the core is small.
 INSTALLED = """
 import re
+from pathlib import Path
 from importlib import metadata
 from formatter_core import parse
 from formatter_core.trace.page import page_of
@@ -377,11 +422,15 @@ assert page_of([], parse(bool, "true"), [], [])
 description = metadata.metadata("formatter-core").get_payload()
 assert "Makes a language model" in description
 assert not re.search(r"\\]\\((?!https?://|#)", description)
+import formatter_core
+size = sum(path.stat().st_size for path in Path(formatter_core.__file__).parent.rglob("*") if path.is_file())
+print(f"installed core: {size / 1e6:.1f} MB")
+assert size <= 6e6, "the installed core is to take at most 6 MB"
 """
 
 
-def pip_install(interpreter: str, what: str, env: dict[str, str], quiet: bool = False) -> int:
-    return command([interpreter, "-m", "pip", "install", "--quiet", what], env=env, quiet=quiet)
+def pip_install(interpreter: str, what: str, env: dict[str, str]) -> int:
+    return command([interpreter, "-m", "pip", "install", "--quiet", what], env=env)
 
 
 def path_without_cargo() -> str:
@@ -417,6 +466,8 @@ def run(arguments: list[str]) -> int:
 def build_native() -> None:
     """Build the native grammar engine in place if cargo is on PATH; without it the kbnf package does the work."""
     cargo = shutil.which("cargo")
+    if cargo and not (CRATE / "target" / "release").exists():
+        print("building the native grammar engine (about half a minute, once)", flush=True)
     if cargo and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=CRATE):
         sys.exit("cargo is here, but the native grammar engine did not build")
 

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.errors import BaseError, CompileError
 from setuptools_rust import Binding, RustExtension
+from setuptools_rust.build import build_rust
+
+REMEDIES = (
+    "cargo is on PATH, but it could not build the native grammar engine of formatter-core. Install Rust 1.75 or newer "
+    "and try again; or set FORMATTER_NATIVE=forbid and install formatter-core[kbnf], which has a slower engine."
+)
 
 
 class PlatformWheel(bdist_wheel):
@@ -24,6 +31,17 @@ class PlatformWheel(bdist_wheel):
         """The tag of the wheel's file name."""
         platform = super().get_tag()[2]
         return "py3", "none", platform
+
+
+class NativeLibrary(build_rust):
+    """Says what to do if the crate does not build."""
+
+    def run(self) -> None:
+        """Build the crate."""
+        try:
+            super().run()
+        except (BaseError, CompileError) as error:
+            raise CompileError(f"{error}\n{REMEDIES}") from error
 
 
 def native_extensions() -> list[RustExtension]:
@@ -59,7 +77,7 @@ def long_description() -> str:
 
 setup(
     rust_extensions=native_extensions(),
-    cmdclass={"bdist_wheel": PlatformWheel},
+    cmdclass={"bdist_wheel": PlatformWheel, "build_rust": NativeLibrary},
     long_description=long_description(),
     long_description_content_type="text/markdown",
 )

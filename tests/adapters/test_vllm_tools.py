@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch", reason="the vLLM adapter needs torch")
+
 from formatter_core import Layout
 from formatter_vllm.requests import content_of_structured_outputs, read_format
 from tests.adapters.vllm_stand_ins import vllm_of
