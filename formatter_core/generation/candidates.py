@@ -47,7 +47,7 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The bytes as text; U+FFFD stands for what is no whole character."""
+        """The bytes as text; U+FFFD stands for bytes that are not a whole character."""
         return (self.bytes or b"").decode("utf-8", "replace")
 
     @property

@@ -68,7 +68,7 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
     Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts; padding is left out.
 
     Raises:
-        InvalidArgument: something that is no prompt.
+        InvalidArgument: something that is not a prompt.
         InvalidArgument: what a tokenizer returned holds more than ids, or another kind of mask than padding.
     """
     prompts = _unpacked(prompts)

@@ -113,7 +113,7 @@ def completion(
     A model behind an API is sent only what is given here, and its server has defaults of its own.
 
     Raises:
-        InvalidArgument: what is no model, a format with a fault, a number out of range.
+        InvalidArgument: an object that is not a model, a format with a fault, a number out of range.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     scores = _with_top(scores, top_logprobs)
@@ -153,8 +153,8 @@ def continuation(
         batch: see `completion`.
 
     Raises:
-        InvalidArgument: what is no model, an empty stop string, a number out of range; `stop_ids` or `ignore_eos`
-            for a model behind an API, which knows neither.
+        InvalidArgument: an object that is not a model, an empty stop string, a number out of range; `stop_ids` or
+            `ignore_eos` for a model behind an API, which knows neither.
     """
     scores = _with_top(scores, top_logprobs)
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))

@@ -128,7 +128,7 @@ class _Reader:
     def data(self) -> dict[str, Any]:
         """The data of the layout."""
         opening, tail = self._around(self._turn(content=TEXT), TEXT)
-        #: Whether turns end in a token, which is no part of their text.
+        #: Whether turns end in a token, which is not a part of their text.
         self._ends_in_token = bool(tail.strip())
         made: dict[str, Any] = {
             "name": "response_template",

@@ -90,7 +90,7 @@ class TextReading:
 
 
 def _first_steps(parts: Sequence[bytes | int], steps: int) -> list[bytes | int]:
-    """The parts as far as so many bytes and tokens."""
+    """The parts up to a number of bytes and tokens."""
     taken: list[bytes | int] = []
     for part in parts:
         if steps <= 0:

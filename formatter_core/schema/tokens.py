@@ -15,7 +15,7 @@ __all__ = ["ANY_RULE", "Tokens", "any_rules", "tokens_of"]
 _NodeT = TypeVar("_NodeT", bound=Node)
 
 ANY_RULE = "any value"
-#: Names of properties are kept for other schemas: so many, of at most so many characters.
+#: Names of properties are kept for other schemas: at most this number, each of at most this length.
 _MOST_KEPT_NAMES = 2048
 _LONGEST_KEPT_NAME = 100
 _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))

@@ -29,7 +29,7 @@ class Trap:
         steps: their indices.
         causes: those of them that follow a step where the mask took little: what comes after a refused token is often
             refused for that reason alone.
-        blame: the probability taken away in all, from each cause up to the next step where the mask took little.
+        blame: the masked probability in all, from each cause up to the next step where the mask took little.
         wanted: what the model wanted instead, the most frequent first; "the end" for an end id.
         expected: what the format expected at the first of the causes.
         proposal: what to change, as a sentence.
@@ -48,7 +48,8 @@ class Trap:
     def __str__(self) -> str:
         where = f"at {self.place}" if self.place.startswith("#") else self.place or "at the outermost level"
         wanted = listed([quoted(text) for text in self.wanted], "or") if self.wanted else "something else"
-        return f"{where}, {len(self.steps)} tokens: the model wanted {wanted}, not {self.expected}; {self.proposal}"
+        count = f"{len(self.steps)} token{'s' if len(self.steps) > 1 else ''}"
+        return f"{where}, {count}: the model wanted {wanted}, not {self.expected}; {self.proposal}"
 
 
 def find_traps(steps: Sequence[Step], text: bytes, format: Format, limits: Limits) -> tuple[Trap, ...]:

@@ -141,7 +141,7 @@ class Vocabulary:
 
         Raises:
             InvalidVocabulary: see the class.
-            InvalidArgument: a `size` that is no width of logits.
+            InvalidArgument: a `size` that cannot be a width of logits.
         """
         tokens = list(table.tokens)
         if size is not None:
