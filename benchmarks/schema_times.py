@@ -30,14 +30,18 @@ from typing import Any
 
 from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
-from benchmarks.harness import ChildError, in_child, percentiles
+from benchmarks.harness import ChildError, in_child, markdown, percentiles
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native
 from formatter_core.errors import FormatterError
 
 MICROSECONDS = 1e6
 OURS, PEER = "formatter-core", "llguidance"
-WAYS = ("process", "warmed children", "children")
+WAYS = {
+    "process": "in one process",
+    "warmed children": "each in a forked child that has compiled an everyday schema",
+    "children": "each in a forked child that has not",
+}
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
 LOOK_UPS = 5
@@ -220,7 +224,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     gc.collect()
     gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
     results: dict[str, Any] = {}
-    for way in sorted(options.ways, key=WAYS.index, reverse=True):
+    for way in sorted(options.ways, key=list(WAYS).index, reverse=True):
         found = run(compilers, clock, texts, way)
         results[way] = summary(found)
         results[way]["milliseconds"] = milliseconds(found)
@@ -228,13 +232,22 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A line for each way."""
-    lines = []
+    """A row for each way, and one for each way not to compile again."""
+    rows = []
     for way, one in found["ways"].items():
-        shown = {key: value for key, value in one.items() if key != "milliseconds"}
-        lines.append(f"{way}: {json.dumps(shown)}")
-    lines += [f"{name}: {json.dumps(found[name])}" for name in ("found in the cache", "read from bytes")]
-    return "\n".join(lines)
+        times = [
+            " / ".join(f"{one['microseconds'][name][place] / 1e3:.3g}" for place in ("p50", "p90", "p99"))
+            for name in (OURS, PEER)
+        ]
+        ratios = " / ".join(f"{one['ratios'][place]:.2f}" for place in ("p50", "p90", "p99"))
+        rows.append([WAYS[way], str(one["schemas"]), *times, ratios, f"{one['Python']['of all time']:.0%}"])
+    head = ["CPU time, ms: p50 / p90 / p99", "schemas", OURS, PEER, "ratio", "of it Python"]
+    again = [
+        [name, *(f"{found[name][place]:.3f}" for place in ("p50", "p90", "p99"))]
+        for name in ("found in the cache", "read from bytes")
+    ]
+    shares = markdown(["share of the first compile", "p50", "p90", "p99"], again)
+    return f"{markdown(head, rows)}\n\n{shares}"
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
@@ -245,7 +258,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         for name, times in one["milliseconds"].items():
             axis.plot(times, [100 * (place + 1) / len(times) for place in range(len(times))], label=name)
         axis.set(xscale="log", xlabel="time to first mask, ms")
-        axis.set_title(way, fontsize="small")
+        axis.set_title(WAYS[way], fontsize="small")
         axis.grid(visible=True, alpha=0.3)
     axes[0][0].set_ylabel("% of the schemas")
     axes[0][0].legend(fontsize="small")
