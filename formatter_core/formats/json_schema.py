@@ -15,6 +15,7 @@ from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.match import Match
@@ -31,6 +32,7 @@ from formatter_core.schema import (
     why_unsatisfiable,
 )
 from formatter_core.schema.load import own_json, read_json
+from formatter_core.schema.plain import schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
@@ -67,6 +69,15 @@ class JsonSchemaFormat(Alternatives):
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
         return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
+
+    def to_program(self, limits: Limits) -> Program | None:
+        """See `WritesProgram`."""
+        if self.key_order != "schema" or self.on_unsupported != "error" or self.registry is not None:
+            return None
+        if not isinstance(self.schema, dict):
+            return None
+        enforce_formats = self.string_formats == "enforce"
+        return schema_program(self.schema, self._text, as_whitespace(self.whitespace), enforce_formats, limits)
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -125,6 +136,10 @@ class JsonSchemaFormat(Alternatives):
         return bool(self._key[1] == _content(self.schema))
 
     @cached_property
+    def _text(self) -> str:
+        return write_value(self.schema)
+
+    @cached_property
     def _key(self) -> tuple[Hashable, ...]:
         options = self.whitespace, self.key_order, self.string_formats, self.on_unsupported
         return "json_schema", _content(self.schema), *options, _content(self.registry)
@@ -181,6 +196,7 @@ def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
 def _kept(text: str, *options: Any) -> JsonSchemaFormat:
     made = JsonSchemaFormat(_data(text), *options)
     made.key()
+    vars(made)["_text"] = text  # where a `cached_property` keeps its value
     return made
 
 

@@ -35,7 +35,7 @@ from formatter_core.grammar.nodes import (
     optional,
     walk,
 )
-from formatter_core.grammar.program import Program
+from formatter_core.grammar.program import Program, write_inside, write_part
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -76,5 +76,7 @@ __all__ = [
     "walk",
     "without_specials",
     "without_tokens",
+    "write_inside",
     "write_out",
+    "write_part",
 ]

@@ -18,7 +18,7 @@ bits that each way meets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
@@ -45,7 +45,7 @@ from formatter_core.grammar.nodes import (
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Program", "write"]
+__all__ = ["Part", "Program", "write", "write_inside", "write_part"]
 
 _MAGIC = b"FCG4"
 _RULE_END = b"\x00"
@@ -101,21 +101,58 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
         InvalidGrammar: an undefined rule, or a node where it may not stand.
         LimitExceeded: too many nodes, too deep, or too large a repeat.
     """
-    if start not in rules:
+    return write_part(rules, start, {}, len(rules), limits).program
+
+
+class Part(NamedTuple):
+    """The beginning of a grammar's program: its first rules, and the programs of the terminals in them, by number."""
+
+    program: Program
+    terminals: list[bytes]
+
+    def followed_by(self, data: bytes, nodes: int, limits: Limits) -> Program:
+        """The whole program, with the other rules as they are written.
+
+        Raises:
+            LimitExceeded: too many nodes.
+        """
+        first = self.program
+        if first.nodes + nodes > limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes, "the grammar")
+        return replace(first, data=first.data + data, nodes=first.nodes + nodes)
+
+
+def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int], count: int, limits: Limits) -> Part:
+    """The same of rules that use others, which follow them, by number. `count` is the number of all rules."""
+    writer = _Writer(rules, others, limits)
+    if start not in writer.numbers:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
-    writer = _Writer(rules, limits)
-    writer.out += _MAGIC + _number(len(rules)) + _number(writer.numbers[start])
+    writer.out += _MAGIC + _number(count) + _number(writer.numbers[start])
     try:
         for name, body in rules.items():
             writer.rule(name, body)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
-    return Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names), writer.specials)
+    made = Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names), writer.specials)
+    return Part(made, writer.programs)
+
+
+def write_inside(node: Node, limits: Limits) -> bytes:
+    """The number of nodes, the length and the program of what stands inside of a terminal.
+
+    Raises:
+        InvalidGrammar: a node that may not stand there.
+        LimitExceeded: too many nodes, too deep, or too large a repeat.
+    """
+    written = _TerminalWriter("", limits).whole(node, b"", limits.depth)
+    if written.size > limits.nodes:
+        raise LimitExceeded("nodes", limits.nodes, "a terminal")
+    return _number(written.size) + written.program
 
 
 class _Writer:
-    def __init__(self, rules: Mapping[str, Node], limits: Limits) -> None:
-        self.numbers = {name: number for number, name in enumerate(rules)}
+    def __init__(self, rules: Mapping[str, Node], others: Mapping[str, int], limits: Limits) -> None:
+        self.numbers = {name: number for number, name in enumerate(rules)} | dict(others)
         self.out = bytearray()
         self.nodes = 0
         self.tokens: dict[int, None] = {}
@@ -127,6 +164,7 @@ class _Writer:
         # By identity, as a grammar holds one terminal in many places, which is written once; it keeps them alive.
         # What stands for a terminal that has been written, and how high it is.
         self._terminals: dict[int, tuple[bytes, int]] = {}
+        self.programs: list[bytes] = []
 
     def rule(self, name: str, body: Node) -> None:
         """Write a rule."""
@@ -209,6 +247,7 @@ class _Writer:
             written = _written(node, self._rule, self._limits, room - 1)
             height = 1 + written.height
             self._terminals[id(node)] = _AGAIN + _number(len(self._terminals)), height
+            self.programs.append(written.program)
             self.out += written.program
             self.nodes += written.size
             self._check_count()

@@ -17,7 +17,8 @@ from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
-from formatter_core.runtime.lowering import lower
+from formatter_core.runtime.lowering import LoweredLater, lower, program_of
+from formatter_core.runtime.prepared import IsLowered
 from formatter_core.runtime.stored import StoredFormat
 from formatter_core.vocabulary import Vocabulary
 
@@ -169,9 +170,17 @@ class Compiler:
             return self._compile_now(format)
 
     def _compile_now(self, format: Format) -> CompiledFormat:
-        lowering = lower(format, self.vocabulary, self.limits)
+        program = None if self._reader is None else program_of(format, self.limits)
+        lowering: IsLowered
+        if program is None:
+            lowering = lower(format, self.vocabulary, self.limits)
+        else:
+            lowering = LoweredLater(format, program, self.vocabulary, self.limits)
         try:
-            engine_grammar = self._engine.compile(lowering.lowered.grammar, self.vocabulary, self.limits)
+            if self._reader is None or program is None:
+                engine_grammar = self._engine.compile(lowering.lowered.grammar, self.vocabulary, self.limits)
+            else:
+                engine_grammar = self._reader.load(program, self.vocabulary, self.limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(

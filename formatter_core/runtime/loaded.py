@@ -13,7 +13,7 @@ from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.runtime.lowering import Lowering, check_tokens, lower
+from formatter_core.runtime.lowering import Lowering, check_tokens, lower, program_of
 from formatter_core.runtime.stored import StoredFormat
 from formatter_core.vocabulary import Vocabulary
 
@@ -79,7 +79,7 @@ class _StoredLowering:
     @cached_property
     def _made(self) -> Lowering:
         made = lower(self.format, self._vocabulary, self._limits)
-        if made.program != self.program:
+        if self.program not in (made.program, program_of(self.format, self._limits)):
             raise InvalidFormat(
                 "the bytes of the compiled format hold another grammar than this release makes of it; compile it again"
             )

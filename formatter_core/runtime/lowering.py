@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
-from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.protocol import Format, Lowered, WritesProgram
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Lowering", "check_tokens", "lower"]
+__all__ = ["LoweredLater", "Lowering", "check_tokens", "lower", "program_of"]
 
 _NAMES_SHOWN = 10
 
@@ -27,6 +28,39 @@ class Lowering(NamedTuple):
     as_written: Lowered
     lowered: Lowered
     program: Program
+
+
+def program_of(format: Format, limits: Limits) -> Program | None:
+    """The program of a format that has a faster way to it than by its grammar.
+
+    Raises:
+        FormatterError: whatever lowering it raises.
+    """
+    return format.to_program(limits) if isinstance(format, WritesProgram) else None
+
+
+class LoweredLater:
+    """A format of which only the program is there yet; see `IsLowered`."""
+
+    def __init__(self, format: Format, program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
+        self.format = format
+        self.program = program
+        self._vocabulary = vocabulary
+        self._limits = limits
+
+    @property
+    def as_written(self) -> Lowered:
+        """Its grammar, with special tokens by name, and how its parse becomes values."""
+        return self._made.as_written
+
+    @property
+    def lowered(self) -> Lowered:
+        """The same with special tokens by id."""
+        return self._made.lowered
+
+    @cached_property
+    def _made(self) -> Lowering:
+        return lower(self.format, self._vocabulary, self._limits)
 
 
 def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:

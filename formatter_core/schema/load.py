@@ -18,7 +18,7 @@ from formatter_core.errors.arguments import shown
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
 
-__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "own_json", "read_json"]
+__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "draft_of", "own_json", "read_json"]
 
 #: The literals of the schemas `true` and `false`.
 TRUE = 1
@@ -169,6 +169,7 @@ class Loader:
         self._registry = {uri.rstrip("#"): schema for uri, schema in (registry or {}).items()}
         self._numbers: dict[int, int] = {}
         self.locations: list[Location] = []
+        self._synthetic: set[int] = set()
         self._resources: dict[str, Resource] = {}
         self.root_resource = self._add_resource(schema, "", "", LATEST)
         self.root = self.number(schema, "", self.root_resource)
@@ -212,7 +213,13 @@ class Loader:
 
     def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
         """The literal of a schema that stands for a part of a keyword's value."""
-        return self.number(schema, pointer, self.root_resource)
+        number = self.number(schema, pointer, self.root_resource)
+        self._synthetic.add(number)
+        return number
+
+    def is_in_text(self, literal: int) -> bool:
+        """Whether the schema of a literal stands in the root resource at its pointer."""
+        return literal not in self._synthetic and self.location(literal).resource is self.root_resource
 
     def resolve(self, location: Location, keyword: str) -> int:
         """The literal that a reference means.
@@ -296,7 +303,7 @@ class Loader:
 
     def _add_resource(self, schema: Any, uri: str, pointer: str, draft: int) -> Resource:
         """Add a schema, and every schema inside that has a URI of its own, with their anchors."""
-        draft = _draft_of(schema, draft, pointer)
+        draft = draft_of(schema, draft, pointer)
         resource = Resource(schema, uri, pointer, draft)
         self._resources[uri] = resource
         look_below = _has_identifiers_below(schema)
@@ -310,7 +317,7 @@ class Loader:
                 if schema is resource.schema:
                     resource.uri = own
                 else:
-                    resource = Resource(schema, own, pointer, _draft_of(schema, resource.draft, pointer))
+                    resource = Resource(schema, own, pointer, draft_of(schema, resource.draft, pointer))
                 self._resources[own] = resource
             _add_anchors(schema, pointer, resource)
             if look_below:
@@ -378,7 +385,13 @@ def _add_anchors(schema: dict[str, Any], pointer: str, resource: Resource) -> No
             resource.dynamic.add("")
 
 
-def _draft_of(schema: Any, default: int, pointer: str) -> int:
+def draft_of(schema: Any, default: int, pointer: str) -> int:
+    """The draft that a schema names, or the default.
+
+    Raises:
+        InvalidSchema: its `$schema` is not a text.
+        UnsupportedSchema: it names an unknown dialect.
+    """
     if not isinstance(schema, dict) or "$schema" not in schema:
         return default
     name = schema["$schema"]

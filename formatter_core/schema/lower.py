@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Grammar, Node, Terminal
 from formatter_core.limits import Limits
@@ -16,10 +19,10 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.scalars import ALL_NUMBERS, scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.tokens import any_rules, tokens_of
+from formatter_core.schema.tokens import ANY_RULE, any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
-__all__ = ["lower"]
+__all__ = ["PartlyLowered", "lower", "lower_beside"]
 
 
 def lower(
@@ -34,6 +37,31 @@ def lower(
     return _Lowering(loader, normalizer, refusals, whitespace, any_order, limits).grammar()
 
 
+def lower_beside(
+    plain: NativeSchema,
+    loader: Loader,
+    normalizer: Normalizer,
+    refusals: Refusals,
+    whitespace: Whitespace,
+    limits: Limits,
+) -> PartlyLowered | None:
+    """The rules of what is not plain; None if there is no document.
+
+    Raises:
+        UnsupportedSchema: something cannot be expressed exactly.
+    """
+    return _Lowering(loader, normalizer, refusals, whitespace, False, limits, plain).partly()
+
+
+class PartlyLowered(NamedTuple):
+    """Rules that use others: those of goals that are lowered elsewhere, by their numbers, and that of any value."""
+
+    rules: dict[str, Node]
+    start: str
+    plain: dict[str, int]
+    uses_any: bool
+
+
 class _Lowering:
     def __init__(
         self,
@@ -43,18 +71,37 @@ class _Lowering:
         whitespace: Whitespace,
         any_order: bool,
         limits: Limits,
+        plain: NativeSchema | None = None,
     ) -> None:
         self._loader = loader
         self._normalizer = normalizer
         self._refusals = refusals
         self._limits = limits
         self._any_rules = any_rules(whitespace)
-        self._rules = Rules(limits, loader)
+        self._rules = Rules(limits, loader, plain)
         tokens = tokens_of(whitespace)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, refusals, any_order)
 
     def grammar(self) -> Grammar:
+        start = self._lower_all()
+        rules = self._rules.rules
+        if self._rules.uses_any:
+            rules.update(self._any_rules)
+        rules = productive(rules, start)
+        if not rules:
+            raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
+        return Grammar(rules, start)
+
+    def partly(self) -> PartlyLowered | None:
+        start = self._lower_all()
+        plain = self._rules.plain
+        rules = {name: body for name, body in self._rules.rules.items() if name not in plain}
+        rules = productive(rules, start, {*plain, ANY_RULE})
+        return PartlyLowered(rules, start, plain, self._rules.uses_any) if rules else None
+
+    def _lower_all(self) -> str:
+        """Make all rules but those of any value; the name of the start rule."""
         self._rules.rules.update(dict.fromkeys(self._any_rules, NOTHING))
         root = self._loader.root
         if root == FALSE:
@@ -68,15 +115,9 @@ class _Lowering:
             except LimitExceeded as error:
                 raise (error.at(self._loader.location(goal[0]).pointer) if goal else error) from None
             self._rules.define(name, body)
-        rules = self._rules.rules
         for name in self._any_rules:
-            del rules[name]
-        if self._rules.uses_any:
-            rules.update(self._any_rules)
-        rules = productive(rules, start.name)
-        if not rules:
-            raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
-        return Grammar(rules, start.name)
+            del self._rules.rules[name]
+        return start.name
 
     def _lower(self, goal: Goal, name: str) -> Node:
         shape = self._normalizer.goal(goal)

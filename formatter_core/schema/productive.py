@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, children
 
 __all__ = ["productive"]
 
 
-def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
+def productive(rules: dict[str, Node], start: str, others: Collection[str] = ()) -> dict[str, Node]:
     """The rules without what derives nothing, and without what the start then does not reach; empty where it is all.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
     choices in which one option needs no rule. Of members, the required ones must derive something, or one of the
     others. Linear in their size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for
-    Horn clauses).
+    Horn clauses). Rules may use `others`, which derive something.
     """
-    if _all_derive(rules):
+    if _all_derive(rules, others):
         return rules
-    found: set[str] = set()
+    found = set(others)
     waiting: dict[str, list[_Option]] = {}
     needs: dict[str, list[list[str]]] = {}
     # Backwards, most rules come after what they need.
@@ -37,18 +37,18 @@ def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
 _MOST_READINGS = 6
 
 
-def _all_derive(rules: dict[str, Node]) -> bool:
-    """Whether a few readings show that every rule derives something, which is nearly always so."""
-    found: set[str] = set()
+def _all_derive(rules: dict[str, Node], others: Collection[str]) -> bool:
+    """Whether a few readings show that every rule derives something, which is nearly always so, as the others do."""
+    found = set(others)
     pending = list(rules)
     for _ in range(_MOST_READINGS):
         for name in reversed(pending):
             if _is_derived(rules[name], found):
                 found.add(name)
-        if len(found) == len(rules):
-            return True
         # What a rule needs comes after it, as values do, or before it, as later properties do.
         pending = [name for name in reversed(pending) if name not in found]
+        if not pending:
+            return True
     return False
 
 
@@ -115,7 +115,7 @@ def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str,
         options = tuple(each for each in options if found.issuperset(_needed(each, {})))
         kept[name] = options[0] if len(options) == 1 else Choice(options)
         for used in (used for option in options for used in _references(option)):
-            if used not in kept:
+            if used not in kept and used in rules:
                 kept[used] = rules[used]
                 pending.append(used)
     return kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import NOTHING, Choice, Node, Reference, Sequence
 from formatter_core.limits import Limits
@@ -17,7 +18,10 @@ __all__ = ["Rules", "any_of", "in_order"]
 class Rules:
     """Rules by name, and the goals that still have to be lowered."""
 
-    def __init__(self, limits: Limits, loader: Loader) -> None:
+    def __init__(self, limits: Limits, loader: Loader, plain: NativeSchema | None = None) -> None:
+        self._plain = plain
+        #: The rules of goals that `plain` lowers, by its numbers.
+        self.plain: dict[str, int] = {}
         self.rules: dict[str, Node] = {}
         self.pending: list[tuple[Goal, str]] = []
         self._limits = limits
@@ -35,8 +39,17 @@ class Rules:
         if known is None:
             name = self.reserve(self._title(goal))
             known = self._goals[goal] = Reference(name)
-            self.pending.append((goal, name))
+            number = self._plain_number(goal)
+            if number is None:
+                self.pending.append((goal, name))
+            else:
+                self.plain[name] = number
         return known
+
+    def _plain_number(self, goal: Goal) -> int | None:
+        if self._plain is None or len(goal) > 1 or goal[0] < 0 or not self._loader.is_in_text(goal[0]):
+            return None
+        return self._plain.goal(self._loader.location(goal[0]).pointer)
 
     def _title(self, goal: Goal) -> str:
         shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)

@@ -35,7 +35,16 @@ class Tokens:
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
         self._colon = _interned(whitespace, whitespace.around(":", whitespace.colon))
         self.any_name = _terminal(whitespace, FREE_STRING, self._colon)
+        self.any_scalar = _terminal(whitespace, Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
         self._names: dict[str, Terminal] = {}
+
+    def in_order(self) -> tuple[Node, ...]:
+        """What stands inside of all tokens, with that of any scalar, and the colon."""
+        tokens = (
+            *(self.comma, self.open_array, self.close_array, self.empty_array),
+            *(self.open_object, self.close_object, self.empty_object, self.any_name, self.any_scalar),
+        )
+        return (*(each.item for each in tokens), self._colon)
 
     def name(self, name: str) -> Terminal:
         """A property's name and the colon, in one terminal: the same one for the same name, as many schemas have it."""
@@ -65,9 +74,8 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
     tokens = tokens_of(whitespace)
     value = Reference(ANY_RULE)
     entries, items = Reference("any entries"), Reference("any items")
-    scalar = _terminal(whitespace, Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
     return {
-        ANY_RULE: Choice((scalar, Reference("any object"), Reference("any array"))),
+        ANY_RULE: Choice((tokens.any_scalar, Reference("any object"), Reference("any array"))),
         "any object": Choice((tokens.empty_object, Sequence((tokens.open_object, entries, tokens.close_object)))),
         "any entries": Choice(
             (Sequence((tokens.any_name, value)), Sequence((entries, tokens.comma, tokens.any_name, value)))

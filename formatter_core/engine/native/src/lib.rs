@@ -7,7 +7,7 @@
 //! (`chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`,
 //! `sequence`). Captures have a parser of their own, of the grammar as it is written: `memories`, `written`,
 //! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree
-//! on: `trails`, `agreement`; and all of it: `parser`, `following`.
+//! on: `trails`, `agreement`; and all of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -36,6 +36,7 @@ mod grammar;
 mod hash;
 mod interface;
 mod interface_parser;
+mod interface_schema;
 #[cfg(test)]
 mod interface_tests;
 mod items;
@@ -55,6 +56,7 @@ mod preference;
 mod program;
 mod remainder;
 mod rounds;
+mod schema;
 mod sequence;
 mod spelling;
 mod stack;

@@ -1,0 +1,119 @@
+//! The C interface to the lowering of plain schemas. As in `interface`, every call answers with a number.
+
+use std::str;
+
+use crate::interface::{guarded, truth, view};
+use crate::limits::Fault;
+use crate::schema::Schema;
+
+/// Read a schema's text; `made` holds a handle only if the answer is 1. See `Schema::read`.
+///
+/// # Safety
+/// `text` points to `length` bytes; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_new(text: *const u8, length: usize, draft: u32, made: *mut *mut Schema) -> i32 {
+    guarded(|| {
+        // SAFETY: the pointer fits the length, as the caller promises.
+        let text = str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)?;
+        let schema = Schema::read(text, draft);
+        let is_read = schema.is_some();
+        if let Some(schema) = schema {
+            // SAFETY: `made` may be written to, as the caller promises.
+            unsafe { made.write(Box::into_raw(Box::new(schema))) };
+        }
+        Ok(truth(is_read))
+    })
+}
+
+/// # Safety
+/// `schema` is a handle of `fcn_schema_new` that nobody uses any more.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
+    guarded(|| {
+        // SAFETY: the handle came from a box, and is nobody else's, as the caller promises.
+        drop(unsafe { Box::from_raw(schema) });
+        Ok(0)
+    });
+}
+
+/// The number of a goal plus one, or 0 if the schema at a JSON Pointer is not plain. See `Schema::goal`.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `pointer` points to `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8, length: usize) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
+        let (schema, pointer) = unsafe { (&mut *schema, view(pointer, length)) };
+        let pointer = str::from_utf8(pointer).map_err(|_| Fault::Malformed)?;
+        Ok(schema.goal(pointer).map_or(0, |goal| goal as i32 + 1))
+    })
+}
+
+/// Make the rules of all goals; how many, or 0 if that cannot be done here. See `Schema::lower`.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `any` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_lower(
+    schema: *mut Schema,
+    first: u32,
+    wants_any: u32,
+    maximum_nodes: u64,
+    any: *mut u32,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, as the caller promises.
+        let lowered = unsafe { &mut *schema }.lower(first, wants_any != 0, maximum_nodes);
+        let (count, rule) = lowered.unwrap_or_default();
+        // SAFETY: it may be written to, as the caller promises.
+        unsafe { any.write(rule) };
+        Ok(count as i32)
+    })
+}
+
+/// Where the schemas of scalars are whose programs are needed, each ended by a zero byte, and how many bytes they are.
+///
+/// # Safety
+/// `schema` is a live handle; the other pointers may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut *const u8, length: *mut usize) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, and the others may be written to, as the caller promises.
+        unsafe {
+            data.write((*schema).wanted.as_ptr());
+            length.write((*schema).wanted.len());
+        }
+        Ok(0)
+    })
+}
+
+/// Write the rules, see `Schema::write`: where they are, how many bytes they have, and how many nodes.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `given` points to `size` bytes, `written` to `written_size`; the
+/// others may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_write(
+    schema: *mut Schema,
+    given: *const u8,
+    size: usize,
+    written: *const u8,
+    written_size: usize,
+    data: *mut *const u8,
+    length: *mut usize,
+    nodes: *mut u64,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, and the pointers fit the sizes, as the caller promises.
+        let (schema, given, written) = unsafe { (&mut *schema, view(given, size), view(written, written_size)) };
+        let count = schema.write(given, written)?;
+        // SAFETY: these may be written to, as the caller promises.
+        unsafe {
+            data.write(schema.program.as_ptr());
+            length.write(schema.program.len());
+            nodes.write(count);
+        }
+        Ok(0)
+    })
+}

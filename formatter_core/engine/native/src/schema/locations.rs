@@ -1,0 +1,565 @@
+//! Which schemas of a text are plain: what they say needs no algebra, and so it is with all that they lead to.
+
+use crate::schema::json::{Tree, Value};
+
+/// What a value must satisfy.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Goal {
+    #[default]
+    Anything,
+    Nothing,
+    /// A schema, by the number of its value in the text.
+    Schema(u32),
+}
+
+/// The lists that a schema without keywords for arrays allows are those of `Array::default()`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Array {
+    /// The schema that speaks about items, and what it wants of them.
+    pub items: Option<(u32, Goal)>,
+    pub minimum: u32,
+    pub maximum: Option<u32>,
+}
+
+/// The objects that a schema without keywords for objects allows are those of `Object::default()`.
+#[derive(Clone, Default)]
+pub struct Object {
+    /// The schema that speaks about properties.
+    pub part: Option<u32>,
+    /// Its `properties`: names by their places in that object.
+    pub properties: Option<u32>,
+    pub rest: Goal,
+    /// `required`, each name once.
+    pub required: Vec<Box<str>>,
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.part == other.part && self.required == other.required
+    }
+}
+
+/// What a plain schema says.
+pub enum Kind {
+    /// Nothing.
+    Silent,
+    /// Scalars, by a schema that says what it says of scalars.
+    Scalars(Box<str>),
+    Typed {
+        scalars: Option<Box<str>>,
+        array: Option<Array>,
+        object: Option<Object>,
+    },
+    Reference(Goal),
+    /// One of several, of which no other holds if they are exclusive.
+    Branches {
+        goals: Vec<Goal>,
+        exclusive: bool,
+    },
+    /// It needs the algebra.
+    Other,
+}
+
+const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
+const ARRAY: u8 = 1 << 5;
+const OBJECT: u8 = 1 << 6;
+const ALL_SCALARS: u8 = ARRAY - 1;
+/// What no `type` allows: an integer is a number.
+const UNTYPED: u8 = 0b1_1011;
+/// Keywords whose values are read together with those of the schema that stands for a scalar.
+const OF_NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
+const LISTED: [&str; 2] = ["enum", "const"];
+const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+const OF_ARRAYS: [&str; 3] = ["items", "minItems", "maxItems"];
+const OF_OBJECTS: [&str; 3] = ["properties", "required", "additionalProperties"];
+const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
+/// Keywords that need the algebra, and those whose names may matter to an object elsewhere.
+const OTHERS: [&str; 16] = [
+    "multipleOf",
+    "prefixItems",
+    "contains",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+    "$recursiveRef",
+    "additionalItems",
+    "uniqueItems",
+];
+/// What no schema that stands for a scalar may have anywhere inside.
+const FAR_REACHING: [&str; 11] = [
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "$id",
+    "id",
+    "$schema",
+    "properties",
+    "required",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+];
+/// More exclusive branches are counted rather than kept apart.
+const FEW_BRANCHES: usize = 8;
+/// The most schemas that are read to find out whether branches are exclusive.
+const MOST_CHECKED: usize = 64;
+/// Texts of scalars may grow where unions hold unions.
+pub const LONGEST_TEXT: usize = 1 << 14;
+
+/// Whether it is a keyword with a meaning, other than `const`.
+fn is_keyword(name: &str) -> bool {
+    let lists: [&[&str]; 8] = [
+        &[
+            "type",
+            "enum",
+            "$ref",
+            "definitions",
+            "$defs",
+            "minContains",
+            "maxContains",
+        ],
+        &OF_NUMBERS,
+        &OF_STRINGS,
+        &COMBINATORS,
+        &OF_ARRAYS,
+        &OF_OBJECTS,
+        &IDENTIFIERS,
+        &OTHERS,
+    ];
+    lists.iter().any(|names| names.contains(&name))
+}
+
+/// The schemas of one text; what they say is found out when it is first asked.
+pub struct Locations {
+    pub tree: Tree,
+    draft: u32,
+    kinds: Vec<Option<Kind>>,
+    /// For each value whether it is a schema that leads to plain ones only, where that is known.
+    plain: Vec<Option<bool>>,
+}
+
+impl Locations {
+    /// `draft` is that of the whole text.
+    pub fn new(tree: Tree, draft: u32) -> Self {
+        let mut kinds = Vec::new();
+        kinds.resize_with(tree.len(), || None);
+        let plain = vec![None; tree.len()];
+        Locations {
+            tree,
+            draft,
+            kinds,
+            plain,
+        }
+    }
+
+    /// What a schema says; it has been found plain.
+    pub fn kind(&self, schema: u32) -> &Kind {
+        self.kinds[schema as usize].as_ref().unwrap_or(&Kind::Other)
+    }
+
+    /// The schema at a JSON Pointer, if nothing on the way there has a URI of its own.
+    pub fn at(&self, pointer: &str) -> Option<u32> {
+        let mut value = self.tree.root;
+        for step in pointer.split('/').skip(1) {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            value = match self.tree.value(value) {
+                Value::List(items) => *items.get(step.parse::<usize>().ok()?)?,
+                Value::Object(_) => self.tree.get(value, &step)?,
+                _ => return None,
+            };
+            if IDENTIFIERS.iter().any(|name| self.is_text(value, name)) {
+                return None;
+            }
+        }
+        Some(value)
+    }
+
+    fn is_text(&self, object: u32, name: &str) -> bool {
+        self.tree
+            .get(object, name)
+            .is_some_and(|value| self.tree.string(value).is_some())
+    }
+
+    /// What a value that is a schema asks for.
+    fn goal(&self, value: u32) -> Option<Goal> {
+        match self.tree.value(value) {
+            Value::Bool(true) => Some(Goal::Anything),
+            Value::Bool(false) => Some(Goal::Nothing),
+            Value::Object(object) if object.entries.is_empty() => Some(Goal::Anything),
+            Value::Object(_) => Some(Goal::Schema(value)),
+            _ => None,
+        }
+    }
+
+    /// Whether a schema and all that it leads to are plain.
+    pub fn is_plain(&mut self, schema: u32) -> bool {
+        if self.plain[schema as usize].is_none() {
+            self.decide(schema);
+        }
+        self.plain[schema as usize] == Some(true)
+    }
+
+    fn decide(&mut self, schema: u32) {
+        let mut visited = vec![schema];
+        let mut users: Vec<(u32, u32)> = Vec::new();
+        let mut others = Vec::new();
+        self.plain[schema as usize] = Some(true);
+        let mut next = 0;
+        while let Some(&user) = visited.get(next) {
+            next += 1;
+            let kind = self.read(user).unwrap_or(Kind::Other);
+            for used in self.uses(&kind) {
+                users.push((used, user));
+                match self.plain[used as usize] {
+                    None => {
+                        self.plain[used as usize] = Some(true);
+                        visited.push(used);
+                    }
+                    Some(false) => others.push(used),
+                    Some(true) => {}
+                }
+            }
+            if let Kind::Other = kind {
+                others.push(user);
+            }
+            self.kinds[user as usize] = Some(kind);
+        }
+        users.sort_unstable();
+        while let Some(other) = others.pop() {
+            self.plain[other as usize] = Some(false);
+            let first = users.partition_point(|edge| edge.0 < other);
+            for edge in users[first..].iter().take_while(|edge| edge.0 == other) {
+                if self.plain[edge.1 as usize] == Some(true) {
+                    others.push(edge.1);
+                }
+            }
+        }
+    }
+
+    fn uses(&self, kind: &Kind) -> Vec<u32> {
+        let mut goals = Vec::new();
+        match kind {
+            Kind::Typed { array, object, .. } => {
+                goals.extend(array.iter().filter_map(|array| Some(array.items?.1)));
+                if let Some(object) = object {
+                    goals.push(object.rest);
+                    goals.extend(self.properties(object).map(|(_, goal)| goal));
+                }
+            }
+            Kind::Reference(goal) => goals.push(*goal),
+            Kind::Branches { goals: branches, .. } => goals.extend(branches),
+            _ => {}
+        }
+        let schema = |goal| match goal {
+            Goal::Schema(schema) => Some(schema),
+            _ => None,
+        };
+        goals.into_iter().filter_map(schema).collect()
+    }
+
+    /// The named properties of objects with what they want of their values.
+    pub fn properties<'a>(&'a self, object: &Object) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
+        let entries = object.properties.and_then(|properties| self.tree.entries(properties));
+        entries.unwrap_or(&[]).iter().map(|(name, value)| {
+            let goal = self.goal(*value).unwrap_or(Goal::Nothing);
+            (self.tree.text(name), goal)
+        })
+    }
+
+    /// What the objects want of a property's value.
+    pub fn property(&self, object: &Object, name: &str) -> Goal {
+        let named = object.properties.and_then(|properties| self.tree.get(properties, name));
+        named.map_or(object.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
+    }
+
+    /// The names of `required`.
+    pub fn required(&self, schema: u32) -> impl Iterator<Item = &str> {
+        let names = self.tree.get(schema, "required").map(|value| self.tree.value(value));
+        let names = match names {
+            Some(Value::List(names)) => &**names,
+            _ => &[],
+        };
+        names.iter().filter_map(|name| self.tree.string(*name))
+    }
+
+    fn read(&self, schema: u32) -> Option<Kind> {
+        let entries = self.tree.entries(schema)?;
+        let has = |names: &[&str]| names.iter().any(|name| self.tree.get(schema, name).is_some());
+        if schema != self.tree.root && IDENTIFIERS.iter().any(|name| self.is_text(schema, name))
+            || schema == self.tree.root && has(&IDENTIFIERS[2..])
+        {
+            return None;
+        }
+        for (name, value) in entries {
+            // That is an error, which is found elsewhere.
+            if matches!(self.tree.value(*value), Value::Null) && is_keyword(self.tree.text(name)) {
+                return None;
+            }
+        }
+        let types = match self.tree.get(schema, "type") {
+            None => None,
+            Some(value) => Some(self.types(value)?),
+        };
+        let says = |names: &[&[&str]]| names.iter().any(|names| has(names));
+        let of_scalars = says(&[&OF_NUMBERS, &OF_STRINGS]);
+        let of_others = says(&[&OF_ARRAYS, &OF_OBJECTS]);
+        let listed = has(&LISTED);
+        if let Some(reference) = self.tree.get(schema, "$ref") {
+            let alone = types.is_none() && !of_scalars && !of_others && !listed && !says(&[&COMBINATORS, &OTHERS]);
+            return (alone || self.draft <= 7).then(|| self.reference(reference))?;
+        }
+        if has(&OTHERS) {
+            let unique = self.tree.get(schema, "uniqueItems");
+            let harmless = unique.is_some_and(|value| matches!(self.tree.value(value), Value::Bool(false)));
+            if !harmless || has(&OTHERS[..OTHERS.len() - 1]) {
+                return None;
+            }
+        }
+        if types.is_some_and(|types| types & !ALL_SCALARS == 0) {
+            return (!of_others).then(|| self.scalars(schema, &COMBINATORS))?;
+        }
+        let combined = has(&COMBINATORS);
+        if listed {
+            let plain = !of_others && !combined && self.lists_scalars(schema)?;
+            return plain.then(|| self.scalars(schema, &[]))?;
+        }
+        if combined {
+            let alone = types.is_none() && !of_scalars && !of_others;
+            return alone.then(|| self.branches(schema))?;
+        }
+        self.typed(schema, types, of_scalars, of_others)
+    }
+
+    /// The types as bits.
+    fn types(&self, value: u32) -> Option<u8> {
+        let single = [value];
+        let names = match self.tree.value(value) {
+            Value::List(names) => &**names,
+            _ => &single,
+        };
+        let mut types = 0;
+        for name in names {
+            let name = self.tree.string(*name)?;
+            types |= match SCALARS.iter().position(|scalar| *scalar == name) {
+                Some(place) => 1 << place,
+                None if name == "array" => ARRAY,
+                None if name == "object" => OBJECT,
+                None => return None,
+            };
+        }
+        (types != 0).then_some(types)
+    }
+
+    fn lists_scalars(&self, schema: u32) -> Option<bool> {
+        let is_scalar = |value: u32| !matches!(self.tree.value(value), Value::List(_) | Value::Object(_));
+        let constant = self.tree.get(schema, "const").map_or(true, is_scalar);
+        match self.tree.get(schema, "enum").map(|values| self.tree.value(values)) {
+            None => Some(constant),
+            Some(Value::List(values)) => Some(constant && values.iter().copied().all(is_scalar)),
+            Some(_) => None,
+        }
+    }
+
+    fn reference(&self, value: u32) -> Option<Kind> {
+        let pointer = self.tree.string(value)?.strip_prefix('#')?;
+        if pointer.contains('%') || !(pointer.is_empty() || pointer.starts_with('/')) {
+            return None;
+        }
+        let target = self.at(pointer)?;
+        Some(Kind::Reference(self.goal(target)?))
+    }
+
+    fn branches(&self, schema: u32) -> Option<Kind> {
+        let mut keywords = COMBINATORS.iter().filter(|name| self.tree.get(schema, name).is_some());
+        let keyword = keywords.next().filter(|_| keywords.next().is_none())?;
+        let exclusive = *keyword == "oneOf";
+        let Value::List(branches) = self.tree.value(self.tree.get(schema, keyword)?) else {
+            return None;
+        };
+        (exclusive || *keyword == "anyOf").then_some(())?;
+        let goals: Option<Vec<Goal>> = branches.iter().map(|branch| self.goal(*branch)).collect();
+        let goals = goals?;
+        if goals.is_empty() || goals.contains(&Goal::Nothing) || (exclusive && !self.are_disjoint(&goals)?) {
+            return None;
+        }
+        Some(Kind::Branches { goals, exclusive })
+    }
+
+    /// Whether no array or object is in two branches for certain; that of scalars is left to those who lower them.
+    fn are_disjoint(&self, goals: &[Goal]) -> Option<bool> {
+        let (mut arrays, mut objects) = (0, 0);
+        let mut stack = goals.to_vec();
+        for _ in 0..MOST_CHECKED {
+            let Some(goal) = stack.pop() else {
+                return Some(arrays <= 1 && objects <= 1 && goals.len() <= FEW_BRANCHES);
+            };
+            let Goal::Schema(schema) = goal else {
+                return None;
+            };
+            match self.read(schema)? {
+                Kind::Scalars(_) => {}
+                Kind::Typed { array, object, .. } => {
+                    arrays += usize::from(array.is_some());
+                    objects += usize::from(object.is_some());
+                }
+                Kind::Reference(goal) => stack.push(goal),
+                Kind::Silent | Kind::Branches { .. } | Kind::Other => return None,
+            }
+        }
+        None
+    }
+
+    /// The schema's text with what it says of scalars, and nothing else; the other `keywords` are read, too.
+    fn scalars(&self, schema: u32, keywords: &[&str]) -> Option<Kind> {
+        let mut text = String::from("{");
+        for name in ["type"]
+            .iter()
+            .chain(&LISTED)
+            .chain(&OF_NUMBERS)
+            .chain(&OF_STRINGS)
+            .chain(keywords)
+        {
+            if let Some(value) = self.tree.get(schema, name) {
+                if keywords.contains(name) && self.reaches_far(value) {
+                    return None;
+                }
+                self.add(&mut text, name, value);
+            }
+        }
+        text.push('}');
+        (text.len() <= LONGEST_TEXT).then(|| Kind::Scalars(text.into()))
+    }
+
+    fn add(&self, text: &mut String, name: &str, value: u32) {
+        text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
+        text.push_str(name);
+        text.push_str("\":");
+        text.push_str(self.tree.source(value));
+    }
+
+    fn reaches_far(&self, value: u32) -> bool {
+        let mut stack = vec![value];
+        while let Some(value) = stack.pop() {
+            match self.tree.value(value) {
+                Value::List(items) => stack.extend(items.iter()),
+                Value::Object(object) => {
+                    for (name, value) in object.entries.iter() {
+                        if FAR_REACHING.contains(&self.tree.text(name)) {
+                            return true;
+                        }
+                        stack.push(*value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn typed(&self, schema: u32, types: Option<u8>, of_scalars: bool, of_others: bool) -> Option<Kind> {
+        let allowed = types.unwrap_or(UNTYPED | ARRAY | OBJECT);
+        let array = if allowed & ARRAY == 0 {
+            None
+        } else {
+            Some(self.array(schema)?)
+        };
+        let object = if allowed & OBJECT == 0 {
+            None
+        } else {
+            Some(self.object(schema)?)
+        };
+        if object.is_none() && OF_OBJECTS.iter().any(|name| self.tree.get(schema, name).is_some()) {
+            return None; // the names may matter to an object elsewhere
+        }
+        if types.is_none() {
+            let says_more = array.as_ref() != Some(&Array::default()) || object.as_ref() != Some(&Object::default());
+            if !of_scalars && !says_more {
+                return Some(Kind::Silent);
+            }
+            if !(of_others && says_more) {
+                return None; // a format may say nothing
+            }
+        }
+        let mut scalars = None;
+        if allowed & ALL_SCALARS != 0 {
+            let names: Vec<String> = (0..SCALARS.len())
+                .filter(|place| allowed >> place & 1 == 1)
+                .map(|place| format!("\"{}\"", SCALARS[place]))
+                .collect();
+            let mut text = format!("{{\"type\":[{}]", names.join(","));
+            for name in OF_NUMBERS.iter().chain(&OF_STRINGS) {
+                if let Some(value) = self.tree.get(schema, name) {
+                    self.add(&mut text, name, value);
+                }
+            }
+            text.push('}');
+            scalars = Some(text.into());
+        }
+        Some(Kind::Typed { scalars, array, object })
+    }
+
+    fn count(&self, schema: u32, name: &str) -> Option<Option<u32>> {
+        match self.tree.get(schema, name) {
+            None => Some(None),
+            Some(value) => self.tree.source(value).parse().ok().map(Some),
+        }
+    }
+
+    fn array(&self, schema: u32) -> Option<Array> {
+        let (minimum, maximum) = (
+            self.count(schema, "minItems")?.unwrap_or(0),
+            self.count(schema, "maxItems")?,
+        );
+        if maximum.is_some_and(|maximum| maximum < minimum) {
+            return None;
+        }
+        let items = match self.tree.get(schema, "items") {
+            None => None,
+            Some(value) => Some((schema, self.goal(value).filter(|goal| *goal != Goal::Nothing)?)),
+        };
+        Some(Array {
+            items,
+            minimum,
+            maximum,
+        })
+    }
+
+    fn object(&self, schema: u32) -> Option<Object> {
+        let properties = self.tree.get(schema, "properties");
+        let named = match properties.map(|value| self.tree.entries(value)) {
+            None => &[],
+            Some(entries) => entries?,
+        };
+        for (_, value) in named {
+            self.goal(*value)?;
+        }
+        let rest = self.tree.get(schema, "additionalProperties");
+        let mut required: Vec<Box<str>> = Vec::new();
+        if let Some(value) = self.tree.get(schema, "required") {
+            let Value::List(names) = self.tree.value(value) else {
+                return None;
+            };
+            let mut known = std::collections::HashSet::new();
+            for name in names.iter() {
+                let name = self.tree.string(*name)?;
+                if known.insert(name) {
+                    required.push(name.into());
+                }
+            }
+        }
+        Some(Object {
+            part: (!named.is_empty() || rest.is_some()).then_some(schema),
+            properties,
+            rest: rest.map_or(Some(Goal::Anything), |value| self.goal(value))?,
+            required,
+        })
+    }
+}

@@ -1,0 +1,487 @@
+//! Plain schemas as rules. What it makes is, byte for byte, what the schema algebra in Python makes of them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_TEXT};
+use crate::schema::nodes::{any_of, derives, in_order, Node};
+
+/// Longer chains of references and unions are left to others.
+const LONGEST_CHAIN: u32 = 50;
+/// How many properties are gone through for each node that a grammar may have.
+const WORK_PER_NODE: u64 = 4;
+/// The most alternatives for objects.
+const MOST_OBJECTS: usize = 100;
+
+/// The fixed tokens of JSON, in the order in which they are given.
+#[derive(Clone, Copy)]
+pub enum Token {
+    Comma,
+    OpenArray,
+    CloseArray,
+    EmptyArray,
+    OpenObject,
+    CloseObject,
+    EmptyObject,
+    AnyName,
+    AnyScalar,
+}
+
+pub const TOKENS: u32 = Token::AnyScalar as u32 + 1;
+
+/// A terminal that depends on the schema.
+pub enum Terminal {
+    /// A name with the colon.
+    Name(Box<str>),
+    /// Any other name with the colon; they are sorted.
+    NameOtherThan(Vec<Box<str>>),
+    /// What a schema for scalars allows, by its text.
+    Scalars(Box<str>),
+}
+
+/// The sets that a value may be in; `scalars` is a schema for them.
+#[derive(Clone, Default)]
+struct Shape {
+    /// It may be any value, and nothing else is said.
+    is_anything: bool,
+    scalars: Option<Box<str>>,
+    arrays: Vec<Array>,
+    objects: Vec<Object>,
+}
+
+pub struct Lowering<'a> {
+    locations: &'a Locations,
+    pub rules: Vec<Node>,
+    pub terminals: Vec<Terminal>,
+    /// The number of the first rule of any value, where it is used.
+    pub any: Option<u32>,
+    first: u32,
+    names: HashMap<Box<str>, u32>,
+    others: HashMap<Vec<Box<str>>, u32>,
+    scalars: HashMap<Box<str>, u32>,
+    goals: HashMap<u32, u32>,
+    pending: Vec<(u32, u32)>,
+    work: u64,
+}
+
+impl<'a> Lowering<'a> {
+    /// The rules of plain schemas, numbered from `first` on in their order, and of those that they need; None where one has
+    /// no value, or takes too much.
+    pub fn of(
+        locations: &'a Locations,
+        roots: &[u32],
+        first: u32,
+        wants_any: bool,
+        maximum_nodes: u64,
+    ) -> Option<Self> {
+        let mut made = Lowering {
+            locations,
+            rules: Vec::new(),
+            terminals: Vec::new(),
+            any: wants_any.then_some(0),
+            first,
+            names: HashMap::new(),
+            others: HashMap::new(),
+            scalars: HashMap::new(),
+            goals: HashMap::new(),
+            pending: Vec::new(),
+            work: maximum_nodes.saturating_mul(WORK_PER_NODE),
+        };
+        for root in roots {
+            made.goal(Goal::Schema(*root));
+        }
+        while let Some((schema, rule)) = made.pending.pop() {
+            let body = made.lower(schema)?;
+            made.define(rule, body);
+            made.spend(1)?;
+        }
+        made.all_derive().then_some(())?;
+        if made.any.is_some() {
+            made.add_any();
+        }
+        Some(made)
+    }
+
+    fn spend(&mut self, steps: usize) -> Option<()> {
+        self.work = self.work.checked_sub(steps as u64)?;
+        Some(())
+    }
+
+    fn lower(&mut self, schema: u32) -> Option<Node> {
+        let shape = self.shape(Goal::Schema(schema), LONGEST_CHAIN)?;
+        if shape.is_anything {
+            return Some(self.goal(Goal::Anything));
+        }
+        let mut options = Vec::new();
+        if let Some(text) = shape.scalars {
+            options.push(self.scalars(text));
+        }
+        let several = shape.arrays.len() + shape.objects.len() > 1;
+        for array in &shape.arrays {
+            let body = self.array(array);
+            options.push(if several { self.add(body) } else { body });
+        }
+        if !shape.objects.is_empty() {
+            let mut names = Names::default();
+            names.walk(self.locations, Goal::Schema(schema));
+            let names: Vec<&str> = names.in_order();
+            for object in &shape.objects {
+                let body = self.object(object, &names)?;
+                options.push(if several { self.add(body) } else { body });
+            }
+        }
+        (!options.is_empty()).then(|| any_of(options))
+    }
+
+    fn shape(&self, goal: Goal, room: u32) -> Option<Shape> {
+        let schema = match goal {
+            Goal::Anything => {
+                return Some(Shape {
+                    is_anything: true,
+                    ..Shape::default()
+                })
+            }
+            Goal::Nothing => return None,
+            Goal::Schema(schema) => schema,
+        };
+        let room = room.checked_sub(1)?;
+        Some(match self.locations.kind(schema) {
+            Kind::Silent => self.shape(Goal::Anything, room)?,
+            Kind::Scalars(text) => Shape {
+                scalars: Some(text.clone()),
+                ..Shape::default()
+            },
+            Kind::Typed { scalars, array, object } => Shape {
+                is_anything: false,
+                scalars: scalars.clone(),
+                arrays: array.iter().cloned().collect(),
+                objects: object.iter().cloned().collect(),
+            },
+            Kind::Reference(goal) => self.shape(*goal, room)?,
+            Kind::Branches { goals, exclusive } => {
+                let branches: Option<Vec<Shape>> = goals.iter().map(|goal| self.shape(*goal, room)).collect();
+                self.united(branches?, *exclusive)?
+            }
+            Kind::Other => return None,
+        })
+    }
+
+    fn united(&self, mut branches: Vec<Shape>, exclusive: bool) -> Option<Shape> {
+        if branches.len() == 1 {
+            return branches.pop();
+        }
+        let mut union = Shape::default();
+        let mut scalars = Vec::new();
+        for mut branch in branches {
+            if branch.is_anything {
+                branch = Shape {
+                    is_anything: false,
+                    scalars: Some(r#"{"type":["null","boolean","number","string"]}"#.into()),
+                    arrays: vec![Array::default()],
+                    objects: vec![Object::default()],
+                };
+            }
+            scalars.extend(branch.scalars);
+            add_new(&mut union.arrays, branch.arrays);
+            add_new(&mut union.objects, branch.objects);
+        }
+        if union.arrays.contains(&Array::default()) {
+            union.arrays = vec![Array::default()];
+        }
+        if union.objects.contains(&Object::default()) {
+            union.objects = vec![Object::default()];
+        }
+        union.scalars = union_of(scalars, exclusive)?;
+        (union.objects.len() <= MOST_OBJECTS).then_some(union)
+    }
+
+    fn array(&mut self, array: &Array) -> Node {
+        let mut options = Vec::new();
+        if array.minimum == 0 {
+            options.push(token(Token::EmptyArray));
+        }
+        if array.maximum != Some(0) {
+            let item = self.goal(array.items.map_or(Goal::Anything, |items| items.1));
+            let further = in_order([token(Token::Comma), item.clone()]);
+            let list = match array.maximum {
+                None if array.minimum <= 1 => {
+                    let list = self.reserve();
+                    let body = any_of([item, in_order([Node::Rule(list), further])]);
+                    self.define(list, body);
+                    Node::Rule(list)
+                }
+                Some(1) => item,
+                maximum => {
+                    let minimum = array.minimum.saturating_sub(1);
+                    let further = Node::Repeat(Box::new(further), minimum, maximum.map(|maximum| maximum - 1));
+                    in_order([item, further])
+                }
+            };
+            options.push(in_order([token(Token::OpenArray), list, token(Token::CloseArray)]));
+        }
+        any_of(options)
+    }
+
+    fn object(&mut self, object: &Object, names: &[&str]) -> Option<Node> {
+        let locations = self.locations;
+        let mut known: HashSet<&str> = names.iter().copied().collect();
+        let mut names: Vec<&str> = names.to_vec();
+        let own = locations.properties(object).map(|(name, _)| name);
+        names.extend(
+            own.chain(object.required.iter().map(|name| &**name))
+                .filter(|name| known.insert(name)),
+        );
+        self.spend(names.len())?;
+        let required: HashSet<&str> = object.required.iter().map(|name| &**name).collect();
+        let is_closed = object.rest == Goal::Nothing;
+        let mut properties = Vec::new();
+        for name in &names {
+            let goal = locations.property(object, name);
+            if goal != Goal::Nothing {
+                properties.push((self.name(name), goal, required.contains(name)));
+            }
+        }
+        if properties.iter().filter(|property| property.2).count() < required.len() {
+            return None;
+        }
+        let contents: Vec<Node> = properties.iter().map(|property| self.goal(property.1)).collect();
+        let mut following = if is_closed {
+            None
+        } else {
+            Some(self.extras(object.rest, &names))
+        };
+        let mut may_end = true;
+        for (&(key, _, required), content) in properties.iter().zip(contents).rev() {
+            let mut other = None;
+            if !required {
+                following = following.map(|tail| Tail::of(self.shared(tail.whole())));
+                other = following.clone();
+            }
+            let rest = following.map(|tail| tail.after(token(Token::Comma)));
+            let rest = match rest {
+                Some(tail) if !may_end => tail,
+                Some(tail) => Tail::of(Node::Choice(vec![token(Token::CloseObject), tail.whole()])),
+                None => Tail::of(token(Token::CloseObject)),
+            };
+            let here = rest.after(content).after(Node::Terminal(key));
+            following = Some(match other {
+                Some(other) => Tail::of(self.add(Node::Choice(vec![here.whole(), other.whole()]))),
+                None => here,
+            });
+            may_end = may_end && !required;
+        }
+        let mut options = Vec::new();
+        if may_end {
+            options.push(token(Token::EmptyObject));
+        }
+        if let Some(tail) = following {
+            options.push(tail.after(token(Token::OpenObject)).whole());
+        }
+        Some(any_of(options))
+    }
+
+    /// One or more properties that are not named, and the end.
+    fn extras(&mut self, goal: Goal, names: &[&str]) -> Tail {
+        let (key, value) = (self.name_other_than(names), self.goal(goal));
+        let further = vec![token(Token::Comma), key.clone(), value.clone()];
+        let further = Node::Repeat(Box::new(Node::Sequence(further)), 0, None);
+        Tail(vec![token(Token::CloseObject), further, value, key])
+    }
+
+    fn goal(&mut self, goal: Goal) -> Node {
+        let Goal::Schema(schema) = goal else {
+            self.any = Some(0);
+            return Node::Any;
+        };
+        if let Some(rule) = self.goals.get(&schema) {
+            return Node::Rule(*rule);
+        }
+        let rule = self.reserve();
+        self.goals.insert(schema, rule);
+        self.pending.push((schema, rule));
+        Node::Rule(rule)
+    }
+
+    fn reserve(&mut self) -> u32 {
+        self.rules.push(Node::Choice(Vec::new()));
+        self.first + self.rules.len() as u32 - 1
+    }
+
+    fn define(&mut self, rule: u32, body: Node) {
+        self.rules[(rule - self.first) as usize] = body;
+    }
+
+    fn add(&mut self, body: Node) -> Node {
+        let rule = self.reserve();
+        self.define(rule, body);
+        Node::Rule(rule)
+    }
+
+    /// A node to be used several times: itself if small, else a rule.
+    fn shared(&mut self, node: Node) -> Node {
+        match node {
+            Node::Sequence(_) | Node::Choice(_) => self.add(node),
+            node => node,
+        }
+    }
+
+    fn terminal(&mut self, terminal: Terminal) -> u32 {
+        self.terminals.push(terminal);
+        TOKENS + self.terminals.len() as u32 - 1
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.names.get(name) {
+            return *number;
+        }
+        let number = self.terminal(Terminal::Name(name.into()));
+        self.names.insert(name.into(), number);
+        number
+    }
+
+    fn name_other_than(&mut self, names: &[&str]) -> Node {
+        if names.is_empty() {
+            return token(Token::AnyName);
+        }
+        let mut names: Vec<Box<str>> = names.iter().map(|name| (*name).into()).collect();
+        names.sort_unstable();
+        if let Some(number) = self.others.get(&names) {
+            return Node::Terminal(*number);
+        }
+        let number = self.terminal(Terminal::NameOtherThan(names.clone()));
+        self.others.insert(names, number);
+        Node::Terminal(number)
+    }
+
+    fn scalars(&mut self, text: Box<str>) -> Node {
+        if let Some(number) = self.scalars.get(&text) {
+            return Node::Terminal(*number);
+        }
+        let number = self.terminal(Terminal::Scalars(text.clone()));
+        self.scalars.insert(text, number);
+        Node::Terminal(number)
+    }
+
+    /// Whether every rule derives something, so that no schema is empty.
+    fn all_derive(&self) -> bool {
+        let mut found = vec![false; self.rules.len()];
+        let mut pending: Vec<usize> = (0..self.rules.len()).collect();
+        loop {
+            let before = pending.len();
+            for rule in pending.iter().rev() {
+                found[*rule] = derives(&self.rules[*rule], self.first, &found);
+            }
+            pending.retain(|rule| !found[*rule]);
+            if pending.is_empty() || pending.len() == before {
+                return pending.is_empty();
+            }
+            pending.reverse();
+        }
+    }
+
+    /// The rules of any value: scalars, objects and arrays, with their entries and items.
+    fn add_any(&mut self) {
+        let first = self.first + self.rules.len() as u32;
+        self.any = Some(first);
+        let rule = |place| Node::Rule(first + place);
+        let pair = || in_order([token(Token::AnyName), Node::Any]);
+        let whole = |open, content, close| in_order([token(open), content, token(close)]);
+        self.rules.extend([
+            Node::Choice(vec![token(Token::AnyScalar), rule(1), rule(3)]),
+            Node::Choice(vec![
+                token(Token::EmptyObject),
+                whole(Token::OpenObject, rule(2), Token::CloseObject),
+            ]),
+            Node::Choice(vec![pair(), in_order([rule(2), token(Token::Comma), pair()])]),
+            Node::Choice(vec![
+                token(Token::EmptyArray),
+                whole(Token::OpenArray, rule(4), Token::CloseArray),
+            ]),
+            Node::Choice(vec![Node::Any, in_order([rule(4), token(Token::Comma), Node::Any])]),
+        ]);
+    }
+}
+
+/// A sequence, the last item first: most grow at their beginning.
+#[derive(Clone)]
+struct Tail(Vec<Node>);
+
+impl Tail {
+    fn of(node: Node) -> Self {
+        match node {
+            Node::Sequence(mut items) => {
+                items.reverse();
+                Tail(items)
+            }
+            node => Tail(vec![node]),
+        }
+    }
+
+    fn after(mut self, node: Node) -> Self {
+        self.0.push(node);
+        self
+    }
+
+    fn whole(mut self) -> Node {
+        self.0.reverse();
+        in_order(self.0)
+    }
+}
+
+fn token(token: Token) -> Node {
+    Node::Terminal(token as u32)
+}
+
+/// One schema for the scalars of several; None within if there are none.
+fn union_of(mut scalars: Vec<Box<str>>, exclusive: bool) -> Option<Option<Box<str>>> {
+    if scalars.len() < 2 {
+        return Some(scalars.pop());
+    }
+    let keyword = if exclusive { "oneOf" } else { "anyOf" };
+    let text = format!("{{\"{keyword}\":[{}]}}", scalars.join(","));
+    (text.len() <= LONGEST_TEXT).then(|| Some(text.into()))
+}
+
+fn add_new<T: PartialEq>(known: &mut Vec<T>, others: Vec<T>) {
+    for other in others {
+        if !known.contains(&other) {
+            known.push(other);
+        }
+    }
+}
+
+/// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.
+#[derive(Default)]
+struct Names<'a> {
+    named: Vec<&'a str>,
+    late: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn walk(&mut self, locations: &'a Locations, goal: Goal) {
+        let Goal::Schema(schema) = goal else {
+            return;
+        };
+        match locations.kind(schema) {
+            Kind::Typed {
+                object: Some(object), ..
+            } => {
+                self.named.extend(locations.properties(object).map(|(name, _)| name));
+                self.late.extend(locations.required(schema));
+            }
+            Kind::Reference(goal) => self.walk(locations, *goal),
+            Kind::Branches { goals, .. } => {
+                for goal in goals {
+                    self.walk(locations, *goal);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Each name once.
+    fn in_order(self) -> Vec<&'a str> {
+        let mut known = HashSet::new();
+        let all = self.named.into_iter().chain(self.late);
+        all.filter(|name| known.insert(*name)).collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! The grammar under construction: rules of nodes, and how its program is written.
+
+use crate::hash::FastMap;
+use crate::limits::{Fault, Outcome};
+use crate::program::{operation, Reader};
+
+/// A node of a rule's body. Terminals stand here by number.
+#[derive(Clone)]
+pub enum Node {
+    Terminal(u32),
+    Rule(u32),
+    /// The rule of any value, which comes after all others.
+    Any,
+    Sequence(Vec<Node>),
+    Choice(Vec<Node>),
+    Repeat(Box<Node>, u32, Option<u32>),
+}
+
+/// The items one after the other, in one flat sequence.
+pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
+    let mut flat = Vec::new();
+    for item in items {
+        match item {
+            Node::Sequence(items) => flat.extend(items),
+            item => flat.push(item),
+        }
+    }
+    one_or(flat, Node::Sequence)
+}
+
+/// One of the items.
+pub fn any_of(items: impl IntoIterator<Item = Node>) -> Node {
+    let mut flat = Vec::new();
+    for item in items {
+        match item {
+            Node::Choice(items) => flat.extend(items),
+            item => flat.push(item),
+        }
+    }
+    one_or(flat, Node::Choice)
+}
+
+fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
+    match items.len() {
+        1 => items.remove(0),
+        _ => all(items),
+    }
+}
+
+/// Whether a node derives something, given which rules do, from the rule `first` on.
+pub fn derives(node: &Node, first: u32, found: &[bool]) -> bool {
+    match node {
+        Node::Terminal(_) | Node::Any => true,
+        Node::Rule(rule) => found[(*rule - first) as usize],
+        Node::Sequence(items) => items.iter().all(|item| derives(item, first, found)),
+        Node::Choice(items) => items.iter().any(|item| derives(item, first, found)),
+        Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, first, found),
+    }
+}
+
+/// What stands inside of a terminal: its operations, and how many nodes they are.
+#[derive(Clone, Default)]
+pub struct Regular {
+    pub program: Vec<u8>,
+    pub size: u64,
+}
+
+/// Writes rules of a grammar's program, see `program`.
+pub struct Writer<'a> {
+    pub out: Vec<u8>,
+    pub nodes: u64,
+    terminals: &'a [Regular],
+    /// The number of each terminal that has been written: those that are the same are written once.
+    written: FastMap<&'a [u8], u32>,
+    next: u32,
+    any: u32,
+}
+
+impl<'a> Writer<'a> {
+    /// `any` is the rule of any value.
+    pub fn new(any: u32, terminals: &'a [Regular]) -> Self {
+        Writer {
+            out: Vec::new(),
+            nodes: 0,
+            terminals,
+            written: FastMap::default(),
+            next: 0,
+            any,
+        }
+    }
+
+    /// Take up terminals that were written before.
+    pub fn know(&mut self, data: &'a [u8]) -> Outcome<()> {
+        let mut reader = Reader { data };
+        while !reader.data.is_empty() {
+            if reader.byte()? != operation::TERMINAL {
+                return Err(Fault::Malformed);
+            }
+            self.written.entry(reader.counted_bytes()?).or_insert(self.next);
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    pub fn rule(&mut self, body: &Node) {
+        self.node(body);
+        self.out.push(operation::RULE_END);
+    }
+
+    fn node(&mut self, node: &Node) {
+        self.nodes += 1;
+        match node {
+            Node::Terminal(number) => self.terminal(*number),
+            Node::Rule(rule) => self.reference(*rule),
+            Node::Any => self.reference(self.any),
+            Node::Sequence(items) => self.list(operation::SEQUENCE, items),
+            Node::Choice(items) => self.list(operation::CHOICE, items),
+            Node::Repeat(item, minimum, maximum) => {
+                self.node(item);
+                self.out.push(operation::REPEAT);
+                write_number(&mut self.out, *minimum);
+                write_number(&mut self.out, maximum.map_or(0, |maximum| maximum + 1));
+            }
+        }
+    }
+
+    fn list(&mut self, operation: u8, items: &[Node]) {
+        for item in items {
+            self.node(item);
+        }
+        self.out.push(operation);
+        write_number(&mut self.out, items.len() as u32);
+    }
+
+    fn reference(&mut self, rule: u32) {
+        self.out.push(operation::REFERENCE);
+        write_number(&mut self.out, rule);
+    }
+
+    fn terminal(&mut self, number: u32) {
+        let regular = &self.terminals[number as usize];
+        let known = *self.written.entry(&regular.program).or_insert(self.next);
+        if known < self.next {
+            self.out.push(operation::AGAIN);
+            write_number(&mut self.out, known);
+        } else {
+            self.next += 1;
+            write_counted(&mut self.out, operation::TERMINAL, &regular.program);
+            self.nodes += regular.size;
+        }
+    }
+}
+
+/// LEB128.
+pub fn write_number(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub fn write_counted(out: &mut Vec<u8>, operation: u8, data: &[u8]) {
+    out.push(operation);
+    write_number(out, data.len() as u32);
+    out.extend_from_slice(data);
+}

@@ -1,0 +1,143 @@
+//! What stands inside of the terminals of property names.
+
+use std::collections::HashMap;
+
+use crate::program::operation;
+use crate::schema::nodes::{write_counted, write_number, Regular};
+
+/// Maximum nesting of alternatives with shared beginnings.
+const TRIE_DEPTH: u32 = 12;
+
+/// Writes the inside of one terminal. What is made there is numbered, and what was made before is not written again.
+struct Inside {
+    regular: Regular,
+    made: u32,
+    /// The number of the empty text.
+    empty: Option<u32>,
+}
+
+/// The parts that come from outside: the colon after a name, and the body of any string.
+pub struct Parts<'a> {
+    pub colon: &'a Regular,
+    pub any_body: &'a Regular,
+}
+
+impl Parts<'_> {
+    /// A name in quotes, in every spelling, and the colon.
+    pub fn name(&self, name: &str) -> Regular {
+        self.quoted(|inside| inside.text(name))
+    }
+
+    /// Any other name than these.
+    pub fn name_other_than(&self, names: &[Box<str>]) -> Regular {
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        self.quoted(|inside| {
+            inside.kept(self.any_body);
+            inside.trie(names, TRIE_DEPTH);
+            inside.operation(operation::COMPLEMENT);
+            inside.list(operation::INTERSECTION, 2);
+        })
+    }
+
+    fn quoted(&self, body: impl FnOnce(&mut Inside)) -> Regular {
+        let mut inside = Inside {
+            regular: Regular::default(),
+            made: 0,
+            empty: None,
+        };
+        write_counted(&mut inside.regular.program, operation::BYTES, b"\"");
+        inside.add(1);
+        body(&mut inside);
+        inside.again(0);
+        inside.kept(self.colon);
+        inside.list(operation::SEQUENCE, 4);
+        inside.regular
+    }
+}
+
+impl Inside {
+    fn add(&mut self, size: u64) {
+        self.regular.size += size;
+        self.made += 1;
+    }
+
+    fn again(&mut self, number: u32) {
+        self.regular.program.push(operation::AGAIN);
+        write_number(&mut self.regular.program, number);
+        self.regular.size += 1;
+    }
+
+    fn kept(&mut self, part: &Regular) {
+        self.regular.program.extend_from_slice(&part.program);
+        self.add(part.size);
+    }
+
+    fn text(&mut self, text: &str) {
+        write_counted(&mut self.regular.program, operation::JSON_TEXT, text.as_bytes());
+        self.add(1 + text.chars().count() as u64);
+    }
+
+    fn operation(&mut self, operation: u8) {
+        self.regular.program.push(operation);
+        self.add(1);
+    }
+
+    fn list(&mut self, operation: u8, count: usize) {
+        self.regular.program.push(operation);
+        write_number(&mut self.regular.program, count as u32);
+        self.add(1);
+    }
+
+    /// One of the texts, which differ; equal beginnings are shared.
+    fn trie(&mut self, texts: Vec<&str>, depth: u32) {
+        if let [text] = texts[..] {
+            return self.text_or_empty(text);
+        }
+        if depth == 0 {
+            for text in &texts {
+                self.text(text);
+            }
+            return self.list(operation::CHOICE, texts.len());
+        }
+        let (least, greatest) = (texts.iter().min(), texts.iter().max());
+        let length = shared_length(least.unwrap_or(&""), greatest.unwrap_or(&""));
+        if length > 0 {
+            self.text(&texts[0][..length]);
+        }
+        let mut groups: Vec<Vec<&str>> = Vec::new();
+        let mut known: HashMap<Option<char>, usize> = HashMap::new();
+        for text in texts {
+            let rest = &text[length..];
+            let group = *known.entry(rest.chars().next()).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[group].push(rest);
+        }
+        let count = groups.len();
+        for group in groups {
+            self.trie(group, depth - 1);
+        }
+        self.list(operation::CHOICE, count);
+        if length > 0 {
+            self.list(operation::SEQUENCE, 2);
+        }
+    }
+
+    fn text_or_empty(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.text(text);
+        } else if let Some(number) = self.empty {
+            self.again(number);
+        } else {
+            self.empty = Some(self.made);
+            self.list(operation::SEQUENCE, 0);
+        }
+    }
+}
+
+/// How many bytes at the beginning two texts share, in whole characters.
+fn shared_length(a: &str, b: &str) -> usize {
+    let shared = a.chars().zip(b.chars()).take_while(|(one, other)| one == other);
+    shared.map(|(char, _)| char.len_utf8()).sum()
+}

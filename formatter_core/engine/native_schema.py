@@ -1,0 +1,69 @@
+"""JSON Schemas that the native library lowers by itself, without the GIL: those that need no algebra."""
+
+from __future__ import annotations
+
+import ctypes
+
+from formatter_core.engine.native_library import Handle, check, load
+from formatter_core.errors import EngineUnavailable
+from formatter_core.limits import Limits
+
+__all__ = ["NativeSchema"]
+
+_POINTER = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+
+
+class NativeSchema(Handle):
+    """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time."""
+
+    __slots__ = ("_library",)
+
+    def __init__(self, text: bytes, draft: int) -> None:
+        self._library = library = load()
+        super().__init__(lambda made: library.fcn_schema_new(text, len(text), draft, made), library.fcn_schema_free)
+
+    @staticmethod
+    def read(text: bytes, draft: int) -> NativeSchema | None:
+        """Read a schema's text, which is JSON in UTF-8; None if the library cannot."""
+        try:
+            made = NativeSchema(text, draft)
+        except EngineUnavailable:
+            return None
+        return made if made.pointer else None
+
+    def goal(self, pointer: str) -> int | None:
+        """The number of the goal to satisfy the schema at a pointer; None if that needs the algebra."""
+        data = pointer.encode()
+        number = check(self._library.fcn_schema_goal(self.pointer, data, len(data)))
+        return number - 1 if number else None
+
+    def lower(self, first: int, wants_any: bool, limits: Limits) -> tuple[int, int]:
+        """Make the rules of all goals, by their numbers, and then those that these need, numbered from `first` on.
+
+        Returns:
+            how many there are, or 0 if a goal has no value, or it takes too much; and the number of the rule of any
+            value, which is there if it is used or wanted.
+        """
+        any_rule = ctypes.c_uint32()
+        count = self._library.fcn_schema_lower(self.pointer, first, wants_any, limits.nodes, ctypes.byref(any_rule))
+        return check(count), any_rule.value
+
+    def wanted(self) -> list[bytes]:
+        """Schemas of scalars, as texts, whose terminals the rules need."""
+        data, length = _POINTER(), _SIZE()
+        check(self._library.fcn_schema_wanted(self.pointer, ctypes.byref(data), ctypes.byref(length)))
+        return ctypes.string_at(data.value or 0, length.value).split(b"\0")[:-1]
+
+    def write(self, given: bytes, written: bytes) -> tuple[bytes, int]:
+        """The program of the rules, and the number of their nodes.
+
+        Args:
+            given: what stands inside of the terminals that come from outside, see `write_inside`: of the tokens, the
+                colon, the body of any string, and what is wanted.
+            written: the programs of the terminals that stand in earlier rules, by number.
+        """
+        data, length, nodes = _POINTER(), _SIZE(), ctypes.c_uint64()
+        found = (ctypes.byref(data), ctypes.byref(length), ctypes.byref(nodes))
+        check(self._library.fcn_schema_write(self.pointer, given, len(given), written, len(written), *found))
+        return ctypes.string_at(data.value or 0, length.value), nodes.value

@@ -1,0 +1,110 @@
+"""Schemas straight to programs: what is plain by the native library, the rest as always.
+
+Most schemas are plain: objects, arrays, references, and unions of what differs in type, which need no algebra. What the
+library makes of them are, byte for byte, the rules that `lower` makes. Scalars are lowered here, each kind once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from formatter_core.engine.native_schema import NativeSchema
+from formatter_core.errors import FormatterError, UnsatisfiableSchema
+from formatter_core.grammar import Program, write_inside, write_part
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.keywords import DIALECTS, LATEST, known
+from formatter_core.schema.load import Loader, draft_of, read_json
+from formatter_core.schema.lower import PartlyLowered, lower_beside
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.numbers import hard_steps
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.scalars import scalar_terminal
+from formatter_core.schema.spelling import FREE_BODY
+from formatter_core.schema.tokens import ANY_RULE, tokens_of
+from formatter_core.schema.whitespace import Whitespace, is_named
+
+__all__ = ["schema_program"]
+
+_MOST_KEPT = 4096
+#: The most bytes of a scalar's schema that is kept for other schemas.
+_LONGEST_KEPT = 1024
+_NAMES = {draft: name for name, draft in DIALECTS.items()}
+_START = "the whole schema"
+
+
+def schema_program(
+    schema: dict[str, Any], text: str, whitespace: Whitespace, enforce_formats: bool, limits: Limits
+) -> Program | None:
+    """The program of a schema, which is also given as JSON text; None if only `lower_schema` can tell.
+
+    Raises:
+        FormatterError: what `lower_schema` raises.
+    """
+    if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or not any(map(known, schema)):
+        return None
+    draft = draft_of(schema, LATEST, "")
+    try:
+        native = NativeSchema.read(text.encode(), draft)
+    except UnicodeEncodeError:
+        return None
+    if native is None:
+        return None
+    number = native.goal("")
+    part: PartlyLowered | None
+    if number is None:
+        part = _not_plain(native, schema, whitespace, enforce_formats, limits)
+    else:
+        part = PartlyLowered({}, _START, {_START: number}, uses_any=False)
+    if part is None:
+        return None
+    first = len(part.rules)
+    count, any_rule = native.lower(first, part.uses_any, limits)
+    scalars = [_scalars_of(wanted, draft, enforce_formats, limits) for wanted in native.wanted()]
+    if (not count and (part.plain or part.uses_any)) or None in scalars:
+        return None
+    others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: any_rule}
+    beginning = write_part(part.rules, part.start, others, first + count, limits)
+    given = [_tokens(whitespace), *(each for each in scalars if each is not None)]
+    return beginning.followed_by(*native.write(b"".join(given), b"".join(beginning.terminals)), limits)
+
+
+def _not_plain(
+    native: NativeSchema, schema: dict[str, Any], whitespace: Whitespace, enforce_formats: bool, limits: Limits
+) -> PartlyLowered | None:
+    """What is not plain, lowered; None if there may be no document."""
+    refusals = Refusals()
+    loader = Loader(schema, limits)
+    normalizer = Normalizer(loader, limits, refusals, enforce_formats)
+    try:
+        return lower_beside(native, loader, normalizer, refusals, whitespace, limits)
+    except (UnsatisfiableSchema, RecursionError):  # which lowering it as a whole explains
+        return None
+
+
+@lru_cache
+def _tokens(whitespace: Whitespace) -> bytes:
+    """What stands inside of the tokens, in the order that the library wants."""
+    tokens = tokens_of(whitespace)
+    return b"".join(write_inside(node, DEFAULT_LIMITS) for node in (*tokens.in_order(), FREE_BODY))
+
+
+def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
+    """What stands inside of the terminal of a schema's scalars; None if there are none, or they are not regular."""
+    loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
+    shape = Normalizer(loader, limits, Refusals(), enforce_formats).goal((loader.root,))
+    if shape.arrays or shape.objects or any(any(hard_steps(each)) for each in shape.numbers):
+        return None
+    terminal = scalar_terminal(shape)
+    return None if terminal is None else write_inside(terminal.item, limits)
+
+
+_kept_scalars = lru_cache(maxsize=_MOST_KEPT)(_scalars)
+
+
+def _scalars_of(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
+    read = _kept_scalars if len(text) <= _LONGEST_KEPT else _scalars
+    try:
+        return read(text, draft, enforce_formats, limits)
+    except (FormatterError, RecursionError):  # which lowering the whole schema explains
+        return None

@@ -1,0 +1,291 @@
+"""Schemas straight to programs: the same rules as by way of a grammar, for whatever is plain and whatever is not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.native_schema import NativeSchema
+from formatter_core.errors import FormatterError
+from formatter_core.grammar import Program
+from formatter_core.limits import DEFAULT_LIMITS
+
+pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
+
+PLAIN: list[Any] = [
+    {"type": "object"},
+    {"type": ["object", "array", "null"]},
+    {"properties": {"a": {}, "b": True, "c": False, "d": {"type": "string"}}},
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["b"]},
+    {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "c"], "additionalProperties": {"const": 1}},
+    {"type": "object", "properties": {}, "additionalProperties": False},
+    {"type": "object", "properties": {n: {} for n in ("a", "aa", "ab", "b", "", "é", "日本")}, "required": ["aa"]},
+    {"type": "object", "properties": {"\"\\\n\u00e9\U0001f600": {"const": "\"\\\n"}}, "additionalProperties": False},
+    {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}, "minItems": 1}, "maxItems": 3},
+    {"type": "array", "minItems": 2, "items": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}},
+    {"type": "array", "maxItems": 0},
+    {"type": "array", "minItems": 3, "maxItems": 3, "uniqueItems": False},
+    {"items": {"enum": ["x", 1, None, True, 1.5]}},
+    {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "object", "properties": {"more": {"$ref": "#"}}}}},
+    {"$ref": "#/things/1", "things": [{}, {"type": "object", "properties": {"%": {"pattern": "^a$"}}}]},
+    {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}, "a": {}}}]},
+    {"anyOf": [{"type": "array"}, {"type": "array", "items": {}}, {"type": "string", "format": "date"}, {"const": 3}]},
+    {"anyOf": [{"type": "object", "required": ["z"]}, {"type": "object", "required": ["z"]}, {"type": "object"}]},
+    {"anyOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n"}, {}], "$defs": {"n": {"type": "null"}}},
+    {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "object", "properties": {"a": {"$ref": "#"}}}]},
+    {"oneOf": [{"type": "number"}, {"type": "integer"}, {"type": "array"}]},
+    {"type": "string", "not": {"enum": ["a", "b"]}, "minLength": 1},
+    {"type": ["string", "null"], "anyOf": [{"pattern": "^a"}, {"maxLength": 3}, {"type": "null"}]},
+    {"type": "object", "properties": {"a": {"type": "number", "minimum": 0, "exclusiveMaximum": 1.5}}},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string",
+     "definitions": {"a": {"type": "object"}}},
+]  # fmt: skip
+#: The algebra has a part in these.
+PARTLY: list[Any] = [
+    {"allOf": [{"properties": {"a": {"type": "object"}}}, {"required": ["a"]}], "type": "object"},
+    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "array"}}, "type": "object"},
+    {"type": "object", "patternProperties": {"^x": {"type": "object", "properties": {"a": {"$ref": "#"}}}}},
+    {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}}, "b": {}}},
+    {"type": "object", "properties": {"n": {"multipleOf": 7, "type": "integer"}, "o": {"type": "object"}}},
+    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+    {"type": "array", "items": [{"type": "string"}, {"type": "object"}],
+     "$schema": "http://json-schema.org/draft-07/schema#"},
+    {"type": "object", "properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b", "type": "object"}}},
+    {"$id": "http://x/y", "$ref": "#/$defs/c/properties/d",
+     "$defs": {"c": {"$id": "z", "properties": {"d": {"$ref": "#/properties/e"}, "e": {"type": "array"}}}}},
+    {"enum": [{"a": [1]}, [], "x"]},
+    {"type": "object", "properties": {"enum": {"type": "object"}, "x": {"enum": [{"type": "object"}, {}]}}},
+]  # fmt: skip
+INVALID: list[Any] = [
+    {"type": "object", "properties": {"a": 3}},
+    {"type": "object", "required": "a"},
+    {"type": "thing"},
+    {"type": "array", "items": None},
+    {"$ref": "#/nowhere"},
+    {"$ref": "#"},
+    {"an": "example"},
+    {"type": "string", "pattern": "("},
+    {"type": "object", "properties": {"a": {"anyOf": []}}},
+    {"minItems": -1},
+    {"$schema": "http://example.com/unknown", "type": "object"},
+]
+
+
+def rules_of(program: Program) -> list[list[Any]]:
+    """The rules in the order in which they are used from the start on, with terminals in place of their numbers."""
+    data, place = program.data, 4
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = data[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def counted() -> bytes:
+        nonlocal place
+        length = number()
+        place += length
+        return data[place - length : place]
+
+    def numbers() -> list[int]:
+        return [number() for _ in range(number())]
+
+    def members() -> list[Any]:
+        found: list[Any] = [number(), number(), number(), number(), numbers()]
+        for _ in range(number()):
+            flags = number()
+            found.append(flags)
+            if flags & 4:
+                found += [numbers(), [numbers() for _ in range(number())]]
+        return found
+
+    count, start = number(), number()
+    terminals: list[bytes] = []
+    rules: list[list[Any]] = []
+    for _ in range(count):
+        rules.append([])
+        while operation := number():
+            if operation == 10:
+                terminals.append(counted())
+            simple = {2: lambda: [number() for _ in range(2 * number())], 17: members, 10: lambda: terminals[-1]}
+            simple |= {12: lambda: terminals[number()], 1: counted, 9: counted}
+            simple |= dict.fromkeys((5, 19), lambda: (number(), number()))
+            operand = simple.get(operation, number)()
+            rules[-1].append((10 if operation == 12 else operation, operand))
+    order = {start: 0}
+    found = []
+    for rule in (queue := [start]):
+        found.append([])
+        for operation, operand in rules[rule]:
+            if operation == 13:
+                if operand not in order:
+                    order[operand] = len(order)
+                    queue.append(operand)
+                operand = order[operand]
+            found[-1].append((operation, operand))
+    return found
+
+
+def both(schema: Any, **options: Any) -> tuple[Program | FormatterError | None, Program | FormatterError]:
+    """What comes of a schema straight, and by way of a grammar."""
+    try:
+        format = formats.json_schema(schema, **options)
+    except FormatterError as error:
+        return error, error
+    try:
+        straight: Any = format.to_program(DEFAULT_LIMITS)
+    except FormatterError as error:
+        straight = error
+    try:
+        return straight, format.to_grammar(DEFAULT_LIMITS).grammar.check(DEFAULT_LIMITS)
+    except FormatterError as error:
+        return straight, error
+
+
+def differs(straight: Program | FormatterError | None, by_grammar: Program | FormatterError) -> str:
+    """In which way they are not the same; what only the grammar can tell is left to it."""
+    if straight is None:
+        return ""
+    if isinstance(straight, FormatterError) or isinstance(by_grammar, FormatterError):
+        same = type(straight) is type(by_grammar) and str(straight) == str(by_grammar)
+        return "" if same else f"{straight!r} / {by_grammar!r}"
+    return "" if rules_of(straight) == rules_of(by_grammar) else "other rules"
+
+
+@pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
+@pytest.mark.parametrize("whitespace", ["flexible", "compact"])
+def test_plain_schemas_have_the_same_program(schema: Any, whitespace: Any) -> None:
+    straight, by_grammar = both(schema, whitespace=whitespace)
+    assert straight == by_grammar
+
+
+@pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
+def test_a_schema_is_read_in_any_layout(schema: Any) -> None:
+    texts = [json.dumps(schema, ensure_ascii=False), json.dumps(schema, indent=3)]
+    assert {both(text)[0] for text in texts} == {both(schema)[1]}
+
+
+@pytest.mark.parametrize("schema", PARTLY, ids=json.dumps)
+def test_partly_plain_schemas_have_the_same_rules(schema: Any) -> None:
+    straight, by_grammar = both(schema)
+    assert isinstance(straight, Program)
+    assert differs(straight, by_grammar) == ""
+
+
+@pytest.mark.parametrize("schema", INVALID, ids=json.dumps)
+def test_what_is_invalid_is_refused_alike(schema: Any) -> None:
+    straight, by_grammar = both(schema)
+    assert isinstance(by_grammar, FormatterError)
+    assert differs(straight, by_grammar) == ""
+
+
+def test_what_a_mix_of_schemas_says_is_the_same() -> None:
+    choice = random.Random(3)
+    seen = 0
+    for _ in range(400):
+        straight, by_grammar = both(_random_schema(choice, 3))
+        assert differs(straight, by_grammar) == ""
+        seen += isinstance(straight, Program)
+    assert seen >= 240
+
+
+def _random_schema(choice: random.Random, depth: int) -> Any:
+    """Any of the schemas above, or one that is made of some."""
+    if depth == 0 or choice.random() < 0.3:
+        schema = choice.choice([*PLAIN, *PARTLY])
+        return {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
+    parts = [_random_schema(choice, depth - 1) for _ in range(choice.randint(1, 3))]
+    kind = choice.choice(["properties", "anyOf", "oneOf", "allOf", "items", "additionalProperties"])
+    if kind == "properties":
+        named = dict(zip("abc", parts, strict=False))
+        return {"type": "object", kind: named, "required": choice.sample("abc", choice.randint(0, 2))}
+    return {kind: parts if kind.endswith("Of") else parts[0]}
+
+
+def _shared_schemas(shared: Path) -> Iterator[Any]:
+    with gzip.open(shared / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if number % 40 == 3 and len(line) < 40_000:
+                yield json.loads(line)["schema"]
+    for path in sorted((shared / "json-schema-test-suite" / "tests" / "draft2020-12").glob("*.json")):
+        yield from (group["schema"] for group in json.loads(path.read_text("utf-8")))
+
+
+def test_real_schemas_have_the_same_rules(shared: Path) -> None:
+    wrong, straightly, seen = [], 0, 0
+    for schema in _shared_schemas(shared):
+        straight, by_grammar = both(schema)
+        seen += 1
+        straightly += straight is not None
+        if differs(straight, by_grammar):
+            wrong.append((differs(straight, by_grammar), json.dumps(schema)[:300]))
+    assert wrong == []
+    assert straightly >= 0.7 * seen
+
+
+def test_any_text_is_read_or_left() -> None:
+    choice = random.Random(5)
+    texts = [json.dumps(schema, ensure_ascii=ascii) for schema in [*PLAIN, *PARTLY] for ascii in (True, False)]
+    for _ in range(3000):
+        text = list(choice.choice(texts))
+        for _ in range(choice.randint(1, 3)):
+            place = choice.randrange(len(text))
+            text[place : place + choice.randint(0, 2)] = choice.choice('{}[]",:\\ue1-0 \U0001f600n')
+        data = "".join(text).encode()
+        native = NativeSchema.read(data, 2020)
+        if native is not None and native.goal("") is not None:
+            count, _ = native.lower(0, False, DEFAULT_LIMITS)
+            assert count or not native.wanted()
+
+
+def test_texts_that_python_reads_otherwise_are_left() -> None:
+    for text in (
+        '{"type": "object", "type": "array"}',
+        '{"const": "\\ud800"}',
+        '{"a": "\\q"}',
+        "[1]",
+        "{} x",
+        "[" * 999,
+    ):
+        assert NativeSchema.read(text.encode(), 2020) is None
+
+
+def test_a_compiled_plain_schema_is_like_any_other(vocabulary: Vocabulary) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    compiler = Compiler(vocabulary, engine="native")
+    compiled = compiler.compile(schema)
+    assert compiled.parse('{"a": 12}').value == {"a": 12}
+    assert compiled.fingerprint == compiler.compile(formats.json_schema(json.dumps(schema, indent=1))).fingerprint
+    again = compiler.from_bytes(compiled.to_bytes())
+    formatter = again.formatter()
+    formatter.accept_bytes(b'{"a": 1')
+    assert formatter.forced_bytes() == b""
+    assert "#/properties/a" in formatter.explain(ord("x"))
+    assert again.lowered.grammar == compiled.lowered.grammar
+
+
+def test_a_partly_plain_schema_comes_back_from_bytes(vocabulary: Vocabulary) -> None:
+    compiler = Compiler(vocabulary, engine="native")
+    compiled = compiler.compile(PARTLY[1])
+    again = compiler.from_bytes(compiled.to_bytes())
+    assert again.program == compiled.program
+    assert again.parse('{"a": []}').value == {"a": []}
