@@ -289,3 +289,11 @@ def test_a_partly_plain_schema_comes_back_from_bytes(vocabulary: Vocabulary) -> 
     again = compiler.from_bytes(compiled.to_bytes())
     assert again.program == compiled.program
     assert again.parse('{"a": []}').value == {"a": []}
+
+
+def test_unions_of_the_same_unions_take_no_time() -> None:
+    levels = {str(level): {"anyOf": [{"$ref": f"#/$defs/{level + 1}"}] * 2} for level in range(45)}
+    last = {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "array"}]}
+    straight, by_grammar = both({"$ref": "#/$defs/0", "$defs": {**levels, "45": last}})
+    assert straight is None
+    assert isinstance(by_grammar, Program)

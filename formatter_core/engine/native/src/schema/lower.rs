@@ -1,5 +1,6 @@
 //! Plain schemas as rules. What it makes is, byte for byte, what the schema algebra in Python makes of them.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_TEXT};
@@ -9,8 +10,10 @@ use crate::schema::nodes::{any_of, derives, in_order, Node};
 const LONGEST_CHAIN: u32 = 50;
 /// How many properties are gone through for each node that a grammar may have.
 const WORK_PER_NODE: u64 = 4;
-/// The most alternatives for objects.
-const MOST_OBJECTS: usize = 100;
+/// The most alternatives for arrays, and for objects.
+const MOST_ALTERNATIVES: usize = 100;
+/// Steps to read what one schema says: unions of unions may read the same ones again and again.
+const READING: usize = 16;
 
 /// The fixed tokens of JSON, in the order in which they are given.
 #[derive(Clone, Copy)]
@@ -60,7 +63,7 @@ pub struct Lowering<'a> {
     scalars: HashMap<Box<str>, u32>,
     goals: HashMap<u32, u32>,
     pending: Vec<(u32, u32)>,
-    work: u64,
+    work: Cell<u64>,
 }
 
 impl<'a> Lowering<'a> {
@@ -84,7 +87,7 @@ impl<'a> Lowering<'a> {
             scalars: HashMap::new(),
             goals: HashMap::new(),
             pending: Vec::new(),
-            work: maximum_nodes.saturating_mul(WORK_PER_NODE),
+            work: Cell::new(maximum_nodes.saturating_mul(WORK_PER_NODE)),
         };
         for root in roots {
             made.goal(Goal::Schema(*root));
@@ -101,8 +104,8 @@ impl<'a> Lowering<'a> {
         Some(made)
     }
 
-    fn spend(&mut self, steps: usize) -> Option<()> {
-        self.work = self.work.checked_sub(steps as u64)?;
+    fn spend(&self, steps: usize) -> Option<()> {
+        self.work.set(self.work.get().checked_sub(steps as u64)?);
         Some(())
     }
 
@@ -122,7 +125,7 @@ impl<'a> Lowering<'a> {
         }
         if !shape.objects.is_empty() {
             let mut names = Names::default();
-            names.walk(self.locations, Goal::Schema(schema));
+            self.walk(&mut names, Goal::Schema(schema))?;
             let names: Vec<&str> = names.in_order();
             for object in &shape.objects {
                 let body = self.object(object, &names)?;
@@ -144,6 +147,7 @@ impl<'a> Lowering<'a> {
             Goal::Schema(schema) => schema,
         };
         let room = room.checked_sub(1)?;
+        self.spend(READING)?;
         Some(match self.locations.kind(schema) {
             Kind::Silent => self.shape(Goal::Anything, room)?,
             Kind::Scalars(text) => Shape {
@@ -181,8 +185,8 @@ impl<'a> Lowering<'a> {
                 };
             }
             scalars.extend(branch.scalars);
-            add_new(&mut union.arrays, branch.arrays);
-            add_new(&mut union.objects, branch.objects);
+            add_new(&mut union.arrays, branch.arrays)?;
+            add_new(&mut union.objects, branch.objects)?;
         }
         if union.arrays.contains(&Array::default()) {
             union.arrays = vec![Array::default()];
@@ -191,7 +195,34 @@ impl<'a> Lowering<'a> {
             union.objects = vec![Object::default()];
         }
         union.scalars = union_of(scalars, exclusive)?;
-        (union.objects.len() <= MOST_OBJECTS).then_some(union)
+        Some(union)
+    }
+
+    /// Add the names of a schema, in the order of a walk.
+    fn walk(&self, names: &mut Names<'a>, goal: Goal) -> Option<()> {
+        let Goal::Schema(schema) = goal else {
+            return Some(());
+        };
+        self.spend(READING)?;
+        match self.locations.kind(schema) {
+            Kind::Typed {
+                object: Some(object), ..
+            } => {
+                names
+                    .named
+                    .extend(self.locations.properties(object).map(|(name, _)| name));
+                names.late.extend(self.locations.required(schema));
+                self.spend(names.named.len() + names.late.len())?;
+            }
+            Kind::Reference(goal) => self.walk(names, *goal)?,
+            Kind::Branches { goals, .. } => {
+                for goal in goals {
+                    self.walk(names, *goal)?;
+                }
+            }
+            _ => {}
+        }
+        Some(())
     }
 
     fn array(&mut self, array: &Array) -> Node {
@@ -441,12 +472,14 @@ fn union_of(mut scalars: Vec<Box<str>>, exclusive: bool) -> Option<Option<Box<st
     (text.len() <= LONGEST_TEXT).then(|| Some(text.into()))
 }
 
-fn add_new<T: PartialEq>(known: &mut Vec<T>, others: Vec<T>) {
+/// Add what is not known yet; None if it becomes too much.
+fn add_new<T: PartialEq>(known: &mut Vec<T>, others: Vec<T>) -> Option<()> {
     for other in others {
         if !known.contains(&other) {
             known.push(other);
         }
     }
+    (known.len() <= MOST_ALTERNATIVES).then_some(())
 }
 
 /// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.
@@ -457,27 +490,6 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn walk(&mut self, locations: &'a Locations, goal: Goal) {
-        let Goal::Schema(schema) = goal else {
-            return;
-        };
-        match locations.kind(schema) {
-            Kind::Typed {
-                object: Some(object), ..
-            } => {
-                self.named.extend(locations.properties(object).map(|(name, _)| name));
-                self.late.extend(locations.required(schema));
-            }
-            Kind::Reference(goal) => self.walk(locations, *goal),
-            Kind::Branches { goals, .. } => {
-                for goal in goals {
-                    self.walk(locations, *goal);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Each name once.
     fn in_order(self) -> Vec<&'a str> {
         let mut known = HashSet::new();
