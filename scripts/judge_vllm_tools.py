@@ -23,6 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "integrations")]
 
 #: vLLM's parsers, and the layouts that write what they read.
 PARSERS = {"hermes": "hermes", "qwen3_coder": "qwen3-coder", "llama3_json": "llama3-json"}
+#: How calls begin that do not begin with a marker of their own.
+BEGINS = {"llama3_json": '{"name'}
 CHOICES = ("auto", "required", "named", "strict")
 VALUES: list[dict[str, Any]] = [
     {"type": "string", "maxLength": 12},
@@ -67,14 +69,14 @@ def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tu
 
     tokenizer = llm.get_tokenizer()
     kind = ParserManager.get_parser(tool_parser_name=parser_name, enable_auto_tools=True, tokenizer=tokenizer)
-    begins = tokenizer.convert_tokens_to_ids("<tool_call>")
+    begins = tokenizer.encode(BEGINS.get(parser_name, "<tool_call>"), add_special_tokens=False)[0]
     prompts, parameters, asked = [], [], []
     for data in requests_of(choice, parser_name, count, seed):
         request = ChatCompletionRequest(model="small", **data)
         parser = kind(tokenizer, request.tools)
         request = parser.adjust_request(request)
         sampling = request.to_sampling_params(200, {})
-        sampling.logit_bias = {begins: 4.0} if choice == "auto" else None  # a random model calls hardly ever
+        sampling.logit_bias = {begins: 5.0} if choice == "auto" else None  # a random model calls hardly ever
         prompts.append(data["messages"][0]["content"])
         parameters.append(sampling)
         asked.append((data, request, parser))

@@ -14,24 +14,15 @@ __all__ = [
     "busy_error",
     "call_workers",
     "config_of",
+    "engine_class",
     "invalid_error",
     "optional_module",
-    "refuse_beams",
     "report_failures",
     "wrap_add_request",
 ]
 
 _WORKERS = "vllm.v1.worker.worker_base"
 _SERVER = "vllm.v1.engine.async_llm"
-_OPENAI = "vllm.entrypoints.openai"
-_SPEECH = "vllm.entrypoints.speech_to_text"
-#: The requests that may ask for beam search.
-_BEAMS = (
-    (f"{_OPENAI}.completion.protocol", "CompletionRequest"),
-    (f"{_OPENAI}.chat_completion.protocol", "ChatCompletionRequest"),
-    (f"{_SPEECH}.transcription.protocol", "TranscriptionRequest"),
-    (f"{_SPEECH}.translation.protocol", "TranslationRequest"),
-)
 #: An attribute that only wrapped functions have.
 _MARK = "formatter_admits"
 
@@ -41,7 +32,7 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
 
     May be called again. If nothing is wrapped, the logits processor still checks requests.
     """
-    engine = getattr(optional_module(_SERVER), "AsyncLLM", None)
+    engine = engine_class()
     add = getattr(engine, "add_request", None)
     if not inspect.iscoroutinefunction(add):
         return False
@@ -57,7 +48,7 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
         return await add(self, *arguments, **named)
 
     setattr(add_request, _MARK, True)
-    engine.add_request = add_request  # type: ignore[union-attr]
+    engine.add_request = add_request
     return True
 
 
@@ -86,42 +77,6 @@ def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
     processor.process_outputs = process_outputs  # type: ignore[union-attr]
 
 
-def refuse_beams(check: Callable[[Any, bool], None]) -> None:
-    """Have requests that ask for beam search looked at, for which vLLM makes parameters anew; may be called again.
-
-    Args:
-        check: called with `vllm_xargs` and whether there are structured outputs; raises if the request is refused.
-    """
-    engine = getattr(optional_module(_SERVER), "AsyncLLM", None)
-    begin: Any = getattr(engine, "__init__", None)
-    if engine is None or hasattr(begin, _MARK):
-        return
-
-    @functools.wraps(begin)
-    def begin_with_checks(self: Any, *arguments: Any, **named: Any) -> None:
-        for module, name in _BEAMS:  # not before: the workers have no use for these modules
-            _check_beams_of(getattr(optional_module(module), name, None), check)
-        begin(self, *arguments, **named)
-
-    setattr(begin_with_checks, _MARK, True)
-    engine.__init__ = begin_with_checks
-
-
-def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> None:
-    make: Any = getattr(kind, "to_beam_search_params", None)
-    if make is None or hasattr(make, _MARK):
-        return
-
-    @functools.wraps(make)
-    def to_beam_search_params(self: Any, *arguments: Any, **named: Any) -> Any:
-        structured = getattr(self, "extract_structured_outputs", lambda: None)()
-        check(getattr(self, "vllm_xargs", None), structured is not None)
-        return make(self, *arguments, **named)
-
-    setattr(to_beam_search_params, _MARK, True)
-    kind.to_beam_search_params = to_beam_search_params
-
-
 def add_to_workers(name: str, function: Callable[..., Any]) -> bool:
     """Add a method to the workers, for `call_workers`; False if vLLM has no such class."""
     worker = getattr(optional_module(_WORKERS), "WorkerBase", None)
@@ -134,6 +89,11 @@ def add_to_workers(name: str, function: Callable[..., Any]) -> bool:
 async def call_workers(engine: Any, name: str, *arguments: Any) -> list[Any]:
     """What a method that was added to the workers says in each of them, called between two steps."""
     return list(await engine.collective_rpc(name, args=arguments))
+
+
+def engine_class() -> Any:
+    """vLLM's asynchronous engine; None where there is none."""
+    return getattr(optional_module(_SERVER), "AsyncLLM", None)
 
 
 def config_of(engine: Any) -> Any:

@@ -138,12 +138,11 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         if found is None or getattr(model_config, "is_diffusion", False) or tokenizer is None:
             validate(self, model_config, structured_outputs_config, tokenizer)
             return
-        unknown = [name for name in _OPTIONS if getattr(wanted, name, None)]
+        if unknown := [name for name in _OPTIONS if getattr(wanted, name, None)]:
+            raise invalid(f"{', '.join(unknown)}: formatter-core has no such option; leave it out")
         try:
-            if unknown:
-                raise ValueError(f"{', '.join(unknown)}: formatter-core has no such option; leave it out")
             check_request(*found, self)
-        except (FormatterError, ValueError) as error:
+        except FormatterError as error:
             raise invalid(str(error)) from error
         wanted._backend, wanted._backend_was_auto = _NAME, True
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, ref
 
 from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm import _compat, _compat_parameters, _compat_server, metrics
+from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
 from formatter_vllm.compilers import SHORT_CONTENT, RequestCompiler, compiler_of, living_compilers, narrowed
 from formatter_vllm.judge import Judge
 from formatter_vllm.requests import content_of, content_of_structured_outputs
@@ -91,7 +91,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             raise _compat_server.invalid_error("beam search in vLLM keeps no format; leave use_beam_search out")
 
     sys.setswitchinterval(_SWITCH_SECONDS)
-    _compat_server.refuse_beams(check_beams)
+    _compat_beams.refuse_beams(check_beams)
     _compat_server.add_to_workers(_METHOD, lambda _, *arguments: prepare(*arguments))
     if _compat_server.wrap_add_request(admit):
         _compat_server.report_failures(failure_ids, metrics.count_failure)

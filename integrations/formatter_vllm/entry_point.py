@@ -45,6 +45,10 @@ def _hook() -> type:
         def add_request(self, req_idx: int, sampling_params: Any) -> bool:
             return not self._is_idle and super().add_request(req_idx, sampling_params)
 
+        def apply_staged_writes(self) -> None:
+            if not self._is_idle:
+                super().apply_staged_writes()
+
         def apply(self, logits: Any, ctx: Any = None) -> Any:
             return logits if self._is_idle else super().apply(logits, ctx)
 

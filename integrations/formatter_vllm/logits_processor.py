@@ -79,6 +79,10 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
         """V2: a request that comes into a slot; whether it has a format."""
         return self._slots.add(req_idx, sampling_params)
 
+    def apply_staged_writes(self) -> None:
+        """V2: before each forward pass."""
+        self._slots.stage()
+
     def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
         """Mask the logits in place: float (rows, width); `ctx` is given by V2 alone."""
         rows, drafts = (

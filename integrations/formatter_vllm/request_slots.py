@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,18 @@ class RequestSlots:
         self._constraints = constraints
         self._states = states
         self._slots: dict[int, _Slot] = {}
+        self._staged: _HostCopy | None = None
+
+    def stage(self) -> None:
+        """Ask the device for the length and the latest token of each slot; called before each forward pass.
+
+        So masks are made while the model runs: they wait for the step before, and not for this one.
+        """
+        self._staged = None
+        if self._slots and hasattr(self._states, "total_len"):
+            lengths = self._states.total_len.gpu.to(torch.int64)
+            latest = self._states.all_token_ids.gpu.gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
+            self._staged = _HostCopy(torch.stack([lengths, latest.to(torch.int64)]))
 
     def add(self, slot: int, parameters: Any) -> bool:
         """Put a new request, or one that was preempted, into a slot; whether it has a format."""
@@ -54,12 +67,11 @@ class RequestSlots:
         """
         rows: list[tuple[int, Constraint]] = []
         drafts: dict[int, list[int]] = {}
-        if self._slots.keys().isdisjoint(context.idx_mapping_np.tolist()):
+        slot_ids = context.idx_mapping_np.tolist()
+        if self._slots.keys().isdisjoint(slot_ids):
             return rows, drafts
-        columns = (context.expanded_idx_mapping, context.expanded_local_pos, context.input_ids, context.pos)
-        # One copy from the device, which waits for the forward pass.
-        table = torch.stack([column[:count].to(torch.int64) for column in columns]).cpu().tolist()
-        for row, (slot_id, offset, token_id, position) in enumerate(zip(*table, strict=True)):
+        table = self._staged_rows(context, slot_ids) if count == len(slot_ids) else None  # without drafts
+        for row, (slot_id, offset, token_id, position) in enumerate(table or _rows_of(context, count)):
             slot = self._slots.get(slot_id)
             if slot is None or position + 1 < slot.prefill_length:
                 continue
@@ -68,6 +80,18 @@ class RequestSlots:
             else:
                 drafts.setdefault(row - offset, []).append(token_id)
         return rows, drafts
+
+    def _staged_rows(self, context: Any, slot_ids: Sequence[int]) -> list[tuple[int, int, int, int]] | None:
+        """The slot, offset, latest token and its position of each request's only row, as they were staged."""
+        staged, self._staged = self._staged, None
+        if staged is None:
+            return None
+        lengths, latest = staged.read()
+        visible = context.seq_lens_upper_bound_np.tolist()  # less than the length while the prompt is being read
+        return [
+            (slot_id, 0, latest[slot_id], min(lengths[slot_id], bound) - 1)
+            for slot_id, bound in zip(slot_ids, visible, strict=False)
+        ]
 
     def _follow(self, slot_id: int, slot: _Slot, token_id: int, position: int) -> Constraint:
         """The constraint in step with the output, whose latest token was fed to the model at `position`."""
@@ -86,3 +110,27 @@ class RequestSlots:
 
     def _tokens(self, slot_id: int, start: int, stop: int) -> list[int]:
         return [int(token) for token in self._states.all_token_ids.gpu[slot_id, start:stop].tolist()]
+
+
+class _HostCopy:
+    """A tensor on its way to the host."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._event = torch.cuda.Event() if tensor.is_cuda else None
+        self._host = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+        self._host.copy_(tensor, non_blocking=True)
+        if self._event is not None:
+            self._event.record()
+
+    def read(self) -> Any:
+        """Its elements as lists, as soon as they are there."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host.tolist()
+
+
+def _rows_of(context: Any, count: int) -> list[list[int]]:
+    """The slot, offset, latest token and its position of each row: one copy, which waits for the forward pass."""
+    columns = (context.expanded_idx_mapping, context.expanded_local_pos, context.input_ids, context.pos)
+    rows: list[list[int]] = torch.stack([column[:count].to(torch.int64) for column in columns]).cpu().T.tolist()
+    return rows

@@ -156,6 +156,17 @@ class TestSlots:
         runner.run(requests)
         assert {engine.text(request) for request in requests} <= {"a", "ab"}
 
+    @pytest.mark.parametrize("drafts", [0, 3])
+    def test_masks_do_not_wait_for_the_forward_pass_where_there_are_no_drafts(
+        self, new_vllm, tokenizer, drafts
+    ) -> None:
+        engine = engine_of(tokenizer)
+        runner = engine.slots(drafts=drafts)
+        requests, _ = mixed(engine)
+        runner.run(requests)
+        assert len(runner.copies) > 20
+        assert set(runner.copies) == ({0, 1} if drafts else {0})
+
 
 @pytest.fixture(params=["batch", "slots"])
 def runner_of(request, new_vllm, tokenizer):

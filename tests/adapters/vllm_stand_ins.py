@@ -275,6 +275,23 @@ class BatchRunner(Runner):
         return BatchUpdate(count, holes, added, moved)
 
 
+@contextmanager
+def count_copies() -> Iterator[list[torch.Tensor]]:
+    """The tensors that are copied to the host within the block, each of which waits for the device."""
+    copied: list[torch.Tensor] = []
+    copy = torch.Tensor.cpu
+
+    def cpu(self: torch.Tensor, *arguments: Any, **named: Any) -> torch.Tensor:
+        copied.append(self)
+        return copy(self, *arguments, **named)
+
+    torch.Tensor.cpu = cpu  # type: ignore[method-assign, assignment]
+    try:
+        yield copied
+    finally:
+        torch.Tensor.cpu = copy  # type: ignore[method-assign]
+
+
 class SlotRunner(Runner):
     """Model Runner V2: numbered slots, rows in another order each step, and drafts with a row each."""
 
@@ -284,6 +301,8 @@ class SlotRunner(Runner):
         self.accepted = 0
         self.tokens = torch.zeros(slots, 512, dtype=torch.int32)
         self.prompt_length, self.prefill_length = (np.zeros(slots, dtype=np.int32) for _ in range(2))
+        self.length = torch.zeros(slots, dtype=torch.int32)
+        self.copies: list[int] = []  # from the device, in each step's `apply`
         self.slots: list[Request | None] = [None] * slots
         states = types.SimpleNamespace(
             device=torch.device("cpu"),
@@ -292,6 +311,7 @@ class SlotRunner(Runner):
             all_token_ids=types.SimpleNamespace(gpu=self.tokens),
             prompt_len=types.SimpleNamespace(np=self.prompt_length),
             prefill_len=types.SimpleNamespace(np=self.prefill_length),
+            total_len=types.SimpleNamespace(gpu=self.length),
         )
         self.processor = make(states)
 
@@ -323,12 +343,16 @@ class SlotRunner(Runner):
         assert wants == (request.compiled is not None)
 
     def step(self) -> None:
+        for slot, request in enumerate(self.slots):
+            self.length[slot] = 0 if request is None else len(request.prompt) + len(request.output)
         self.processor.apply_staged_writes()
+        self.length[:] = -1  # the forward pass comes now
         batch = [slot for slot, request in enumerate(self.slots) if request is not None]
         if not batch:
             return
         self.random.shuffle(batch)
         rows: list[tuple[int, int, int, int]] = []  # slot, offset, token, position
+        visible: list[int] = []
         proposed: dict[int, list[int]] = {}
         for slot in batch:
             request = self.slots[slot]
@@ -339,7 +363,9 @@ class SlotRunner(Runner):
             if request.chunks_read < request.chunks:
                 position = min(request.chunks_read, position - 1)
                 rows.append((slot, 0, known[position], position))
+                visible.append(position + 1)
                 continue
+            visible.append(position + 1)
             proposed[slot] = self.propose(request)
             rows.append((slot, 0, known[position], position))
             rows += [(slot, 1 + index, token, position + 1 + index) for index, token in enumerate(proposed[slot])]
@@ -354,9 +380,12 @@ class SlotRunner(Runner):
             input_ids=columns[2],
             pos=columns[3].long(),
             idx_mapping_np=np.array(batch, dtype=np.int32),
+            seq_lens_upper_bound_np=np.array(visible, dtype=np.int32),
         )
         given = logits.clone()
-        masked = self.processor.apply(logits, context)
+        with count_copies() as copies:
+            masked = self.processor.apply(logits, context)
+        self.copies.append(len(copies))
         first = {slot: row for row, (slot, offset, _, _) in enumerate(rows) if offset == 0}
         for slot, drafts in proposed.items():
             self.take(slot, drafts, masked[first[slot] :], given[first[slot] :])

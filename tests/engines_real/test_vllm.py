@@ -91,6 +91,9 @@ class TestBothRunners:
         assert run["seen"][f"runner {run['name']}"] > 50
         assert run["seen"]["runner v1"] * run["seen"]["runner v2"] == 0
 
+    def test_masks_do_not_wait_for_the_forward_pass(self, run) -> None:
+        assert run["seen"]["copies after the forward pass"] == 0
+
     def test_mixed_batches_in_chunks_with_preemptions(self, run) -> None:
         records = [*run["mixed"], *run["mixed again"]]
         assert any(record["prompt tokens"] > 2 * STEP_TOKENS for record in records if record["kind"])
@@ -173,6 +176,7 @@ class TestSpeculation:
     def test_every_draft_has_a_mask_of_its_own(self, speculative) -> None:
         assert speculative["seen"]["runner v2"] > 20
         assert speculative["seen"]["draft rows"] > 20
+        assert speculative["seen"]["copies after the forward pass"] < speculative["seen"]["runner v2"]
         assert speculative["metrics"]["vllm:spec_decode_num_accepted_tokens"] > 0
         assert judge_all(speculative["mixed"]) >= 3
         assert speculative["failures"] == 0

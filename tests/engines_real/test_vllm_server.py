@@ -23,12 +23,15 @@ if importlib.util.find_spec("vllm") is None:
 openai = pytest.importorskip("openai", reason="asks with the openai client")
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
+from benchmarks.vllm_hostile import hostile  # noqa: E402
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_extra_args, result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import (  # noqa: E402
+    PAGE,
     ROOT,
+    commands_of_page,
     environment,
     memory_of,
     run_python,
@@ -134,6 +137,17 @@ def test_a_bad_request_is_answered_with_400_and_the_next_one_with_an_answer(clie
     assert choice.text == "abc"
 
 
+def test_beam_search_beside_a_format_is_refused(client) -> None:
+    with pytest.raises(openai.BadRequestError, match="use_beam_search"):
+        client.completions.create(
+            model="small",
+            prompt="ab",
+            max_tokens=5,
+            n=2,
+            extra_body={"vllm_xargs": create_extra_args(formats.regex("a+")), "use_beam_search": True},
+        )
+
+
 def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> None:
     """Its other parameters leave no token, which only the worker finds out."""
     with pytest.raises(openai.InternalServerError):
@@ -166,18 +180,66 @@ def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(
         )
 
 
+#: What nobody needs: refused with 400, or served.
 HOSTILE: list[Any] = [
+    *({"json_schema" if key == "json" else key: value for key, value in hostile(n).items()} for n in range(16)),
     {"regex": "(" * 200},
     {"regex": "((a{1,90}){1,90}){1,90}"},
+    {"regex": "(a*)*b" * 50},
+    {"regex": "[\\w\\W]{0,5000}" * 3},
+    {"regex": "a{100000}"},
+    {"regex": "(?<name>a)\\k<name>"},
+    {"regex": "\\p{Nothing}"},
+    {"regex": ""},
     {"json_schema": json.loads('{"not":' * 90 + "{}" + "}" * 90)},
+    '{"json_schema":' + '{"items":' * 3000 + "{}" + "}" * 3001,
+    {"json_schema": json.loads('{"anyOf": [true, ' * 80 + "{}" + "]}" * 80)},
     {"json_schema": {"$ref": "#"}},
+    {"json_schema": {"$ref": "http://127.0.0.1:1/schema"}},
+    {"json_schema": {"$ref": "file:///etc/passwd"}},
+    {
+        "json_schema": {
+            "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}},
+            "$ref": "#/$defs/a",
+        }
+    },
     {"json_schema": {"type": "string", "pattern": "(a+)+$", "format": "nothing"}},
+    {"json_schema": {"type": "array", "minItems": 10**9}},
+    {"json_schema": {"type": "string", "minLength": 10**12}},
+    {"json_schema": {"enum": []}},
+    {"json_schema": {"const": "\ud800"}},
+    {"json_schema": "{" * 5000},
+    {"json_schema": {"type": "number", "multipleOf": 1e-300}},
+    {"choice": []},
     {"choice": ["x" * 20_000] * 3},
+    {"choice": [1, None]},
     {"kbnf": "start ::= start start;"},
+    {"kbnf": "start ::= " * 3000},
+    {"ebnf": 'root ::= "a" root root | root'},
+    {"gbnf": "root ::= [^"},
+    {"lark": 'start: start "a" | a\na: start'},
+    {"structural_tag": {"type": "structural_tag", "format": {"type": "or", "elements": []}}},
     {"format": {"type": "sequence", "parts": [{"type": "until", "end": ""}]}},
+    {"format": {"type": "python_type", "name": "os.system"}},
+    {"regex": "a", "choice": ["b"]},
+    {"regex": "a", "fit": "yes"},
     [],
     "\ud800",
+    "[" * 60_000,
 ]
+
+
+def test_every_hostile_format_is_answered(client) -> None:
+    """With a text or a message, and then an honest request with its text."""
+    assert len(HOSTILE) >= 44
+    for wanted in HOSTILE:
+        arguments = {"formatter": wanted if isinstance(wanted, str) else json.dumps(wanted)}
+        try:
+            complete(client, arguments, max_tokens=5)
+        except openai.BadRequestError as error:
+            assert 10 < len(error.message) < 2000, error.message
+    (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
+    assert choice.text == "abc"
 
 
 def ask(client, number: int) -> None:
@@ -251,17 +313,51 @@ def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
     assert choice.text == "abc"
 
 
-PAGE = ROOT / "docs" / "vllm.md"
-
-
 def test_the_code_of_the_page_that_asks_the_server_runs(server) -> None:
-    blocks = [block.split("```")[0] for block in PAGE.read_text().split("```python\n")[1:]]
-    (block,) = [block for block in blocks if "openai.OpenAI" in block]
-    assert "http://127.0.0.1:8000/v1" in block
-    code = block.replace("http://127.0.0.1:8000/v1", server.address).replace("Qwen/Qwen2.5-0.5B-Instruct", "small")
+    names = run_page("client = openai.OpenAI", server.address)
+    assert names["person"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
+
+
+def test_the_request_of_the_page_is_answered(server) -> None:
+    (command,) = [block for block in blocks_of_page("sh") if block.startswith("curl")]
+    command = command.replace("http://127.0.0.1:8000/v1", server.address)
+    shown = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, timeout=TIME_OUT)
+    assert json.loads(shown.stdout)["choices"][0]["text"] in ("Paris", "Rome")
+
+
+REASONING = [command for command in commands_of_page() if "--reasoning-parser" in command]
+#: What the page sets before a command, here for the last one.
+SETTINGS = dict(word.split("=", 1) for command in commands_of_page() for word in command if re.match("[A-Z_]+=", word))
+
+
+@pytest.mark.parametrize("command", REASONING, ids=[command[2] for command in REASONING])
+def test_the_page_on_models_that_reason(tmp_path, command) -> None:
+    model = make_model(tmp_path / "model", likely="</think>")
+    settings = SETTINGS if command is REASONING[-1] else {}
+    with serve(model, tmp_path, ["--max-model-len", "2500"], settings, TIME_OUT, command) as (address, _, _):
+        names = run_page("after_reasoning=True", address, {REASONING[0][2]: command[2]})
+    message = names["answer"].choices[0].message
+    assert names["person"].is_complete
+    assert message.reasoning is None or "</think>" not in message.reasoning
+    assert json.loads(message.content) == {"name": names["person"].value.name, "age": names["person"].value.age}
+
+
+def blocks_of_page(language: str) -> list[str]:
+    return [block.split("```")[0] for block in PAGE.read_text("utf-8").split(f"```{language}\n")[1:]]
+
+
+def run_page(part: str, address: str, renamed: dict[str, str] | None = None) -> dict[str, Any]:
+    """The names after the block of the page that has this part; those of the first block are there before."""
+    first, *others = blocks_of_page("python")
+    (block,) = [block for block in (first, *others) if part in block]
+    # The first block's own question is asked once.
+    code = first if block is first else first[: first.index("answer = ")] + block
+    code = code.replace("http://127.0.0.1:8000/v1", address)
+    for old, new in (renamed or {}).items():
+        code = code.replace(old, new)
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
-    assert names["person"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
+    return names
 
 
 def test_the_example_runs(server) -> None:

@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "min_p": {"min_p": 1.0},
     "seed": {"seed": 7},
     "stop": {"stop": ["c", "d", "e"]},
-    "stop_token_ids": {"stop_token_ids": ["1"]},
+    "stop_token_ids": {"stop_token_ids": ["1"], "logit_bias": {"1": 100.0}},
     "ignore_eos": {"ignore_eos": True},
     "max_tokens": {"max_tokens": 2},
     "min_tokens": {"min_tokens": 3},
@@ -48,7 +48,7 @@ CASES: dict[str, dict[str, Any]] = {
     "skip_special_tokens": {"skip_special_tokens": False},
     "spaces_between_special_tokens": {"spaces_between_special_tokens": False},
     "include_stop_str_in_output": {"stop": ["c", "d", "e"], "include_stop_str_in_output": True},
-    "output_kind": {"output_kind": 2},
+    "output_kind": {},
     "stream_interval": {"stream_interval": 5},
     "skip_clone": {"skip_clone": True},
     "structured_outputs": {},
@@ -79,14 +79,19 @@ def main(how: str, folder: str, output: str) -> None:
         options["logits_processors"] = [import_module("formatter_vllm").FormatterLogitsProcessor]
     from vllm import LLM, SamplingParams
 
-    llm = LLM(model=folder, dtype=DTYPE, enforce_eager=True, max_model_len=256, max_num_seqs=8, **options)
+    llm = LLM(model=folder, dtype=DTYPE, enforce_eager=True, max_model_len=256, max_num_seqs=64, **options)
     tokenizer = llm.get_tokenizer()
     ids = {text: tokenizer.encode(text, add_special_tokens=False)[0] for text in "abj1"}
     ids["end"] = tokenizer.eos_token_id
-    records = {name: record(llm, how, name, in_ids(case, ids)) for name, case in CASES.items()}
-    for name in ("temperature", "seed"):
-        records[f"{name} again"] = record(llm, how, name, in_ids(CASES[name], ids))
-    records["no penalty"] = record(llm, how, "", in_ids(_REPEATED, ids))
+    cases = {**CASES, **{f"{name} again": CASES[name] for name in ("temperature", "seed")}, "no penalty": _REPEATED}
+    records: dict[str, Any] = {}
+    for name, case in cases.items():
+        try:
+            llm.llm_engine.add_request(name, "abc", parameters_of(how, name, in_ids(case, ids)))
+        except Exception as error:  # noqa: BLE001 - the class differs between versions; the message is what counts
+            records[name] = {"refused": f"{type(error).__name__}: {error}"}
+    while llm.llm_engine.has_unfinished_requests():
+        records |= {answer.request_id: record(answer) for answer in llm.llm_engine.step() if answer.finished}
     fields = sorted(name for name in SamplingParams.__struct_fields__ if not name.startswith("_"))
     Path(output).write_text(json.dumps({"records": records, "ids": ids, "fields": fields}), encoding="utf-8")
 
@@ -103,33 +108,34 @@ def in_ids(value: Any, ids: dict[str, int], is_id: bool = False) -> Any:
     return ids[value] if is_id and isinstance(value, str) else value
 
 
-def record(llm: Any, how: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What a request gives, as JSON data."""
+def parameters_of(how: str, name: str, options: dict[str, Any]) -> Any:
+    """The `SamplingParams` of a case, with the format in one of its two places."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
     from formatter_core import formats
-    from formatter_vllm import create_extra_args, result
+    from formatter_vllm import create_extra_args
 
-    format = formats.regex(PATTERN)
-    options = {"temperature": 1.0, "max_tokens": 30, **options}
-    try:
-        if how == "backend":
-            options["structured_outputs"] = StructuredOutputsParams(regex=PATTERN)
-        else:
-            options["extra_args"] = create_extra_args(format)
-        if name == "structured_outputs":
-            options["structured_outputs"] = StructuredOutputsParams(regex=PATTERN)
-        elif name == "extra_args":
-            options["extra_args"] = {**options.get("extra_args", {}), "another": 1}
-        elif name == "output_kind":
-            options["output_kind"] = RequestOutputKind(options["output_kind"])
-        elif name == "repetition_detection":
-            kind: Any = import_module("vllm.sampling_params").RepetitionDetectionParams
-            options["repetition_detection"] = kind(max_pattern_size=1, min_pattern_size=1, min_count=3)
-        (answer,) = llm.generate(["abc"], SamplingParams(**options), use_tqdm=False)
-    except Exception as error:  # noqa: BLE001 - the class differs between versions; the message is what counts
-        return {"refused": f"{type(error).__name__}: {error}"}
+    options = {"temperature": 1.0, "max_tokens": 30, "output_kind": RequestOutputKind.FINAL_ONLY, **options}
+    if how == "backend" or name == "structured_outputs":
+        options["structured_outputs"] = StructuredOutputsParams(regex=PATTERN)
+    if how != "backend":
+        options["extra_args"] = create_extra_args(formats.regex(PATTERN))
+    if name == "extra_args":
+        options["extra_args"] = {**options.get("extra_args", {}), "another": 1}
+    elif name == "output_kind":
+        options["output_kind"] = RequestOutputKind.CUMULATIVE
+    elif name == "repetition_detection":
+        kind: Any = import_module("vllm.sampling_params").RepetitionDetectionParams
+        options["repetition_detection"] = kind(max_pattern_size=1, min_pattern_size=1, min_count=3)
+    return SamplingParams(**options)
+
+
+def record(answer: Any) -> dict[str, Any]:
+    """What a request gave, as JSON data."""
+    from formatter_core import formats
+    from formatter_vllm import result
+
     return {
         "outputs": [
             {
@@ -139,7 +145,7 @@ def record(llm: Any, how: str, name: str, options: dict[str, Any]) -> dict[str, 
                 "stop": one.stop_reason,
                 "logprobs": None if one.logprobs is None else [sorted(step) for step in one.logprobs],
                 "kind of logprobs": type(one.logprobs).__name__,
-                "complete": result(one, format).is_complete,
+                "complete": result(one, formats.regex(PATTERN)).is_complete,
             }
             for one in answer.outputs
         ],

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -127,13 +128,31 @@ def started(words: Sequence[str], env: dict[str, str], output: Any) -> Iterator[
         process.wait(60)
 
 
+#: The page whose commands and code are run.
+PAGE = ROOT / "docs" / "vllm.md"
+
+
+def commands_of_page() -> list[list[str]]:
+    """The words of each `vllm serve` on the page, the settings before it included."""
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if re.match(r"([A-Z_]+=\S.* )?vllm serve ", line)]
+    return [shlex.split(line) for line in lines]
+
+
 @contextlib.contextmanager
 def serve(
-    model: Path, folder: Path, words: Sequence[str], settings: Mapping[str, str], time_out: float = 600
+    model: Path,
+    folder: Path,
+    words: Sequence[str],
+    settings: Mapping[str, str],
+    time_out: float = 600,
+    command: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
     """A server of vLLM on loopback whose worker is a process of its own: its address, its process, and its log.
 
-    The class is named, and found by its entry point besides.
+    The class is named, and found by its entry point besides. The model's name is `small`, and that of the command.
+
+    Args:
+        command: one of `commands_of_page`; the first one if it is None.
 
     Raises:
         EngineDied: a signal ended it.
@@ -142,13 +161,13 @@ def serve(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-    command += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
-    command += ["--dtype", DTYPE, "--max-model-len", "512", "--disable-uvicorn-access-log"]
-    command += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor", *words]
+    _, _, name, *printed = command or commands_of_page()[0]
+    run = [str(Path(sys.executable).with_name("vllm")), "serve", str(model), *printed]
+    run += ["--served-model-name", "small", name, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    run += ["--dtype", DTYPE, "--max-model-len", "512", "--disable-uvicorn-access-log", *words]
     log = folder / "log"
     env = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1", **settings)
-    with log.open("w") as output, started(command, env, output) as process:
+    with log.open("w") as output, started(run, env, output) as process:
         _wait_for(f"http://127.0.0.1:{port}/health", process, log, time_out)
         yield f"http://127.0.0.1:{port}/v1", process, log
 

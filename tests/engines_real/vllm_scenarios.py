@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from formatter_core.errors import UnsupportedEngineVersion
+from tests.adapters.vllm_stand_ins import count_copies
 from tests.engines_real.vllm_processes import DTYPE
 
 STEP_TOKENS = 48  # tokens that one step reads at most: longer prompts are read in chunks
@@ -77,7 +78,7 @@ def main(name: str, folder: str, output: str) -> None:
     from vllm import LLM
 
     options: dict[str, Any] = {}
-    seen: dict[str, int] = {"runner v1": 0, "runner v2": 0, "draft rows": 0}
+    seen: dict[str, int] = {"runner v1": 0, "runner v2": 0, "draft rows": 0, "copies after the forward pass": 0}
     if name in ("drafts", "backend"):
         options["speculative_config"] = {
             "method": "ngram",
@@ -141,7 +142,10 @@ def watch(hook: Any, seen: dict[str, int]) -> None:
         seen["runner v1" if ctx is None else "runner v2"] += 1
         if ctx is not None:
             seen["draft rows"] += int((ctx.expanded_local_pos > 0).sum())
-        return apply(self, logits, ctx)
+        with count_copies() as copies:
+            masked = apply(self, logits, ctx)
+        seen["copies after the forward pass"] += len(copies)
+        return masked
 
     hook.__init__, hook.apply = remembered, counted
     Scenarios.hook = hook

@@ -1,0 +1,59 @@
+"""What is needed to refuse a format beside beam search, for which vLLM's server makes requests of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from formatter_vllm._compat_server import engine_class, optional_module
+
+__all__ = ["refuse_beams"]
+
+_OPENAI = "vllm.entrypoints.openai"
+_SPEECH = "vllm.entrypoints.speech_to_text"
+#: The requests that may ask for beam search.
+_BEAMS = (
+    (f"{_OPENAI}.completion.protocol", "CompletionRequest"),
+    (f"{_OPENAI}.chat_completion.protocol", "ChatCompletionRequest"),
+    (f"{_SPEECH}.transcription.protocol", "TranscriptionRequest"),
+    (f"{_SPEECH}.translation.protocol", "TranslationRequest"),
+)
+#: An attribute that only wrapped functions have.
+_MARK = "formatter_looks_at_beams"
+
+
+def refuse_beams(check: Callable[[Any, bool], None]) -> None:
+    """Have requests that ask for beam search looked at, for which vLLM makes parameters anew; may be called again.
+
+    Args:
+        check: called with `vllm_xargs` and whether there are structured outputs; raises if the request is refused.
+    """
+    engine = engine_class()
+    begin: Any = getattr(engine, "__init__", None)
+    if engine is None or hasattr(begin, _MARK):
+        return
+
+    @functools.wraps(begin)
+    def begin_with_checks(self: Any, *arguments: Any, **named: Any) -> None:
+        for module, name in _BEAMS:  # not before: the workers have no use for these modules
+            _check_beams_of(getattr(optional_module(module), name, None), check)
+        begin(self, *arguments, **named)
+
+    setattr(begin_with_checks, _MARK, True)
+    engine.__init__ = begin_with_checks
+
+
+def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> None:
+    make: Any = getattr(kind, "to_beam_search_params", None)
+    if make is None or hasattr(make, _MARK):
+        return
+
+    @functools.wraps(make)
+    def to_beam_search_params(self: Any, *arguments: Any, **named: Any) -> Any:
+        structured = getattr(self, "extract_structured_outputs", lambda: None)()
+        check(getattr(self, "vllm_xargs", None), structured is not None)
+        return make(self, *arguments, **named)
+
+    setattr(to_beam_search_params, _MARK, True)
+    kind.to_beam_search_params = to_beam_search_params
