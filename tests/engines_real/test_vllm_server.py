@@ -360,6 +360,25 @@ def run_page(part: str, address: str, renamed: dict[str, str] | None = None) -> 
     return names
 
 
+@pytest.mark.parametrize("option", ["--tensor-parallel-size", "--data-parallel-size"])
+def test_two_workers(tmp_path, option) -> None:
+    """Side by side on a CPU, where they talk by gloo: formats that are cheap, costly, wrong and met before."""
+    costly = formats.choice([f"{number} {'x' * 20}" for number in range(1500)])
+    words = [option, "2", "--max-num-seqs", "8"]
+    with serve(make_model(tmp_path / "model"), tmp_path, words, {}, TIME_OUT) as (address, _, _):
+        client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+
+        def ask_for(number: int) -> None:
+            pattern = f"[a-j]{{{number // 2 + 3}}}"
+            (choice,) = complete(client, create_extra_args(costly if number % 5 == 0 else formats.regex(pattern)))
+            assert re.fullmatch(r"\d+ x{20}" if number % 5 == 0 else pattern, choice.text)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask_for, range(24)))
+        with pytest.raises(openai.BadRequestError, match="position"):
+            complete(client, {"formatter": '{"regex": "("}'})
+
+
 def test_the_example_runs(server) -> None:
     words = [ROOT / "examples" / "vllm_http.py", "--model", "small", "--address", server.address]
     shown = run_python(words, environment(), TIME_OUT)
