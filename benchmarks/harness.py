@@ -107,6 +107,11 @@ def take_turns(tasks: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, l
     return found
 
 
+def least(rounds: Sequence[list[float]]) -> list[float]:
+    """Of each step the least that it took in a round: what other processes on the machine do not change."""
+    return list(map(min, *rounds)) if len(rounds) > 1 else rounds[0]
+
+
 def medians(found: Mapping[str, Iterable[float]], factor: float = 1.0) -> dict[str, float]:
     """The median of each task, times a factor."""
     return {name: factor * statistics.median(values) for name, values in found.items()}

@@ -37,7 +37,7 @@ from mlx_lm.models import llama
 from mlx_lm.sample_utils import make_sampler
 
 from benchmarks.data import llama3_ranks
-from benchmarks.harness import aim, markdown, medians, ratio, spread, take_turns
+from benchmarks.harness import aim, least, markdown, medians, ratio, spread, take_turns
 from formatter_core import Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
 
@@ -234,11 +234,6 @@ def cost(options: argparse.Namespace) -> dict[str, Any]:
             name: sum(least(rounds[::2])) / sum(least(rounds[1::2] or rounds)) for name, rounds in found.items()
         },
     }
-
-
-def least(rounds: list[list[float]]) -> list[float]:
-    """Of each step the least that it took in a round."""
-    return list(map(min, *rounds)) if len(rounds) > 1 else rounds[0]
 
 
 def walk(compiled: Any, count: int) -> list[int]:
