@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.data import VOCABULARIES, Encode, read_cases, valid_documents
 from benchmarks.harness import ChildError, in_child
-from formatter_core import Compiler
+from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import FormatterError, LimitExceeded, TokenRejected
 
 #: No mask is to take longer.
@@ -98,19 +98,26 @@ class _ReplayedError(Exception):
     """The last mask of interest was computed."""
 
 
+class Tokens:
+    """What walks ask of the tokens of a vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        texts = [vocabulary.text_token(index) or b"" for index in range(len(vocabulary))]
+        self.lengths = np.array([len(text) for text in texts])
+        self.closes = np.array([text[:1] in (b'"', b"}", b"]") for text in texts])
+
+
 class Walker:
     """Takes one compiled format along texts, and keeps the worst that it meets."""
 
-    def __init__(self, compiler: Compiler, schema: Any, seed: str, last: int | None) -> None:
+    def __init__(self, compiler: Compiler, tokens: Tokens, schema: Any, seed: str, last: int | None) -> None:
         before = time.thread_time()
         self._compiled = compiler.compile(schema)
         self.compile_ms = (time.thread_time() - before) * 1e3
         self._chooser = random.Random(seed)
         self._row = np.zeros(compiler.vocabulary.words, dtype=np.int32)
         self._end = compiler.vocabulary.end_ids[0]
-        tokens = [compiler.vocabulary.text_token(index) or b"" for index in range(len(compiler.vocabulary))]
-        self._lengths = [len(token) for token in tokens]
-        self._closes = np.array([token[:1] in (b'"', b"}", b"]") for token in tokens])
+        self._tokens = tokens
         self._last = last
         self.worst_ms = self.worst_work = 0.0
         self.masks = 0
@@ -158,20 +165,25 @@ class Walker:
                 allowed = allowed[allowed != self._end]
                 if not len(allowed) or (ending and self._chooser.random() < 0.5):
                     return
-            if ending and len(closing := allowed[self._closes[allowed]]):
+            if ending and len(closing := allowed[self._tokens.closes[allowed]]):
                 allowed = closing
             token = int(self._chooser.choice(allowed))
-            length += self._lengths[token]
+            length += int(self._tokens.lengths[token])
             self._mask(lambda: formatter.step(token, self._row))  # noqa: B023 (called at once)
 
 
 def judge(
-    compiler: Compiler, encode: Encode, case: tuple[str, Any, list[str]], options: argparse.Namespace, last: int | None
+    compiler: Compiler,
+    tokens: Tokens,
+    encode: Encode,
+    case: tuple[str, Any, list[str]],
+    options: argparse.Namespace,
+    last: int | None,
 ) -> dict[str, Any]:
     """What becomes of one format, up to its `last` mask; all of them if it is None."""
     name, schema, documents = case
     try:
-        walker = Walker(compiler, schema, name, last)
+        walker = Walker(compiler, tokens, schema, name, last)
     except FormatterError as error:
         kind = type(error).__name__
         return {"outcome": "limit when compiled" if isinstance(error, LimitExceeded) else "refused", "error": kind}
@@ -226,6 +238,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     vocabulary, encode = VOCABULARIES[options.vocabulary]()
     compiler = Compiler(vocabulary, engine="native")
     compiler.compile({"type": "object"}).formatter().allowed_tokens()
+    tokens = Tokens(vocabulary)
     part, parts = map(int, options.part.split("/"))
     results: dict[str, dict[str, Any]] = {}
     gc.freeze()
@@ -235,7 +248,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         try:
             result = judge_fairly(
                 lambda last, case=case: in_child(  # type: ignore[misc]
-                    partial(judge, compiler, encode, case, options, last), options.seconds
+                    partial(judge, compiler, tokens, encode, case, options, last), options.seconds
                 )
             )
         except ChildError as error:
