@@ -5,7 +5,7 @@
     output = completion(model, Person, scores=trace.SCORES)("Ivo is 41 years old.")
     seen = trace.trace_of(output)
     Path("trace.html").write_text(seen.to_html())           # one page, without network; a notebook shows it by itself
-    for trap in seen.traps:                                 # where the mask took most away
+    for trap in seen.traps:                                 # where the mask removed most
         print(trap)
 """
 

@@ -54,7 +54,7 @@ class Trace:
 
     @cached_property
     def traps(self) -> tuple[Trap, ...]:
-        """Where the format took most away from the model, the worst first, each with a proposal."""
+        """Where the mask removed most of the probability, the worst first, each with a proposal."""
         return find_traps(self.steps, self.result.bytes, self.compiled.format, self.compiled.limits)
 
     @cached_property

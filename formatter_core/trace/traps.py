@@ -1,4 +1,4 @@
-"""Traps: places of a format where the mask takes most away from the model, and what to change there."""
+"""Traps: places of a format where the mask removes most of the probability, and what to change there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formatter_core.trace.steps import Alternative, Step, shown_bytes
 
 __all__ = ["Trap", "find_traps"]
 
-#: A step is part of a trap if the mask took more than this.
+#: A step is part of a trap if the mask removed more than this.
 _MUCH = 0.5
 _MOST_TRAPS = 10
 _MOST_WANTED = 3
@@ -22,14 +22,14 @@ _MOST_WANTED = 3
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """Steps at one place of the format where the mask took more than half of the probability.
+    """Steps at one place of the format where the mask removed more than half of the probability.
 
     Attributes:
         place: as in `Step.place`.
         steps: their indices.
-        causes: those of them that follow a step where the mask took little: what comes after a refused token is often
-            refused for that reason alone.
-        blame: the masked probability in all, from each cause up to the next step where the mask took little.
+        causes: those of them that follow a step where the mask removed little: what comes after a refused token is
+            often refused for that reason alone.
+        blame: the masked probability in all, from each cause up to the next step where the mask removed little.
         wanted: what the model wanted instead, the most frequent first; "the end" for an end id.
         expected: what the format expected at the first of the causes.
         proposal: what to change, as a sentence.
