@@ -1,4 +1,6 @@
-"""Compare random schemas with `uniqueItems`, `minProperties` and `contains` with what `jsonschema` says of documents.
+"""Compare random schemas that need memory with what `jsonschema` says of documents.
+
+They have `uniqueItems`, `minProperties`, `contains`, and `not` about the values of extra keys.
 
     python -m scripts.compare_unique --schemas 3000 --output unique.json
 
@@ -17,7 +19,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from formatter_core import Compiler, Vocabulary
+from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
 
 _TEXTS = ["", "a", "b", "ab", "abc", "é", "/", '"', "\n", "😀", "1", "true"]
@@ -42,7 +44,7 @@ def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[st
     found: collections.Counter[str] = collections.Counter(schemas=1)
     validator = Draft202012Validator(schema)
     try:
-        compiled = compiler.compile(schema)
+        compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
     except UnsupportedSchema as error:
         found[f"refused: {error.keyword}"] += 1
         return found
@@ -149,17 +151,33 @@ def _object(rng: random.Random) -> dict[str, Any]:
         schema["maxProperties"] = rng.randint(1, 5)
     if rng.random() < 0.2:
         schema["propertyNames"] = rng.choice([{"maxLength": 1}, {"enum": _TEXTS[:4]}, {"pattern": "^[ab]"}])
+    if rng.random() < 0.3:
+        schema.update(_about_values(rng))
     return schema
 
 
+def _about_values(rng: random.Random) -> dict[str, Any]:
+    """What some extra key's value breaks, or just one of several schemas says."""
+
+    def part() -> dict[str, Any]:
+        wanted: dict[str, Any] = {"type": rng.choice(["integer", "string"])}
+        if rng.random() < 0.5:
+            return {"additionalProperties": wanted}
+        return {"patternProperties": {rng.choice(["^a", "^[ab]$", "b", "^a$", "^[ab1]$"]): wanted}}
+
+    keyword = rng.choice(["not", "oneOf", "anyOf"])
+    if keyword == "not":
+        return {"not": part()}
+    return {keyword: [{"not": part()} if rng.random() < 0.5 else part() for _ in range(2)]}
+
+
 def _document(schema: dict[str, Any], rng: random.Random) -> Any:
-    if "anyOf" in schema:
+    if "type" not in schema:
         return _document(schema["anyOf"][0], rng)
     if schema["type"] == "object":
         keys = rng.sample(_TEXTS, rng.randint(0, 5))
         keys += [key for key in schema.get("required", ()) if rng.random() < 0.9]
-        order = [*schema.get("properties", ()), *_TEXTS]
-        keys = sorted(dict.fromkeys(keys), key=order.index)
+        keys = rng.sample(keys := list(dict.fromkeys(keys)), len(keys))
         values: list[Any] = [1, 7, "a"]
         return [(key, rng.choice(values[:2] if rng.random() < 0.8 else values)) for key in keys]
     validator = Draft202012Validator(schema["items"])

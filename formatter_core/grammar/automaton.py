@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -92,6 +93,37 @@ class Automaton:
     def matches(self, data: bytes) -> bool:
         """Whether `data` as a whole is accepted."""
         return self._accepting[self.run(data)]
+
+    def count(self, most: int) -> int:
+        """How many strings are accepted, at most `most`.
+
+        Raises:
+            LimitExceeded: as for any further state.
+        """
+        found, length = 0, 0
+        paths = {self.start: 1} if self.start != DEAD else {}
+        while paths and found < most:
+            if length > len(self._states):
+                return most  # a path with a circle
+            longer: dict[int, int] = {}
+            for state, count in paths.items():
+                found += count * self._accepting[state]
+                for ranges, target in self.transitions(state):
+                    bytes_there = sum(high - low + 1 for low, high in ranges)
+                    longer[target] = min(longer.get(target, 0) + count * bytes_there, most)
+            paths = longer
+            length += 1
+        return min(found, most)
+
+    def texts(self) -> Iterator[bytes]:
+        """The strings that are accepted, the shortest first; there may be no end of them."""
+        pending = deque([(self.start, b"")] if self.start != DEAD else [])
+        while pending:
+            state, text = pending.popleft()
+            if self._accepting[state]:
+                yield text
+            for ranges, target in self.transitions(state):
+                pending += ((target, text + bytes([byte])) for low, high in ranges for byte in range(low, high + 1))
 
     def explore(self, maximum: int) -> int:
         """Build every reachable state and return their number, `DEAD` included: all states are below it.

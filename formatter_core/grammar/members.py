@@ -214,6 +214,8 @@ def can_be_complete(members: Members) -> bool:
     Raises:
         LimitExceeded: the search takes too many steps.
     """
+    if members.maximum is not None and members.maximum < max(members.minimum, 1):
+        return False
     return _Search(members).solve([_REQUIRED if each.required else _OPEN for each in members.members])
 
 

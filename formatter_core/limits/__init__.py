@@ -20,7 +20,8 @@ class Limits:
         states: states of one terminal's automaton that are kept at a time. A 1,000-value enum has about 10,000. The
             native engine makes room for more; it refuses a step that needs that many alone.
         cache_bytes: bytes of masks that a grammar engine keeps for one compiled grammar.
-        repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`).
+        repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`). Real schemas go up to a
+            million characters; a text of counted characters costs nothing, an item that is counted costs a node.
         depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over
             a generated text, inside Python's own recursion limit.
         work: elementary steps of one compile, of one step of the Python parser, and of one whole output parsed
@@ -32,7 +33,7 @@ class Limits:
     nodes: int = 1_000_000
     states: int = 200_000
     cache_bytes: int = 64 * 2**20
-    repeat: int = 100_000
+    repeat: int = 1_000_000
     depth: int = 100
     work: int = 20_000_000
     forced_bytes: int = 4096

@@ -12,7 +12,7 @@ from formatter_core.schema.numbers import hard_steps
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.scalars import scalar_terminal
-from formatter_core.schema.shapes import ArraySet, Goal
+from formatter_core.schema.shapes import ArraySet, Contains, Goal
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ArrayLowering"]
@@ -20,6 +20,8 @@ __all__ = ["ArrayLowering"]
 _MOST_DISTINCT = 10
 #: Up to this many listed values are members of their own.
 _MOST_LISTED = 64
+#: Maximum `contains` of items that are remembered: there is a way to write an item for each set of them.
+_MOST_CONTAINED = 4
 
 
 class ArrayLowering:
@@ -44,7 +46,8 @@ class ArrayLowering:
         contains = tuple(wanted for wanted in arrays.contains if wanted.minimum or wanted.maximum is not None)
         arrays = replace(arrays, contains=contains)
         unique = arrays.unique is not None and not self._must_differ(goals, arrays)
-        if unique and len(goals) == 1 and not arrays.contains:
+        is_plain = len(goals) == 1 and all(map(_is_open, contains)) and len(contains) <= _MOST_CONTAINED
+        if unique and is_plain and not (contains and self._values(goals)):
             return self._distinct(arrays, goals[0], title)
         if unique or arrays.contains:
             return self._counted(arrays, goals, unique, title)
@@ -98,7 +101,7 @@ class ArrayLowering:
 
     def _distinct(self, arrays: ArraySet, goal: Goal, title: str) -> Node | None:
         """Items that differ: listed values are members that each come once; of others their values are remembered."""
-        listed = self._normalizer.listed(goal, _MOST_LISTED)
+        listed = None if arrays.contains else self._normalizer.listed(goal, _MOST_LISTED)
         maximum = arrays.maximum
         if listed is not None:
             goals: list[Goal] = [(literal,) for literal in listed]
@@ -107,21 +110,33 @@ class ArrayLowering:
             )
             maximum = None if maximum is not None and maximum >= len(members) else maximum
         else:
-            shape = self._normalizer.goal(goal)
-            hard = any(any(hard_steps(each)) for each in shape.numbers)
-            if shape.arrays or shape.objects or hard:
-                what = "multiples that their last digits do not show" if hard else "arrays or objects"
-                reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
-                self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
-                return self._plain([goal], arrays.minimum, maximum, title)
-            terminal = scalar_terminal(shape, plain=True)
-            members = () if terminal is None else (Member((Way(terminal),), repeated=True, distinct=True),)
+            ways: list[Way] = []
+            for each, met in self._ways(goal, arrays.contains).items():
+                shape = self._normalizer.goal(each)
+                hard = any(any(hard_steps(numbers)) for numbers in shape.numbers)
+                if shape.arrays or shape.objects or hard:
+                    what = "multiples that their last digits do not show" if hard else "arrays or objects"
+                    reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
+                    self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
+                    return self.lower(replace(arrays, unique=None), title)
+                terminal = scalar_terminal(shape, plain=True)
+                ways += [Way(terminal, met)] if terminal is not None else []
+            members = (Member(tuple(ways), repeated=True, distinct=True),) if ways else ()
         tokens = self._tokens
-        options: list[Node] = [tokens.empty_array] if arrays.minimum == 0 else []
-        node = Members(members, tokens.comma, minimum=max(arrays.minimum, 1), maximum=maximum)
-        if members and maximum != 0 and can_be_complete(node):
+        options: list[Node] = [tokens.empty_array] if arrays.minimum == 0 and not arrays.contains else []
+        node = Members(members, tokens.comma, False, max(arrays.minimum, 1), maximum, len(arrays.contains))
+        if members and can_be_complete(node):
             options.append(in_order(tokens.open_array, node, tokens.close_array))
         return any_of(options) if options else None
+
+    def _ways(self, goal: Goal, contains: tuple[Contains, ...]) -> dict[Goal, int]:
+        """What items may satisfy, each with the `contains` that they then meet, as bits."""
+        ways = {goal: 0}
+        for index, wanted in enumerate(contains):
+            for known, met in list(ways.items()):
+                both = self._normalizer.conjoin((*known, wanted.literal))
+                ways[both] = ways.get(both, 0) | met | 1 << index
+        return ways
 
     def _must_differ(self, goals: list[Goal], arrays: ArraySet) -> bool:
         """Whether items always differ: there is at most one, or no two positions share a value."""
@@ -144,8 +159,8 @@ class ArrayLowering:
             values = self._values(goals)
             if values is None:
                 reason = (
-                    f"beside `prefixItems` or `contains` it is enforced for at most {_MOST_DISTINCT} listed values and "
-                    "for items of different types"
+                    f"beside `prefixItems` or counted `contains` it is enforced for at most {_MOST_DISTINCT} listed "
+                    "values and for items of different types"
                 )
                 self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                 if not arrays.contains:
@@ -162,3 +177,8 @@ class ArrayLowering:
             found[goal] = listed
         distinct = {literal for literals in found.values() for literal in literals}
         return found if len(distinct) <= _MOST_DISTINCT else None
+
+
+def _is_open(wanted: Contains) -> bool:
+    """Whether one item, wherever it comes, is enough, and more are as good."""
+    return wanted.start == 0 and wanted.minimum == 1 and wanted.maximum is None

@@ -135,7 +135,7 @@ class Assertions:
             elif isinstance(value, dict):
                 if all(self._spelled(name, location, keyword) for name in value):
                     named = {name: self._value(item, pointer, name) for name, item in value.items()}
-                    part = ObjectPart(named, rest=FALSE, silent=True, pointer=pointer)
+                    part = ObjectPart(named, rest=FALSE, silent=True)
                     objects.append(ObjectSet((part,), tuple(value), len(value)))
             else:
                 numbers[Fraction(value)] = None
@@ -278,7 +278,7 @@ class Assertions:
             return ()
         parts: tuple[ObjectPart, ...] = ()
         if named or patterns or evaluates or names != TRUE:
-            parts = (ObjectPart(named, tuple(patterns), rest, names, evaluates, pointer=location.pointer),)
+            parts = (ObjectPart(named, tuple(patterns), rest, names, evaluates),)
         if not parts and not required and not minimum and maximum is None:
             return (ANY_OBJECT,)
         return (ObjectSet(parts, required, max(minimum, len(required)), maximum),)

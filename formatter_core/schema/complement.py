@@ -146,12 +146,12 @@ def _other_objects(objects: ObjectSet, knowledge: Knowledge) -> list[ObjectSet]:
                 broken[HasValue(name, same_schema(-literal))] = None
         for pattern, literal in part.patterns:
             if literal != TRUE:
-                broken[SomeKey(pattern=pattern, literal=-literal, pointer=part.pointer)] = None
+                broken[SomeKey(pattern=pattern, literal=-literal)] = None
         if part.rest != TRUE:
             patterns = tuple(pattern for pattern, _ in part.patterns)
-            broken[SomeKey(frozenset(part.named), patterns, literal=-part.rest, pointer=part.pointer)] = None
+            broken[SomeKey(frozenset(part.named), patterns, literal=-part.rest)] = None
         if part.names != TRUE:
-            broken[SomeKey(names=-part.names, pointer=part.pointer)] = None
+            broken[SomeKey(names=-part.names)] = None
     if broken:
         found.append(ObjectSet(conditions=(tuple(broken),)))
     found += [_unmet(condition, same_schema) for condition in objects.conditions]
@@ -183,9 +183,9 @@ def value_part(name: str, literal: int) -> ObjectPart:
 
 def _no_key(some: SomeKey) -> ObjectPart:
     if some.names != TRUE:
-        return ObjectPart(names=-some.names, silent=True, pointer=some.pointer)
+        return ObjectPart(names=-some.names, silent=True)
     if some.pattern is not None:
-        return ObjectPart(patterns=((some.pattern, -some.literal),), silent=True, pointer=some.pointer)
+        return ObjectPart(patterns=((some.pattern, -some.literal),), silent=True)
     named = dict.fromkeys(some.named, TRUE)
     patterns = tuple((pattern, TRUE) for pattern in some.patterns)
-    return ObjectPart(named, patterns, -some.literal, silent=True, pointer=some.pointer)
+    return ObjectPart(named, patterns, -some.literal, silent=True)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Choice, Node
 from formatter_core.grammar.values import value
 from formatter_core.schema.load import FALSE, TRUE
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import Absent, Condition, Goal, HasValue, ObjectPart, ObjectSet, SomeKey
 from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
     Test,
+    count_texts,
     matches,
     meet_strings,
     other_strings,
     string_body,
+    texts,
 )
 from formatter_core.schema.tokens import Tokens
 
@@ -26,15 +27,23 @@ __all__ = ["KeyClass", "Keys"]
 
 _MOST_CLASSES = 64
 _MOST_WAYS = 256
+#: Up to this many keys of a class are named where values decide what they meet.
+_MOST_NAMED = 64
+#: No document uses up this many keys.
+_ENOUGH_KEYS = 1_000_000
 
 
 @value()
 class KeyClass:
-    """A class of keys: their terminal with the colon, the goal of their values, and the conditions that they meet."""
+    """A class of keys: their terminal with the colon, the goal of their values, and the conditions that these meet.
+
+    `depends`: whether other values of such keys meet others, so that it matters which of several equal keys counts.
+    """
 
     key: Node
     goal: Goal
     met: int
+    depends: bool
 
 
 @value()
@@ -48,9 +57,8 @@ class _Cell:
 class Keys:
     """Sorts keys."""
 
-    def __init__(self, normalizer: Normalizer, tokens: Tokens, refusals: Refusals) -> None:
+    def __init__(self, normalizer: Normalizer, tokens: Tokens) -> None:
         self._normalizer = normalizer
-        self._refusals = refusals
         self._known: dict[tuple[tuple[StringSet, ...], tuple[str, ...]], Node] = {}
         self._tokens = tokens
 
@@ -58,15 +66,44 @@ class Keys:
         """The classes of keys other than `names` that may occur."""
         if any(part.rest == FALSE and not part.patterns for part in objects.parts):
             return []
-        groups: dict[tuple[Goal, int], list[StringSet]] = {}
+        groups: dict[tuple[Goal, int, bool], list[StringSet]] = {}
         cells = self._cells(objects)
         for cell in cells:
             goal = self._goal(objects.parts, cell)
-            if goal != (FALSE,) and not self._normalizer.is_empty(goal, 2):
-                groups.setdefault((goal, self._met(objects.conditions, cell)), []).extend(cell.strings)
+            always, literals = self._clauses(objects.conditions, cell, goal)
+            strings = self._unnamed(cell, names) if literals else cell.strings
+            for met, way in self._ways(goal, always, literals, (), "an unnamed key") if strings else ():
+                groups.setdefault((way, met, bool(literals)), []).extend(strings)
         if len(groups) == 1 and sum(map(len, groups.values())) == sum(len(cell.strings) for cell in cells):
             groups = {key: [ANY_STRING] for key in groups}
-        return [KeyClass(self._key(tuple(strings), names), goal, met) for (goal, met), strings in groups.items()]
+        return [KeyClass(self._key(tuple(strings), names), *kind) for kind, strings in groups.items()]
+
+    def listed(self, objects: ObjectSet, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Unnamed keys to be named: those of small classes in which a value decides what a key meets.
+
+        Used up by other values, no key of such a class would be left that meets it.
+        """
+        clauses = (clause for condition in objects.conditions for clause in condition)
+        if all(not isinstance(clause, SomeKey) or clause.literal == TRUE for clause in clauses):
+            return ()
+        found: list[str] = []
+        for cell in self._cells(objects):
+            goal = self._goal(objects.parts, cell)
+            if goal == (FALSE,) or not self._clauses(objects.conditions, cell, goal)[1]:
+                continue
+            count = 0
+            for strings in self._unnamed(cell, names):
+                count += count_texts(strings, _ENOUGH_KEYS)
+                if count <= _MOST_NAMED:
+                    found += texts(strings)
+            if _MOST_NAMED < count < _ENOUGH_KEYS and (objects.maximum is None or objects.maximum > count):
+                what = "the set of keys of which one has a certain value"
+                remedy = "name them, or allow any number of keys"
+                raise LimitExceeded("named keys", _MOST_NAMED, what, is_fixed=True, remedy=remedy)
+        return tuple(dict.fromkeys(found))
+
+    def _unnamed(self, cell: _Cell, names: tuple[str, ...]) -> tuple[StringSet, ...]:
+        return self._both(cell.strings, (StringSet(excluded=frozenset(names)),)) if names else cell.strings
 
     def ways(
         self, conditions: tuple[Condition, ...], exclusive: Sequence[tuple[int, int]], name: str, goal: Goal
@@ -75,7 +112,6 @@ class Keys:
 
         `exclusive` are bits of which it matters whether they are met, each with the literal that decides.
         """
-        conjoin = self._normalizer.conjoin
         always = 0
         literals: dict[int, int] = {}
         for index, condition in enumerate(conditions):
@@ -89,8 +125,15 @@ class Keys:
                         always |= 1 << index
                     else:
                         literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
+        return list(self._ways(goal, always, literals, exclusive, f"the property {name!r}"))
+
+    def _ways(
+        self, goal: Goal, always: int, literals: dict[int, int], exclusive: Sequence[tuple[int, int]], what: str
+    ) -> Iterator[tuple[int, Goal]]:
+        """The goal as ways in which values meet conditions: `always` those, with a literal those that it decides."""
+        conjoin = self._normalizer.conjoin
         if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
-            what = f"the `oneOf` over the property {name!r}"
+            what = f"the `oneOf` over {what}"
             remedy = "use fewer branches, or tell them apart by a `const`"
             raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True, remedy=remedy)
         ways = {goal: always}
@@ -105,7 +148,9 @@ class Keys:
                 split[inside] = split.get(inside, 0) | met | bit
                 split[outside] = split.get(outside, 0) | met
             ways = split
-        return [(met, way) for way, met in ways.items() if way != (FALSE,) and not self._normalizer.is_empty(way, 2)]
+        for way, met in ways.items():
+            if way != (FALSE,) and not self._normalizer.is_empty(way, 2):
+                yield met, way
 
     def _is_covered(self, some: SomeKey, name: str) -> bool:
         if name in some.named or any(matches(Test("pattern", pattern), name) for pattern in some.patterns):
@@ -169,17 +214,18 @@ class Keys:
             literals.extend(matched or [part.rest])
         return self._normalizer.conjoin(literals)
 
-    def _met(self, conditions: tuple[Condition, ...], cell: _Cell) -> int:
-        """The conditions that a property with such a key meets whatever its value, as bits."""
-        bits = 0
+    def _clauses(self, conditions: tuple[Condition, ...], cell: _Cell, goal: Goal) -> tuple[int, dict[int, int]]:
+        """The conditions that any property with such a key meets, as bits, and those that literals decide."""
+        always = 0
+        literals: dict[int, int] = {}
         for index, condition in enumerate(conditions):
             for clause in condition:
                 if isinstance(clause, SomeKey) and self._covers(clause, cell):
-                    if clause.literal != TRUE:
-                        reason = "it depends on which of several equal extra keys counts; name the property instead"
-                        self._refusals.refuse(clause.pointer, "not", reason)
-                    bits |= 1 << index
-        return bits
+                    if clause.literal == TRUE or self._normalizer.implies(goal, clause.literal):
+                        always |= 1 << index
+                    else:
+                        literals[clause.literal] = literals.get(clause.literal, 0) | 1 << index
+        return always, literals
 
     def _covers(self, some: SomeKey, cell: _Cell) -> bool:
         return (

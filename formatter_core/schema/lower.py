@@ -81,7 +81,7 @@ class _Lowering:
         self._rules = Rules(limits, loader, plain)
         tokens = tokens_of(whitespace)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
-        self._objects = ObjectLowering(self._rules, normalizer, tokens, refusals, any_order)
+        self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order)
 
     def grammar(self) -> Grammar:
         start = self._lower_all()

@@ -10,7 +10,6 @@ from formatter_core.grammar.values import value
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.shapes import Absent, Goal, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
@@ -35,14 +34,12 @@ class Property:
 class ObjectLowering:
     """Lowers constraints on objects."""
 
-    def __init__(
-        self, rules: Rules, normalizer: Normalizer, tokens: Tokens, refusals: Refusals, any_order: bool
-    ) -> None:
+    def __init__(self, rules: Rules, normalizer: Normalizer, tokens: Tokens, any_order: bool) -> None:
         self._rules = rules
         self._normalizer = normalizer
         self._tokens = tokens
         self._any_order = any_order
-        self._keys = Keys(normalizer, tokens, refusals)
+        self._keys = Keys(normalizer, tokens)
         self._names: dict[str, Node] = {}
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
@@ -53,6 +50,7 @@ class ObjectLowering:
                 return None
             objects = simple
         names = self._all_names(objects, names)
+        names += self._keys.listed(objects, names)
         properties = list(self._properties(objects, names))
         required = sum(each.required for each in properties)
         if required < len(objects.required):
@@ -91,8 +89,9 @@ class ObjectLowering:
         ]
         if extras:
             ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
-            # One extra key may come twice, unless several are counted.
+            # One extra key may come twice, unless several are counted, or it matters which value counts.
             distinct = objects.minimum - sum(each.required for each in properties) > 1
+            distinct = distinct or any(extra.depends for extra in extras)
             found.append(Member(ways, repeated=True, distinct=distinct))
         return Members(
             tuple(found),

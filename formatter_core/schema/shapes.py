@@ -98,7 +98,6 @@ class ObjectPart:
     names: int = TRUE
     evaluates: bool = False
     silent: bool = False
-    pointer: str = ""
 
 
 @value()
@@ -128,7 +127,6 @@ class SomeKey:
     pattern: str | None = None
     literal: int = TRUE
     names: int = TRUE
-    pointer: str = ""
 
 
 #: At least one of these holds.

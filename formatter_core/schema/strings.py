@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
 
 from formatter_core.engine.emptiness import decide_empty
@@ -29,6 +29,7 @@ __all__ = [
     "ANY_STRING",
     "StringSet",
     "Test",
+    "count_texts",
     "decide_no_string",
     "is_empty",
     "largest_strings",
@@ -38,10 +39,12 @@ __all__ = [
     "string_body",
     "string_node",
     "string_nodes",
+    "texts",
 ]
 
 #: Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
 _DECIDING = Limits(states=500, work=20_000)
+_COUNTING = Limits(states=5_000, work=1_000_000)
 #: Maximum wider alternatives that we compare an alternative with.
 _MOST_COMPARED = 64
 
@@ -170,12 +173,34 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
         return False, 0
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
+    return decide_empty(_text_node(strings), _DECIDING)
+
+
+def count_texts(strings: StringSet, most: int) -> int:
+    """How many texts are in a set, at most `most`.
+
+    Raises:
+        LimitExceeded: they are too complex to be counted.
+    """
+    if strings.values is not None:
+        return min(len(strings.values), most)
+    return Automaton(_text_node(strings), _COUNTING).count(most)
+
+
+def texts(strings: StringSet) -> Iterator[str]:
+    """The texts of a set, the shortest first."""
+    if strings.values is not None:
+        return iter(strings.values)
+    return (text.decode() for text in Automaton(_text_node(strings)).texts())
+
+
+def _text_node(strings: StringSet) -> Node:
     items = [test.node() for test in strings.passed] + [Complement(test.node()) for test in strings.failed]
     if strings.minimum or strings.maximum is not None or not strings.passed:
         items.append(Repeat(ANY_CHAR, strings.minimum, strings.maximum))
     if strings.excluded:
         items.append(Complement(Choice(tuple(literal(text) for text in sorted(strings.excluded)))))
-    return decide_empty(items[0] if len(items) == 1 else Intersection(tuple(items)), _DECIDING)
+    return items[0] if len(items) == 1 else Intersection(tuple(items))
 
 
 def _has_text(test: Test) -> bool:

@@ -46,6 +46,8 @@ __all__ = ["ALL_FEATURES", "Case", "Features", "large_vocabulary", "random_case"
 
 _LETTERS = ["a", "b", "c", "é", "😀", "1", "[", "]", ",", '"']
 _WORDS = ["a", "b", "ab", "ba", "abc", "aa", "é", "aé", "éb", "😀", "c😀", "1", "11", "[", "]", ",", '"', '",', "]]"]
+#: Values in some of their spellings.
+_VALUES = [['"a"', '"\\u0061"'], ['"b"'], ['"ab"'], ["1", "1.0"], ["1.10"], ["-0", "0.0"], ["a"], ["ab"], ["b"], ["11"]]
 _CLASSES = [
     [("a", "b")],
     [("a", "c")],
@@ -70,7 +72,7 @@ class Features:
         shortest: `Shortest`.
         complements: `Intersection` and `Complement`.
         tokens: `Token`.
-        members: `Members`, with conditions between them.
+        members: `Members`, with conditions between them, and values that come once.
         captures: `Capture`, which changes nothing that an engine sees.
     """
 
@@ -134,8 +136,11 @@ def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
     def changed(node: Node) -> Node:
         if not isinstance(node, (Terminal, Shortest, Intersection, Complement)):
             below = map_children(node, changed)
-            if isinstance(below, Members) and isinstance(node, Members):  # a separator is regular
-                below = replace(below, separator=node.separator)
+            if isinstance(below, Members) and isinstance(node, Members):
+                # A separator is regular, and a distinct member begins with a terminal.
+                pairs = zip(node.members, below.members, strict=True)
+                members = tuple(old if old.distinct else new for old, new in pairs)
+                below = replace(below, members=members, separator=node.separator)
             node = below
         return Capture(rng.choice("xyz"), node) if rng.random() < _CAPTURED else node
 
@@ -242,9 +247,26 @@ class _Generator:
             ways = [self._way(depth, conditions) for _ in range(rng.choice([1, 1, 1, 2]))]
             absent = 0 if repeated else self._bits(conditions, 0.4) & ~once
             members.append(Member(tuple(ways), not repeated and rng.random() < 0.3, repeated, absent))
+        if rng.random() < 0.4:
+            members[rng.randrange(len(members))] = self._distinct_member(conditions, once)
         minimum, maximum = rng.choice([(1, None), (1, None), (2, None), (1, 3), (3, 4)])
         separator = Terminal(literal(rng.choice([",", ",", "", "ab"])))
         return Members(tuple(members), separator, rng.random() < 0.4, minimum, maximum, conditions, once)
+
+    def _distinct_member(self, conditions: int, once: int) -> Member:
+        """Values that each come once, all followed by the same, of which some meet a condition."""
+        values = self._rng.sample(_VALUES, self._rng.randint(1, 5))
+        rest = self._rng.choice([EMPTY, EMPTY, self._simple()])
+
+        def way(some: list[list[str]], meets: int) -> Way:
+            texts = tuple(literal(text) for spellings in some for text in spellings)
+            return Way(Sequence((Terminal(Choice(texts)), rest)), meets)
+
+        ways = [way(values, 0)]
+        bit = 1 << self._rng.randrange(conditions) & ~once if conditions else 0
+        if bit and self._rng.random() < 0.5:
+            ways.append(way(self._rng.sample(values, self._rng.randint(1, len(values))), bit))
+        return Member(tuple(ways), repeated=True, distinct=True)
 
     def _way(self, depth: int, conditions: int) -> Way:
         """A way to write a member; its beginning, which is not empty, is mostly short."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import UnsupportedSchema
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.errors import LimitExceeded, UnsupportedSchema
 
 pytest.importorskip("jsonschema")
 compare_unique = pytest.importorskip("scripts.compare_unique")
@@ -60,6 +60,39 @@ def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
             token = rng.choice(wanted)
             formatter.accept_token(token)
             judge.accept_tokens(texts[token])
+
+
+NOT_INTEGERS: dict[str, Any] = {"type": "object", "not": {"additionalProperties": {"type": "integer"}}}
+NOT_AB: dict[str, Any] = {"type": "object", "not": {"patternProperties": {"^[ab]$": {"type": "string"}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "forbidden", "allowed"),
+    [
+        (NOT_INTEGERS, '{"a": 1', "}", ","),
+        (NOT_INTEGERS, '{"a": 1, "a', '"', "b"),
+        (NOT_INTEGERS, '{"a": 1, "b": "x"', "]", "}"),
+        # The last key that can break it must.
+        (NOT_AB, '{"a": "x", "b": ', '"', "1"),
+        (NOT_AB, '{"a": "x", "c": 2, "b": null', "]", "}"),
+        ({**NOT_AB, "maxProperties": 1}, '{"', "c", "a"),
+        ({**STRINGS, "contains": {"const": "x"}, "maxItems": 2}, '["a", "', "y", "x"),
+        ({**STRINGS, "contains": {"const": "x"}}, '["x", "', "", "y"),
+        ({**STRINGS, "contains": {"const": "x"}}, '["a"', "]", ","),
+    ],
+)
+def test_some_value_is_still_wanted(schema: Any, text: str, forbidden: str, allowed: str) -> None:
+    compiled = COMPILER.compile(formats.json_schema(schema, key_order="any"))
+    formatter = compiled.formatter()
+    formatter.accept_bytes(text.encode())
+    tokens = formatter.allowed_tokens()
+    assert not any(ord(byte) in tokens for byte in forbidden)
+    assert ord(allowed) in tokens
+
+
+def test_too_many_keys_to_name_of_which_one_must_have_a_value() -> None:
+    with pytest.raises(LimitExceeded, match="set of keys of which one has a certain value"):
+        COMPILER.compile({"type": "object", "not": {"patternProperties": {"^[a-z]{2}$": {"type": "integer"}}}})
 
 
 @pytest.mark.parametrize("items", [{"type": "object"}, {"type": ["string", "array"]}, {}])

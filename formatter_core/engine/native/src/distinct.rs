@@ -278,6 +278,11 @@ impl Derivatives {
 
     /// How many values some terms spell, if they are fewer than `most`; else `UNBOUNDED`.
     pub fn count_values(&mut self, terms: &[Term], most: u32, meter: &mut Meter) -> Outcome<u32> {
+        for term in terms {
+            if self.strings_are_free(*term, meter)? {
+                return Ok(UNBOUNDED);
+            }
+        }
         let all = self.terms.alternation(terms.to_vec());
         let mut seen = Seen::default();
         for count in 0..most {

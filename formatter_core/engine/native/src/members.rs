@@ -184,7 +184,7 @@ impl Members {
         if self.lacking > 0 || self.may_come {
             return Ok(false);
         }
-        self.may_come = self.completion(&self.first(), meter)?.is_some();
+        self.may_come = self.completion(&self.first(), false, meter)?.is_some();
         Ok(self.may_come)
     }
 
@@ -270,7 +270,7 @@ impl Members {
         self.members.iter().any(|member| member.distinct)
     }
 
-    /// How often repeated members can come, if there are any left.
+    /// How often distinct members can come.
     fn times(&self, memory: &Memory) -> u32 {
         match self.values {
             UNBOUNDED => UNBOUNDED,
@@ -347,7 +347,8 @@ impl Members {
                 continue;
             }
             if !plans.iter().any(|plan| plan.fits(self, way)) {
-                let Some(mut ways) = self.completion(&self.after(memory, way), meter)? else {
+                let is_distinct = self.members[self.ways[way as usize].member as usize].distinct;
+                let Some(mut ways) = self.completion(&self.after(memory, way), is_distinct, meter)? else {
                     continue;
                 };
                 ways.push(way);
@@ -383,9 +384,13 @@ impl Members {
         meets.iter().any(|bit| self.once.contains(bit) && has(met, *bit))
     }
 
-    /// Ways that complete what has come, in no order; none where it cannot be completed.
-    pub fn completion(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
-        Ok(Search::new(self, memory, None, meter)?
+    /// Ways that complete what has come, and one more distinct value, in no order; none where it cannot be completed.
+    fn completion(&self, memory: &Memory, one_more_value: bool, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
+        let mut search = Search::new(self, memory, None, meter)?;
+        if one_more_value {
+            search.use_value();
+        }
+        Ok(search
             .run(meter)?
             .map(|found| found.ways))
     }
@@ -397,7 +402,8 @@ struct Counts {
     required: u32,
     optional: u32,
     repeated: u32,
-    /// How often repeated members can come.
+    distinct: u32,
+    /// How often distinct members can come.
     times: u32,
 }
 
@@ -408,6 +414,7 @@ impl Counts {
             required: 0,
             optional: 0,
             repeated: 0,
+            distinct: 0,
             times: members.times(memory),
         };
         for member in members.left(memory) {
@@ -421,6 +428,7 @@ impl Counts {
     fn of_kind(&mut self, member: &Member) -> &mut u32 {
         match (member.required, member.repeated) {
             (true, _) => &mut self.required,
+            (false, true) if member.distinct => &mut self.distinct,
             (false, true) => &mut self.repeated,
             (false, false) => &mut self.optional,
         }
@@ -430,10 +438,10 @@ impl Counts {
     fn allow(&self, members: &Members, member: &Member) -> bool {
         let least = self.came + self.required + u32::from(!member.required);
         let optional = self.optional - u32::from(!member.required && !member.repeated);
-        let repeated = match self.repeated {
-            0 => 0,
-            _ if self.times == UNBOUNDED => UNBOUNDED,
-            _ => self.times - u32::from(member.distinct),
+        let repeated = match (self.repeated, self.distinct) {
+            (0, 0) => 0,
+            (0, _) if self.times != UNBOUNDED => self.times.saturating_sub(u32::from(member.distinct)),
+            _ => UNBOUNDED,
         };
         let most = least.saturating_add(optional).saturating_add(repeated);
         least <= members.maximum && most >= members.minimum

@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
     fn fill(&mut self, meter: &mut Meter) -> Outcome<()> {
         let members = self.members;
         let mut ways = self.ways.clone();
-        let mut open: Vec<(bool, u32)> = Vec::new();
+        let mut open: Vec<(&Member, u32)> = Vec::new();
         for (member, fate) in (0..).zip(&self.fates) {
             meter.work(1)?;
             if !matches!(fate, Fate::Open | Fate::Comes) {
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
             let free = self.usable_ways(member).filter(|way| !self.clashes(*way));
             match (free.min_by_key(|way| self.cost(*way)), fate) {
                 (Some(way), Fate::Comes) => ways.push(way),
-                (Some(way), _) => open.push((members.members[member as usize].repeated, way)),
+                (Some(way), _) => open.push((&members.members[member as usize], way)),
                 (None, Fate::Comes) => return Ok(()),
                 (None, _) => {}
             }
@@ -176,10 +176,14 @@ impl<'a> Search<'a> {
         let before = ways.len();
         if more > 0 {
             meter.work(open.len() + more as usize)?;
-            open.sort_by_key(|(repeated, way)| (self.cost(*way), *repeated));
+            open.sort_by_key(|(member, way)| (self.cost(*way), member.repeated));
             let mut left = more as usize;
-            for (repeated, way) in open {
-                let times = left.min(if repeated { self.times as usize } else { 1 });
+            for (member, way) in open {
+                let times = match (member.repeated, member.distinct) {
+                    (false, _) => left.min(1),
+                    (true, true) => left.min(self.times as usize),
+                    (true, false) => left,
+                };
                 ways.extend(std::iter::repeat(way).take(times));
                 left -= times;
             }
@@ -270,13 +274,20 @@ impl<'a> Search<'a> {
                 if !own.repeated {
                     self.fates[member as usize] = Fate::Chosen;
                 }
-                if own.distinct && self.times != UNBOUNDED {
-                    self.times -= 1;
-                }
                 self.ways.push(way);
+                if own.distinct {
+                    self.use_value();
+                }
                 &self.members.ways[way as usize].meets
             }
         };
         met.iter().for_each(|bit| set(&mut self.met, *bit));
+    }
+
+    /// One value more of distinct members has come.
+    pub fn use_value(&mut self) {
+        if self.times != UNBOUNDED {
+            self.times = self.times.saturating_sub(1);
+        }
     }
 }
