@@ -7,7 +7,8 @@ The cases are `maskbench/*.jsonl.gz` in $FORMATTER_SHARED. Verdicts: bytes as vo
 with the keys of its objects shuffled. Times: CPU times with the ids of Llama 3, of schemas whose valid documents pass
 in both orders, in forked children of a process that has compiled an everyday schema. The orders take turns, and the
 written order runs twice: the second is the control. A mask's time is the least of all rounds; `cold` is a mask and its
-token in a format that was just compiled, `warm` the same again.
+token in a format that was just compiled, `warm` the same again. At last an object of 40 optional keys, in 100 orders by
+100 sequences that take turns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import collections
 import json
 import random
+import resource
 import statistics
 import time
 from functools import partial
@@ -50,7 +52,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     cases = list(read_cases())
     random.Random(options.seed).shuffle(cases)
     verdicts = {order: judged(cases[: options.verdicts], order) for order in ("schema", "any")}
-    return {"verdicts": verdicts, "times": timed(cases, options) if options.times else {}}
+    times = timed(cases, options) if options.times else {}
+    return {"verdicts": verdicts, "times": times, "many keys": many_keys(2 if options.smoke else 100)}
 
 
 def judged(cases: list[dict[str, Any]], order: Any) -> dict[str, Any]:
@@ -148,6 +151,29 @@ def one_round(compiler: Compiler, schema: Any, order: Any, documents: list[list[
     return times
 
 
+def many_keys(sequences: int) -> dict[str, Any]:
+    """Times in microseconds of 40 optional keys, each sequence in an order of its own, and what they add to memory."""
+    vocabulary, encode = llama3()
+    names = [f"key number {number}" for number in range(40)]
+    properties = {name: {"type": "integer"} for name in names}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    compiled = Compiler(vocabulary, engine="native").compile(formats.json_schema(schema, key_order="any"))
+    row = np.zeros((len(vocabulary) + 31) // 32, dtype=np.int32)
+    texts = [json.dumps(dict.fromkeys(random.Random(seed).sample(names, len(names)), 7)) for seed in range(sequences)]
+    waiting = [(compiled.formatter(), iter(encode(text))) for text in texts]
+    times: list[float] = []
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    while waiting:
+        going = [(formatter, token, rest) for formatter, rest in waiting if (token := next(rest, None)) is not None]
+        for formatter, token, _ in going:
+            before = time.thread_time_ns()
+            formatter.step(token, row)
+            times.append((time.thread_time_ns() - before) / 1000)
+        waiting = [(formatter, rest) for formatter, _, rest in going]
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident
+    return {"sequences": sequences, "µs": percentiles(times, (*PLACES, 100)), "MiB": round(grown / 1024, 1)}
+
+
 def compared(found: dict[str, dict[str, list[list[float]]]], what: str) -> dict[str, Any]:
     """Percentiles of all times with their ratios, and those of the ratios of schemas, each by its mean."""
     means = {order: np.array([statistics.fmean(times) for times in found[order][what]]) for order in ORDERS}
@@ -167,4 +193,4 @@ def compared(found: dict[str, dict[str, list[list[float]]]], what: str) -> dict[
 
 def show(found: dict[str, Any]) -> str:
     """Everything."""
-    return json.dumps({key: found[key] for key in ("verdicts", "times")}, indent=1, ensure_ascii=False)
+    return json.dumps({key: found[key] for key in ("verdicts", "times", "many keys")}, indent=1, ensure_ascii=False)

@@ -390,9 +390,7 @@ impl Members {
         if one_more_value {
             search.use_value();
         }
-        Ok(search
-            .run(meter)?
-            .map(|found| found.ways))
+        Ok(search.run(meter)?.map(|found| found.ways))
     }
 }
 
