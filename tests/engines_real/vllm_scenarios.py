@@ -267,7 +267,7 @@ class Scenarios:
             "schema": {"json_schema": {"type": "object", "properties": {"x": {"type": "strin"}}}},
             "unsupported": {"json_schema": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}},
             "key": {"grammer": "x"},
-            "limit": {"regex": "[a-z]{1000000}"},
+            "limit": {"regex": "[a-z]{10000000}"},
         }
         cases = {name: {"extra_args": {"formatter": value}} for name, value in bad.items()}
         cases["min_tokens"] = {"extra_args": {"formatter": {"regex": "a"}}, "min_tokens": 3}
