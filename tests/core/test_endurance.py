@@ -172,6 +172,20 @@ def test_masks_of_limited_texts_hold_what_their_bytes_allow(words: Vocabulary, n
             )
 
 
+@pytest.mark.parametrize("text", ["abc." * 8, "x" * 40, "ab." + "c" * 61, ".".join(["abcdefg"] * 31)])
+def test_masks_of_long_tokens_near_a_limit_hold_what_their_bytes_allow(text: str) -> None:
+    """Where one byte follows another in long tokens, that byte's move alone is worked out."""
+    ends = ["", ".", ".a", "\u00e9", '"', '.a"', "://"]
+    runs = [byte * length + end for byte in "-=a./ " for length in range(2, 70) for end in ends]
+    vocabulary = Vocabulary([*BYTES, b"", *(run.encode() for run in runs)], [END])
+    formatter = Compiler(vocabulary, engine="native").compile({"type": "string", "pattern": HOST_NAME}).formatter()
+    formatter.accept_bytes(b'"' + text.encode())
+    allowed = set(formatter.allowed_tokens())
+    valid = {END + 1 + index for index, run in enumerate(runs) if can_follow(formatter, run.encode())}
+    assert {token for token in allowed if token > END} == valid
+    assert 0 < len(valid) < len(runs)
+
+
 def can_follow(formatter: Formatter, text: bytes) -> bool:
     try:
         formatter.fork().accept_bytes(text)
