@@ -19,6 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +54,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     is_second = any(environment.glob("exllamav2/*/"))
     releases = {folder.name.rpartition("-")[2]: folder for folder in folders}
     if not is_second:
-        releases["installed"] = Path()
+        releases[version("exllamav3")] = Path()
     measured = {}
     for name, folder in releases.items():
 
