@@ -32,7 +32,7 @@ from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
 from benchmarks.harness import ChildError, in_child, markdown, percentiles
 from formatter_core import Compiler, Vocabulary, bitmask, formats
-from formatter_core.engine import native
+from formatter_core.engine import native, native_schema
 from formatter_core.errors import FormatterError
 
 MICROSECONDS = 1e6
@@ -42,6 +42,11 @@ WAYS = {
     "warmed children": "each in a forked child that has compiled an everyday schema",
     "children": "each in a forked child that has not",
 }
+NATIVE: tuple[tuple[type, str], ...] = (
+    (native.NativeGrammar, "__init__"),
+    (native.NativeState, "fill_bitmask"),
+    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "write")),
+)
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
 LOOK_UPS = 5
@@ -106,8 +111,8 @@ def engines(vocabulary: Vocabulary, encode: Encode, clock: Clock) -> dict[str, C
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     row = bitmask.allocate(1, len(vocabulary))[0]
     peer: Any = ENGINES[PEER](vocabulary, encode)
-    # The native library is all that these two call for long.
-    for kind, name in ((native.NativeGrammar, "__init__"), (native.NativeState, "fill_bitmask")):
+    # The native library is all that these call for long.
+    for kind, name in NATIVE:
         setattr(kind, name, clock.around(getattr(kind, name)))
 
     def ours(text: str) -> None:

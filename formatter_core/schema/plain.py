@@ -41,7 +41,9 @@ def schema_program(
     Raises:
         FormatterError: what `lower_schema` raises.
     """
-    if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or not any(map(known, schema)):
+    if not is_named(whitespace) or not any(map(known, schema)):
+        return None
+    if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < DEFAULT_LIMITS.repeat:
         return None
     draft = draft_of(schema, LATEST, "")
     try:

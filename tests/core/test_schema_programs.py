@@ -14,9 +14,9 @@ import pytest
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import NativeSchema
-from formatter_core.errors import FormatterError
+from formatter_core.errors import FormatterError, LimitExceeded
 from formatter_core.grammar import Program
-from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.limits import DEFAULT_LIMITS, Limits
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -76,6 +76,7 @@ INVALID: list[Any] = [
     {"type": "string", "pattern": "("},
     {"type": "object", "properties": {"a": {"anyOf": []}}},
     {"minItems": -1},
+    {"type": "array", "items": {}, "maxItems": 100_002},
     {"$schema": "http://example.com/unknown", "type": "object"},
 ]
 
@@ -297,3 +298,10 @@ def test_unions_of_the_same_unions_take_no_time() -> None:
     straight, by_grammar = both({"$ref": "#/$defs/0", "$defs": {**levels, "45": last}})
     assert straight is None
     assert isinstance(by_grammar, Program)
+
+
+@pytest.mark.parametrize("limits", [Limits(repeat=3), Limits(depth=2), Limits(nodes=30)], ids=repr)
+def test_narrow_limits_are_kept(limits: Limits, vocabulary: Vocabulary) -> None:
+    item = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array", "maxItems": 5}}}
+    with pytest.raises(LimitExceeded):
+        Compiler(vocabulary, engine="native", limits=limits).compile({"type": "array", "items": item})

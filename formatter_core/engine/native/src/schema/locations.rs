@@ -111,6 +111,8 @@ const FAR_REACHING: [&str; 11] = [
 const FEW_BRANCHES: usize = 8;
 /// The most schemas that are read to find out whether branches are exclusive.
 const MOST_CHECKED: usize = 64;
+/// The largest count, by default; more is refused elsewhere.
+const MOST_REPEATS: u32 = 100_000;
 /// Texts of scalars may grow where unions hold unions.
 pub const LONGEST_TEXT: usize = 1 << 14;
 
@@ -518,7 +520,7 @@ impl Locations {
             self.count(schema, "minItems")?.unwrap_or(0),
             self.count(schema, "maxItems")?,
         );
-        if maximum.is_some_and(|maximum| maximum < minimum) {
+        if maximum.is_some_and(|maximum| maximum < minimum) || minimum.max(maximum.unwrap_or(0)) > MOST_REPEATS {
             return None;
         }
         let items = match self.tree.get(schema, "items") {
