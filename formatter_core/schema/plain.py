@@ -30,6 +30,8 @@ _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
 _LONGEST_KEPT = 1024
 _NAMES = {draft: name for name, draft in DIALECTS.items()}
+#: The largest count of items that the library takes.
+_MOST_REPEATS = 100_000
 _START = "the whole schema"
 
 
@@ -43,7 +45,7 @@ def schema_program(
     """
     if not is_named(whitespace) or not any(map(known, schema)):
         return None
-    if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < DEFAULT_LIMITS.repeat:
+    if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
     draft = draft_of(schema, LATEST, "")
     try:

@@ -76,7 +76,7 @@ INVALID: list[Any] = [
     {"type": "string", "pattern": "("},
     {"type": "object", "properties": {"a": {"anyOf": []}}},
     {"minItems": -1},
-    {"type": "array", "items": {}, "maxItems": 100_002},
+    {"type": "array", "items": {}, "maxItems": DEFAULT_LIMITS.repeat + 2},
     {"$schema": "http://example.com/unknown", "type": "object"},
 ]
 

@@ -111,7 +111,7 @@ const FAR_REACHING: [&str; 11] = [
 const FEW_BRANCHES: usize = 8;
 /// The most schemas that are read to find out whether branches are exclusive.
 const MOST_CHECKED: usize = 64;
-/// The largest count, by default; more is refused elsewhere.
+/// The largest count; more is left to others.
 const MOST_REPEATS: u32 = 100_000;
 /// Texts of scalars may grow where unions hold unions.
 pub const LONGEST_TEXT: usize = 1 << 14;
