@@ -38,9 +38,9 @@ _NICE = 10
 _KEPT = 1000
 #: Seconds between two questions whether the workers are ready.
 _PAUSE = 0.01
-#: Seconds after which a format that nobody has looked at needs a place among the costly ones: the server's answer that
-#: it is busy is to come within 0.1.
-_PATIENCE = 0.06
+#: Seconds after which a format that nobody has looked at needs a place among the costly ones. Where the server has its
+#: processors, it is looked at long before; where others take them, honest requests are worth this wait.
+_PATIENCE = 1.0
 
 
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
