@@ -203,7 +203,7 @@ def test_a_format_behind_reasoning(reasoning) -> None:
     for record in reasoning["records"]:
         if record["complete"]:
             complete += 1
-            assert record["finish"] == "stop"
+            assert record["finish"] in ("stop", "length")  # at the last token too, if nothing more could follow
             assert record["content"] == record["read"]
             judge(record["kind"], record["content"])
         elif reasoning["how"] == "processor":
