@@ -13,6 +13,7 @@ filter: of what is waited for, and of all, as without threads.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import random
 import statistics
@@ -114,9 +115,7 @@ def steps_v2(compiled: CompiledFormat, tokens: list[int]) -> list[tuple[float, f
 
 
 def steps_v3(compiled: CompiledFormat, tokens: list[int]) -> list[tuple[float, float]]:
-    from tests.engines_real import exllamav3_without_gpu
-
-    exllamav3_without_gpu.import_exllamav3()
+    importlib.import_module("tests.engines_real.exllamav3_without_gpu").import_exllamav3()
     from formatter_exllamav3 import FormatterFilter
 
     width = len(compiled.vocabulary)
@@ -172,9 +171,9 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         worst[engine] = release, max(values["waited"], waited if known == release else 0.0)
     figure, axis = pyplot.subplots(figsize=(6, 3.4))
     for engine, (release, waited) in worst.items():
-        values = [100 * (share(batch, STEPS[-1], waited) - 1) for batch in BATCHES]
-        axis.plot(range(len(BATCHES)), values, "o-", label=f"{engine} {release}")
-        axis.annotate(f"{values[-1]:.2f} %", (len(BATCHES) - 1, values[-1]), (6, -4), textcoords="offset points")
+        longer = [100 * (share(batch, STEPS[-1], waited) - 1) for batch in BATCHES]
+        axis.plot(range(len(BATCHES)), longer, "o-", label=f"{engine} {release}")
+        axis.annotate(f"{longer[-1]:.2f} %", (len(BATCHES) - 1, longer[-1]), (6, -4), textcoords="offset points")
     axis.axhline(1, color="0.5", linestyle="--", linewidth=1, label="goal")
     axis.set_xticks(range(len(BATCHES)), list(map(str, BATCHES)))
     axis.set_xlim(-0.2, len(BATCHES) - 0.5)
