@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, load
 from formatter_core.engine.rows import check_row
-from formatter_core.errors import EngineUnavailable, InvalidVocabulary, LimitExceeded
+from formatter_core.errors import BudgetTooSmall, EngineUnavailable, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import hold_during_fork
@@ -61,6 +61,7 @@ class NativeEngine:
 
         Raises:
             InvalidGrammar: no byte string is derived at all.
+            BudgetTooSmall: no text of a region fits into its budget.
             LimitExceeded: within `limits` there is no answer.
         """
         program = grammar.check(limits)
@@ -143,6 +144,10 @@ class NativeGrammar:
             library.fcn_grammar_free,
             limits,
         )
+        budget, needed = ctypes.c_uint32(), ctypes.c_uint32()
+        found = library.fcn_grammar_small_region(self._handle.pointer, ctypes.byref(budget), ctypes.byref(needed))
+        if check(found, limits):
+            raise BudgetTooSmall(budget.value, needed.value, part="text of a part of the format")
 
     def start(self) -> NativeState:
         """The state of a new sequence."""

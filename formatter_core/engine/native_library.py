@@ -39,6 +39,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_grammar_free": (None, (_POINTER,)),
+    "fcn_grammar_small_region": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_check": (_INT, (_POINTER,)),
     "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
     "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),

@@ -249,12 +249,13 @@ class LimitExceeded(FormatterError):
 
 
 class BudgetTooSmall(FormatterError):
-    """No output of the format is known to be complete within `max_tokens`, the end id included.
+    """No output of the format, or of a part with a budget of its own, is known to be complete within `max_tokens`.
 
-    `needed` tokens are enough; None if this vocabulary is not known to spell any output of the format.
+    `needed` tokens are enough, the end id of a whole output included; None if this vocabulary is not known to spell
+    any.
     """
 
-    def __init__(self, max_tokens: int, needed: int | None) -> None:
+    def __init__(self, max_tokens: int, needed: int | None, *, part: str = "complete output") -> None:
         self.max_tokens = max_tokens
         self.needed = needed
         remedy = (
@@ -262,7 +263,7 @@ class BudgetTooSmall(FormatterError):
             if needed is None
             else f"give at least {needed}, which are enough"
         )
-        super().__init__(f"no complete output fits into max_tokens = {max_tokens}; {remedy}")
+        super().__init__(f"no {part} fits into max_tokens = {max_tokens}; {remedy}")
 
 
 class InvalidVocabulary(FormatterError):

@@ -4,7 +4,7 @@ from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
-from formatter_core.formats.combinators import one_of, optional, repeat, sequence
+from formatter_core.formats.combinators import one_of, optional, repeat, sequence, within
 from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.example import example
 from formatter_core.formats.gbnf import gbnf
@@ -53,4 +53,5 @@ __all__ = [
     "text",
     "token",
     "until",
+    "within",
 ]

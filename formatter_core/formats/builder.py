@@ -71,9 +71,9 @@ class FormatterBuilder:
         """The format so far; the builder stays usable."""
         return TextFormat(tuple(self._parts))
 
-    def regex(self, pattern: str | re.Pattern[str], *, name: str | None = None) -> Hole:
-        """Text that matches a pattern in Rust `regex` syntax."""
-        return self.format(regex(pattern), name=name)
+    def regex(self, pattern: str | re.Pattern[str], *, max_tokens: int | None = None, name: str | None = None) -> Hole:
+        """Text that matches a pattern in Rust `regex` syntax, of at most `max_tokens` tokens."""
+        return self.format(regex(pattern, max_tokens=max_tokens), name=name)
 
     def choice(self, options: Iterable[str], *, name: str | None = None) -> Hole:
         """One of several texts."""
@@ -101,13 +101,20 @@ class FormatterBuilder:
         """A decimal number; its value is a `float`."""
         return self.format(number(minimum, maximum), name=name)
 
-    def string(self, *, pattern: str | None = None, max_length: int | None = None, name: str | None = None) -> Hole:
-        """Text of at most `max_length` characters; without a pattern it holds no line break."""
-        return self.format(string(pattern, max_length), name=name)
+    def string(
+        self,
+        *,
+        pattern: str | None = None,
+        max_length: int | None = None,
+        max_tokens: int | None = None,
+        name: str | None = None,
+    ) -> Hole:
+        """Text of at most `max_length` characters and `max_tokens` tokens; without a pattern it holds no line break."""
+        return self.format(string(pattern, max_length, max_tokens=max_tokens), name=name)
 
-    def until(self, end: str, *, name: str | None = None) -> Hole:
-        """Text up to the first `end`, which is consumed but not captured."""
-        return self.format(until(end), name=name)
+    def until(self, end: str, *, max_tokens: int | None = None, name: str | None = None) -> Hole:
+        """Text up to the first `end`, which is consumed but not captured; at most `max_tokens` tokens with it."""
+        return self.format(until(end, max_tokens=max_tokens), name=name)
 
     def format(self, format: Format, *, name: str | None = None) -> Hole:
         """Any format."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedLayout
-from formatter_core.errors.arguments import one_of, shown
+from formatter_core.errors.arguments import one_of, shown, whole_number
 from formatter_core.formats.chat_grammar import ChatTurn, Reasoning, lowered_turn
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives
@@ -84,6 +84,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             "reasoning": self.reasoning,
             "reasoning_is_open": self.reasoning_is_open,
             "content": None if self.content is None else self.content.to_json(),
+            "max_reasoning_tokens": self.max_reasoning_tokens,
         }
 
     def key(self) -> Hashable:
@@ -96,6 +97,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             self.reasoning,
             self.reasoning_is_open,
             None if self.content is None else self.content.key(),
+            self.max_reasoning_tokens,
         )
 
 
@@ -108,6 +110,7 @@ def chat_answer(
     reasoning: Reasoning = "auto",
     reasoning_is_open: bool = False,
     content: Any = None,
+    max_reasoning_tokens: int | None = None,
 ) -> ChatAnswerFormat:
     """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
 
@@ -120,6 +123,8 @@ def chat_answer(
         reasoning: "auto" (it may reason first), "required" or "off".
         reasoning_is_open: whether the prompt has opened the reasoning already; `Layout.opens_reasoning` tells.
         content: the format of the final text; None is free text in which no marker of the layout occurs.
+        max_reasoning_tokens: how many tokens the reasoning may take, with what closes it; `formats.within` says what
+            counts.
 
     Raises:
         UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
@@ -141,8 +146,12 @@ def chat_answer(
         raise UnsupportedLayout(f"the layout {chosen.name} has no reasoning; leave `reasoning` out")
     if reasoning_is_open:
         _check_open(reasoning)
+    if max_reasoning_tokens is not None:
+        max_reasoning_tokens = whole_number(max_reasoning_tokens, "max_reasoning_tokens", 1)
     final = None if content is None else as_format(content)
-    return ChatAnswerFormat(chosen, made, tool_choice, bool(parallel), reasoning, bool(reasoning_is_open), final)
+    return ChatAnswerFormat(
+        *(chosen, made, tool_choice, bool(parallel), reasoning, bool(reasoning_is_open), final, max_reasoning_tokens)
+    )
 
 
 def _check_open(reasoning: Reasoning) -> None:

@@ -39,6 +39,7 @@ from formatter_core.grammar import (
     Grammar,
     Node,
     Reference,
+    Region,
     Repeat,
     Sequence,
     Special,
@@ -75,6 +76,7 @@ class ChatTurn:
     reasoning: Reasoning
     reasoning_is_open: bool
     content: Format | None
+    max_reasoning_tokens: int | None = None
 
 
 def lowered_turn(turn: ChatTurn, limits: Limits) -> Lowered:
@@ -118,7 +120,10 @@ class _Writer:
             return EMPTY
         text = Capture("reasoning", Terminal(marker_free_text(self._layout.markers)))
         opening = EMPTY if wanted.reasoning_is_open else self._literal(region.open)
-        whole: Node = Sequence((opening, text, self._literal(region.close)))
+        rest: Node = Sequence((text, self._literal(region.close)))
+        if wanted.max_reasoning_tokens is not None:
+            rest = Region(rest, wanted.max_reasoning_tokens)
+        whole: Node = Sequence((opening, rest))
         if region.empty and not wanted.reasoning_is_open:
             whole = Choice((whole, self._literal(region.empty)))
         required = wanted.reasoning == "required" or wanted.reasoning_is_open

@@ -1,4 +1,4 @@
-"""Formats made of other formats: sequence, one of several, optional, repeat."""
+"""Formats made of other formats: sequence, one of several, optional, repeat, a limited number of tokens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from formatter_core.errors.arguments import whole_number
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives, OneOfFormat
 from formatter_core.formats.parts import Part, Parts, part_key, part_to_json
-from formatter_core.formats.protocol import Lowered
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.within import limited
 from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence, literal
 from formatter_core.limits import Limits
 
-__all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "optional", "repeat", "sequence"]
+__all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "optional", "repeat", "sequence", "within"]
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,23 @@ def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator
     if high is not None and low > high:
         raise InvalidArgument(f"minimum {low} exceeds maximum {high}; swap them", argument="minimum")
     return RepeatFormat(_as_part(part), low, high, None if separator is None else _as_part(separator))
+
+
+def within(format: Any, max_tokens: int) -> Format:
+    """The format, of whose text at most `max_tokens` tokens are; its value is that of the format.
+
+    Near the end of the budget only those tokens are allowed after which the format can still be completed within it. A
+    token belongs to the part of a text that its first byte is in: one that begins before this part does not count, one
+    that begins in it and goes beyond does. Each time that the part occurs it is counted anew. Parsing a text without
+    tokens ignores budgets; of the grammar engines only the native one keeps them.
+
+    Args:
+        format: whatever `Compiler.compile` takes.
+        max_tokens: a whole number from 1. If no text of the format fits, compiling raises `BudgetTooSmall`.
+    """
+    if max_tokens is None:
+        raise InvalidArgument("max_tokens is None; give a whole number from 1", argument="max_tokens")
+    return limited(as_format(format), max_tokens)
 
 
 def _as_part(part: Any) -> Part:

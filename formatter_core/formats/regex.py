@@ -9,7 +9,8 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
-from formatter_core.formats.protocol import Lowered
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.within import limited
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import as_terminal, parse_rust, rust_of_python
@@ -33,7 +34,7 @@ class RegexFormat(Alternatives):
         return ("regex", self.pattern)
 
 
-def regex(pattern: str | re.Pattern[str]) -> RegexFormat:
+def regex(pattern: str | re.Pattern[str], *, max_tokens: int | None = None) -> Format:
     r"""The whole text matches `pattern` (Rust `regex` syntax).
 
     `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and
@@ -41,6 +42,7 @@ def regex(pattern: str | re.Pattern[str]) -> RegexFormat:
 
     Args:
         pattern: a `str`; or a pattern of Python's `re`, which stands for the texts that its `fullmatch` matches.
+        max_tokens: how many tokens the text may take; see `within`.
 
     Raises:
         InvalidRegex: a pattern of `re` with a flag or a part that Rust syntax has no equal of.
@@ -49,4 +51,4 @@ def regex(pattern: str | re.Pattern[str]) -> RegexFormat:
         pattern = rust_of_python(pattern)
     if not isinstance(pattern, str):
         raise InvalidFormat(f"expected a pattern as a str, found {type(pattern).__name__}")
-    return RegexFormat(pattern)
+    return limited(RegexFormat(pattern), max_tokens)

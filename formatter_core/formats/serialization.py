@@ -9,7 +9,7 @@ from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
-from formatter_core.formats.combinators import one_of, optional, repeat, sequence
+from formatter_core.formats.combinators import one_of, optional, repeat, sequence, within
 from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import from_json as json_schema_from_json
@@ -108,6 +108,7 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         parallel=data["parallel"],
         reasoning=data["reasoning"],
         reasoning_is_open=data["reasoning_is_open"],
+        max_reasoning_tokens=data["max_reasoning_tokens"],
         content=None if data["content"] is None else reader.read(data["content"], depth),
     )
 
@@ -138,6 +139,7 @@ _READERS: dict[str, _Read] = {
         data["maximum"],
         separator=None if data["separator"] is None else reader.part(data["separator"], depth),
     ),
+    "within": lambda reader, data, depth: within(reader.read(data["part"], depth), data["max_tokens"]),
     "token": lambda _, data, __: token(data["id"]),
     "special": lambda _, data, __: special(data["name"]),
     "json_schema": lambda _, data, __: json_schema_from_json(data),

@@ -9,7 +9,8 @@ from typing import Any
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.one_of import Alternatives
-from formatter_core.formats.protocol import Lowered
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.within import limited
 from formatter_core.grammar import (
     ANY_CHAR,
     Capture,
@@ -52,17 +53,17 @@ class StringFormat(Alternatives):
         return ("string", self.pattern, self.max_length)
 
 
-def string(pattern: str | None = None, max_length: int | None = None) -> StringFormat:
+def string(pattern: str | None = None, max_length: int | None = None, *, max_tokens: int | None = None) -> Format:
     """Text of at most `max_length` characters (code points) that matches `pattern` (Rust `regex` syntax) as a whole.
 
     Without a pattern the text holds no line break. It has no quotes and no escapes: for a JSON string use
-    `json_schema({"type": "string"})`.
+    `json_schema({"type": "string"})`. With `max_tokens` it takes at most that many tokens; see `within`.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise InvalidFormat(f"expected a pattern as a str, found {type(pattern).__name__}")
     if max_length is not None and (not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 0):
         raise InvalidFormat(f"max_length is {shown(max_length)}; give a whole number from 0")
-    return StringFormat(pattern, max_length)
+    return limited(StringFormat(pattern, max_length), max_tokens)
 
 
 def _without_captures(node: Node) -> Node:

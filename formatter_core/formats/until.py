@@ -8,7 +8,8 @@ from typing import Any
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
-from formatter_core.formats.protocol import VALUE, Lowered, value_part
+from formatter_core.formats.protocol import VALUE, Format, Lowered, value_part
+from formatter_core.formats.within import limited
 from formatter_core.grammar import (
     ANY_TEXT,
     Bytes,
@@ -45,12 +46,17 @@ class UntilFormat(Alternatives):
         return ("until", self.end)
 
 
-def until(end: str) -> UntilFormat:
-    """Text in which `end` does not occur, then `end`, which is not captured. The first `end` ends it."""
+def until(end: str, *, max_tokens: int | None = None) -> Format:
+    """Text in which `end` does not occur, then `end`, which is not captured. The first `end` ends it.
+
+    Args:
+        end: what ends the text.
+        max_tokens: how many tokens text and end may take; see `within`.
+    """
     if not isinstance(end, str) or not end:
         raise InvalidFormat(f"expected a non-empty str as the end, found {end!r}")
     literal(end)  # refuses lone surrogates now, where the caller can see which text it was
-    return UntilFormat(end)
+    return limited(UntilFormat(end), max_tokens)
 
 
 def _text_before(end: bytes) -> Node:

@@ -39,7 +39,7 @@ class Grammar:
 
     @cached_property
     def written_out(self) -> Grammar:
-        """The same language, captures and preferences without `Members`.
+        """The same language of texts, captures and preferences without `Members` and `Region`.
 
         Raises:
             LimitExceeded: they have too many states.

@@ -1,4 +1,4 @@
-"""`Members` written out as rules, one for each state: for engines and notations that know only rules."""
+"""`Members` written out as rules, one for each state: for engines and notations that know only rules. `Region` goes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from formatter_core.grammar.nodes import (
     Members,
     Node,
     Reference,
+    Region,
     Sequence,
     Terminal,
     children,
@@ -26,14 +27,14 @@ __all__ = ["can_be_complete", "write_out"]
 
 
 def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
-    """The rules without `Members`: themselves if they have none.
+    """The rules without `Members` and `Region`: themselves if they have none.
 
     Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts.
 
     Raises:
         LimitExceeded: there are too many states.
     """
-    if not any(map(_has_members, rules.values())):
+    if not any(map(_needs_writing, rules.values())):
         return rules
     writer = _Writer(rules, in_any_order)
     for name, body in rules.items():
@@ -41,12 +42,12 @@ def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mappin
     return writer.rules
 
 
-def _has_members(node: Node) -> bool:
+def _needs_writing(node: Node) -> bool:
     """Whether there are any below a node; inside of a `Terminal` there are none."""
     stack = [node]
     while stack:
         node = stack.pop()
-        if type(node) is Members:
+        if type(node) is Members or type(node) is Region:
             return True
         if type(node) is not Terminal:
             stack += children(node)
@@ -78,9 +79,11 @@ class _Writer:
         self._states = 0
 
     def replaced(self, rule: str, node: Node) -> Node:
-        """The node, of a rule, without `Members`."""
+        """The node, of a rule, without `Members` and `Region`."""
         if isinstance(node, Terminal):
             return node
+        if isinstance(node, Region):
+            return self.replaced(rule, node.item)
         node = map_children(node, lambda child: self.replaced(rule, child))
         return self._first(rule, node) if isinstance(node, Members) else node
 

@@ -17,6 +17,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Reference`      what the named rule derives
 `Members`        one or more members, each at most once, with a separator between them (see `Members`)
 `Capture`        the item, whose place in the parse is reported under a name
+`Region`         the item, in which a limited number of tokens begin; a text without tokens is not limited
 `Token`          exactly this token id; no byte string spells it
 `Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
 `AnySpecial`     any special token of the vocabulary but some; resolved as a `Special` is
@@ -58,6 +59,7 @@ __all__ = [
     "Members",
     "Node",
     "Reference",
+    "Region",
     "Repeat",
     "Sequence",
     "Shortest",
@@ -228,6 +230,18 @@ class Capture:
 
 
 @value()
+class Region:
+    """The item, in which at most `max_tokens` tokens begin.
+
+    A token counts for the region that its first byte is in: one that reaches into the region from before it does not
+    count, one that reaches beyond its end does. Every time that the region is entered it is counted anew.
+    """
+
+    item: Node
+    max_tokens: int
+
+
+@value()
 class Token:
     """Exactly the token with this id, whatever its bytes."""
 
@@ -264,6 +278,7 @@ Node: TypeAlias = (
     | Reference
     | Members
     | Capture
+    | Region
     | Token
     | Special
     | AnySpecial
@@ -298,7 +313,7 @@ def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below `node`."""
     if isinstance(node, (Sequence, Choice, Intersection)):
         return node.items
-    if isinstance(node, (Repeat, Complement, Shortest, Terminal, Capture)):
+    if isinstance(node, (Repeat, Complement, Shortest, Terminal, Capture, Region)):
         return (node.item,)
     if isinstance(node, Members):
         return (node.separator, *(way.item for member in node.members for way in member.ways))
@@ -315,6 +330,8 @@ def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
         return type(node)(function(node.item))
     if isinstance(node, Capture):
         return Capture(node.name, function(node.item))
+    if isinstance(node, Region):
+        return Region(function(node.item), node.max_tokens)
     if isinstance(node, Members):
         members = (
             replace(member, ways=tuple(Way(function(way.item), way.meets) for way in member.ways))

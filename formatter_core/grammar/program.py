@@ -9,6 +9,8 @@ that the same terminal is the same bytes in every grammar. Terminals are numbere
 is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
 
+`REGION` stands after its item, and takes the number of tokens.
+
 `MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
 maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4
 not just one way that meets nothing, 8 distinct), then with flag 4 the bits of `absent`, the number of ways, and the
@@ -34,6 +36,7 @@ from formatter_core.grammar.nodes import (
     Members,
     Node,
     Reference,
+    Region,
     Repeat,
     Sequence,
     Shortest,
@@ -42,6 +45,7 @@ from formatter_core.grammar.nodes import (
     Terminal,
     Token,
     is_interned,
+    walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
@@ -62,10 +66,12 @@ _KEPT = b"\x10"
 _MEMBERS = b"\x11"
 _CAPTURE = b"\x12"
 _LAZY_REPEAT = b"\x13"
+_REGION = b"\x14"
 
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
 _NOTHING = b"\x04\x00"
+_MOST_TOKENS = 2**30  # no output has that many
 _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
 
@@ -80,6 +86,7 @@ class Program:
         tokens: the ids of tokens.
         names: the names of captures, by the numbers that stand for them.
         specials: whether there are any special tokens by name, which in the program never come.
+        regions: how many regions have budgets of tokens.
     """
 
     data: bytes
@@ -87,6 +94,7 @@ class Program:
     tokens: tuple[int, ...]
     names: tuple[str, ...]
     specials: bool
+    regions: int
 
     @property
     def captures(self) -> bool:
@@ -133,7 +141,13 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
             writer.rule(name, body)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
-    made = Program(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names), writer.specials)
+    if writer.regions and writer.has_members:
+        _check_regions(rules)
+    made = Program(
+        *(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names)),
+        specials=writer.specials,
+        regions=writer.regions,
+    )
     return Part(made, writer.programs)
 
 
@@ -150,6 +164,26 @@ def write_inside(node: Node, limits: Limits) -> bytes:
     return _number(written.size) + written.program
 
 
+def _check_regions(rules: Mapping[str, Node]) -> None:
+    """Raise if a member of a list holds a region: the shortest text of a list does not know of them."""
+    known: dict[str, bool] = {}
+
+    def has_region(node: Node) -> bool:
+        for part in walk(node):
+            if isinstance(part, Region):
+                return True
+            if isinstance(part, Reference) and part.name not in known and part.name in rules:
+                known[part.name] = False
+                known[part.name] = has_region(rules[part.name])
+            if isinstance(part, Reference) and known.get(part.name):
+                return True
+        return False
+
+    for name, body in rules.items():
+        if any(isinstance(node, Members) and has_region(node) for node in walk(body)):
+            raise InvalidGrammar(f"a member in the rule {name!r} holds a region with a budget; only a whole list may")
+
+
 class _Writer:
     def __init__(self, rules: Mapping[str, Node], others: Mapping[str, int], limits: Limits) -> None:
         self.numbers = {name: number for number, name in enumerate(rules)} | dict(others)
@@ -158,6 +192,8 @@ class _Writer:
         self.tokens: dict[int, None] = {}
         self.names: dict[str, int] = {}
         self.specials = False
+        self.regions = 0
+        self.has_members = False
         self._rule = ""
         self._limits = limits
         self._references = {name: _REFERENCE + _number(number) for name, number in self.numbers.items()}
@@ -219,7 +255,13 @@ class _Writer:
         elif isinstance(node, Capture):
             number = self.names.setdefault(node.name, len(self.names))
             stack += [(_CAPTURE + _number(number), 0), (node.item, room - 1)]
+        elif isinstance(node, Region):
+            if node.max_tokens < 1:
+                raise InvalidGrammar(f"the budget {node.max_tokens} in the rule {self._rule!r} is below 1")
+            self.regions += 1
+            stack += [(_REGION + _number(min(node.max_tokens, _MOST_TOKENS)), 0), (node.item, room - 1)]
         elif isinstance(node, Members):
+            self.has_members = True
             operands = [node.separator, *(way.item for member in node.members for way in member.ways)]
             stack.append((_members(node, self._rule, self._limits), 0))
             stack.extend((each, room - 1) for each in reversed(operands))
@@ -350,7 +392,7 @@ class _TerminalWriter:
             size_below, height_below = self._node(node.item, room - 1)
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
-        elif isinstance(node, (Terminal, Reference, Members, Capture, Token, Special, AnySpecial)):
+        elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
         else:

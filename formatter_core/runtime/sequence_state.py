@@ -70,6 +70,8 @@ class SequenceState:
         engine = self.compiled.engine_grammar.start()
         if self.budget is not None:
             self._limit(engine, self.budget)
+        elif self.compiled.program.regions and self.compiled.text_among(self.end_ids):
+            self._limit(engine, sys.maxsize)
         return engine
 
     def _limit(self, engine: EngineState, budget: int) -> None:
@@ -172,7 +174,7 @@ class SequenceState:
     def _over_budget(self, transcript: Transcript) -> str:
         """The words for a token that the format allows, and the budget does not."""
         if self.budget is None:
-            return ""
+            return ", but no completion that goes on with it keeps the budget of a part" if self._has_budget() else ""
         left = max(0, self.budget - len(transcript.tokens))
         return f", but no completion that goes on with it fits into what is left of max_tokens = {self.budget}: {left}"
 
@@ -215,9 +217,12 @@ class SequenceState:
         is_allowed, reason = self.transcript.explain(
             token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
         )
-        if is_allowed and self.budget is not None and not self._allows(token_id):
+        if is_allowed and self._has_budget() and not self._allows(token_id):
             is_allowed, reason = False, reason + self._over_budget(self.transcript)
         return f"{'allowed' if is_allowed else 'not allowed'}: {reason}"
+
+    def _has_budget(self) -> bool:
+        return self.budget is not None or self.compiled.program.regions > 0
 
     def _allows(self, token_id: int) -> bool:
         is_allowed = self.try_token(token_id)

@@ -2,8 +2,8 @@
 
 The bytes, version 1: a magic number, the version (16 bits), SHA-256 of the rest; then the fingerprint of the vocabulary
 (32 bytes), numbers of 32 bits (the number of nodes, the lengths of the names of captures, of the program and of the
-format, the number of tokens that the grammar names, those tokens), the names as JSON, the program, and the format as
-JSON. All are little-endian. The program has a version of its own, which the engine checks.
+format, the numbers of regions and of tokens that the grammar names, those tokens), the names as JSON, the program, and
+the format as JSON. All are little-endian. The program has a version of its own, which the engine checks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["StoredFormat"]
 _MAGIC = b"\x89FCF\r\n\x1a\n"
 _VERSION = 1
 _HEADER = struct.Struct("<8sH32s")
-_SIZES = struct.Struct("<32s5I")
+_SIZES = struct.Struct("<32s6I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class StoredFormat:
         """The inverse of `from_bytes`."""
         program, tokens = self.program, self.program.tokens
         names = json.dumps(program.names).encode() if program.names else b""
-        sizes = program.nodes, len(names), len(program.data), len(self.format), len(tokens)
+        sizes = program.nodes, len(names), len(program.data), len(self.format), self.program.regions, len(tokens)
         numbers = struct.pack(f"<{len(tokens)}I", *tokens)
         content = _SIZES.pack(bytes.fromhex(self.vocabulary), *sizes) + numbers + names + program.data + self.format
         return _HEADER.pack(_MAGIC, _VERSION, hashlib.sha256(content).digest()) + content
@@ -68,7 +68,7 @@ class StoredFormat:
             content = memoryview(data)[_HEADER.size :]
             if hashlib.sha256(content).digest() != digest:
                 raise _damaged()
-            vocabulary, nodes, naming, program, text, tokens = _SIZES.unpack_from(content)
+            vocabulary, nodes, naming, program, text, regions, tokens = _SIZES.unpack_from(content)
             numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size)
         except (struct.error, MemoryError) as error:
             raise _damaged() from error
@@ -76,7 +76,7 @@ class StoredFormat:
         if len(rest) != naming + program + text:
             raise _damaged()
         names = _names(rest[:naming]) if naming else ()
-        made = Program(rest[naming : naming + program], nodes, numbers, names, specials=False)
+        made = Program(rest[naming : naming + program], nodes, numbers, names, specials=False, regions=regions)
         return StoredFormat(vocabulary.hex(), made, rest[naming + program :])
 
 

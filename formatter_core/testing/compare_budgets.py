@@ -1,6 +1,7 @@
 """Token budgets by brute force: whether masks hold only tokens that leave a completion that fits, and always one.
 
-Completions are looked for by trying tokens one after the other in the oracle, which knows no budgets.
+Completions are looked for by trying tokens one after the other in the oracle, which knows no budgets; whether a whole
+text keeps those of its regions is for the `RegionJudge` to say.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 
 from formatter_core.engine.protocol import EngineState, GrammarEngine, MaskStatus
 from formatter_core.engine.rows import allowed_ids
-from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.errors import BudgetTooSmall, InvalidGrammar, LimitExceeded
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.testing.oracle import OracleEngine, OracleState
 from formatter_core.testing.random_grammars import Case, random_case
+from formatter_core.testing.regions import RegionJudge, with_regions
 
 __all__ = ["BudgetReport", "compare_budgets"]
 
@@ -25,6 +27,12 @@ _DEEPEST = 5
 _MORE_THAN_NEEDED = 4
 #: A search that finds nothing after this many trials counts as undecided.
 _MOST_TRIALS = 3000
+_MOST_TRIALS_WITH_REGIONS = 100  # each of which may be a text to judge
+#: Judging a text takes time that grows fast with its length.
+_LONGEST_WALK = 8
+_LONGEST_TEXT = 24
+#: How often budgets are raised that are too small for any text.
+_MOST_TRIES = 4
 
 
 @dataclass
@@ -34,6 +42,8 @@ class BudgetReport:
     Attributes:
         grammars: cases with a completion that the vocabulary can spell.
         unknown: cases for which the engine knew no completion, but a short one exists.
+        refused: cases with a region that has no text within its budget.
+        completed: walks without a budget for the whole text, whose regions' budgets the judge confirmed.
         masks: masks under a budget, and `narrowed` of them that it narrowed.
         exact: beginnings for which a completion of the fewest tokens was found.
         excess: by how many tokens the engine's number was above these: how often each
@@ -42,6 +52,8 @@ class BudgetReport:
 
     grammars: int = 0
     unknown: int = 0
+    refused: int = 0
+    completed: int = 0
     masks: int = 0
     narrowed: int = 0
     exact: int = 0
@@ -54,19 +66,29 @@ class BudgetReport:
         return (
             f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; "
             f"tokens above the fewest: {excess or 'none compared'}; not known: {self.unknown}; "
+            f"regions: {self.completed} walks, {self.refused} grammars refused; "
             f"differences: {len(self.differences)}"
         )
 
 
 def compare_budgets(
-    engine: GrammarEngine, seeds: Iterable[int], *, walks: int = 2, most_differences: int = 5
+    engine: GrammarEngine, seeds: Iterable[int], *, regions: bool = False, walks: int = 2, most_differences: int = 5
 ) -> BudgetReport:
-    """Walk at random under budgets, from what the engine says is needed to a few tokens more, for each seed's case."""
+    """Walk at random under budgets, from what the engine says is needed to a few tokens more, for each seed's case.
+
+    With `regions` parts of the grammars have budgets of their own, and there are walks without another one.
+    """
     report = BudgetReport()
     for seed in seeds:
         case = random_case(seed)
         try:
-            _Comparison(case, engine, report).run(walks)
+            comparison = _with_roomy_regions(case, engine, report) if regions else _Comparison(case, engine, report)
+            comparison.run(walks)
+            if regions:
+                comparison.run_freely(walks)
+        except BudgetTooSmall:
+            report.refused += 1
+            continue
         except (InvalidGrammar, LimitExceeded):
             continue
         except _Wrong as wrong:
@@ -74,6 +96,17 @@ def compare_budgets(
             if len(report.differences) >= most_differences:
                 break
     return report
+
+
+def _with_roomy_regions(case: Case, engine: GrammarEngine, report: BudgetReport) -> _Comparison:
+    """A comparison of the case with regions; with larger budgets if some are too small for any text."""
+    budgets = range(1, 4)
+    for _ in range(_MOST_TRIES):
+        try:
+            return _Comparison(with_regions(case, budgets), engine, report)
+        except BudgetTooSmall as error:
+            budgets = range(max(error.needed or 0, budgets.start + 1), max(error.needed or 0, budgets.start + 1) + 3)
+    return _Comparison(with_regions(case, budgets), engine, report)
 
 
 class _Wrong(Exception):
@@ -89,6 +122,40 @@ class _Comparison:
         self._judged = engine.compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
         self._row = np.zeros(case.vocabulary.words, dtype=np.int32)
         self._fewest: dict[tuple[tuple[int, ...], int], bool] = {}
+        self._regions = RegionJudge(case)
+        self._has_regions = bool(case.grammar.check(DEFAULT_LIMITS).regions)
+        self._most_trials = _MOST_TRIALS_WITH_REGIONS if self._has_regions else _MOST_TRIALS
+
+    def run_freely(self, walks: int) -> None:
+        """Walks without a budget for the whole text, which then end as soon as the engine can."""
+        for _ in range(walks):
+            state = self._judged.start()
+            steps: list[int] = []
+            for _ in range(self._rng.randint(0, _LONGEST_WALK)):
+                allowed = self._mask(state)
+                if not allowed:
+                    break
+                steps.append(self._rng.choice(allowed))
+                if not state.accept_token(steps[-1]):
+                    raise _Wrong(f"after {steps[:-1]} token {steps[-1]} is in the mask, but not accepted")
+            needed = state.set_budget(0, ())
+            if needed is None or needed > _LONGEST_TEXT:
+                continue
+            state.set_budget(needed, ())
+            while not state.can_stop():
+                allowed = self._mask(state)
+                if not allowed or len(steps) >= needed:
+                    raise _Wrong(f"after {steps} no token leads to an end within {needed}")
+                steps.append(self._rng.choice(allowed))
+                if not state.accept_token(steps[-1]):
+                    raise _Wrong(f"after {steps[:-1]} token {steps[-1]} is in the mask, but not accepted")
+            if not self._is_complete(tuple(steps)):
+                raise _Wrong(f"{steps} do not keep the budgets of regions")
+            self._report.completed += 1
+
+    def _is_complete(self, steps: tuple[int, ...]) -> bool:
+        """Whether tokens that spell a complete text keep the budgets of its regions."""
+        return not self._has_regions or self._regions.accepts(steps)
 
     def run(self, walks: int) -> None:
         needed = self._judged.start().set_budget(0, ())
@@ -131,7 +198,7 @@ class _Comparison:
                 continue
             if chance < 0.3:
                 judged = judged.fork()
-            if not allowed or (judge.can_stop() and self._rng.random() < 0.2):
+            if not allowed or (judged.can_stop() and self._rng.random() < 0.2):
                 return
             masks.append(allowed)
             token = self._rng.choice(allowed)
@@ -153,9 +220,12 @@ class _Comparison:
         ordinary = self._ordinary(judge)
         is_narrowed = bool(self._status & MaskStatus.SHORTENED)
         self._report.narrowed += is_narrowed
-        if left < 1 or not (allowed or judge.can_stop()):
+        if left < 1 or not (allowed or judged.can_stop()):
             raise _Wrong(f"{where} nothing may follow")
-        if not set(allowed) <= set(ordinary) or is_narrowed != (allowed != ordinary):
+        if judged.can_stop() and not (judge.can_stop() and self._is_complete(steps)):
+            raise _Wrong(f"{where} the text may not end, but the engine says so")
+        is_right = is_narrowed == (allowed != ordinary) or (self._has_regions and not is_narrowed)
+        if not set(allowed) <= set(ordinary) or not is_right:
             raise _Wrong(f"{where} the mask is {allowed}, of {ordinary}, and narrowed is {is_narrowed}")
         for token in allowed:
             if left - 1 > _DEEPEST:
@@ -164,7 +234,7 @@ class _Comparison:
             self._trials = 0
             fits = self._completes(judge, (*steps, token), left - 1)
             judge.rollback(1)
-            if not fits and self._trials < _MOST_TRIALS:
+            if not fits and self._trials < self._most_trials:
                 raise _Wrong(f"{where} token {token} leaves no completion")
         for token in set(ordinary) - set(allowed):
             if judged.accept_token(token):
@@ -181,13 +251,13 @@ class _Comparison:
         for count in range(1, most + 1):
             if self._completes(judge, steps, count):
                 return count
-            if self._trials >= _MOST_TRIALS:
+            if self._trials >= self._most_trials:
                 break
         return None
 
     def _completes(self, judge: OracleState, steps: tuple[int, ...], most: int) -> bool:
         """Whether some completion has at most `most` tokens, the end id included."""
-        if judge.can_stop():
+        if judge.can_stop() and self._is_complete(steps):
             return True
         if most < 2:
             return False
@@ -195,7 +265,7 @@ class _Comparison:
         if known is None:
             known = False
             self._trials += 1
-            if self._trials >= _MOST_TRIALS:
+            if self._trials >= self._most_trials:
                 return False
             for token in self._ordinary(judge):
                 judge.accept_token(token)
@@ -203,5 +273,6 @@ class _Comparison:
                 judge.rollback(1)
                 if known:
                     break
-            self._fewest[steps, most] = known
+            if known or self._trials < self._most_trials:
+                self._fewest[steps, most] = known
         return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -136,6 +137,14 @@ def the_native_parser_prefers_later_alternatives(patch: Patch) -> None:
     from formatter_core.grammar import Choice
 
     _parsed_otherwise(patch, lambda node: Choice(node.items[::-1]) if isinstance(node, Choice) else node)
+
+
+@breaks(1, "tests/core/test_regions.py::test_a_region_ends_within_its_budget", needs="native engine")
+def a_part_gets_a_token_more_than_its_budget(patch: Patch) -> None:
+    from formatter_core.grammar import Region
+
+    within = importlib.import_module("formatter_core.formats.within")  # the package has a function of this name
+    patch.setattr(within, "Region", lambda item, max_tokens: Region(item, max_tokens + 1))
 
 
 # --- 2. Enforce a keyword or refuse it ---------------------------------------------------------------------------

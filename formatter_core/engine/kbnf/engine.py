@@ -65,6 +65,8 @@ class KbnfEngine:
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:
         """Compile a grammar that `Grammar.check` has passed; see `GrammarEngine.compile`."""
+        if grammar.check(limits).regions:
+            raise UnsupportedByEngine("use the native engine", engine=self.name, node="a budget of tokens for a part")
         work = Work(limits)
         try:
             grammar = without_json_texts(grammar.written_out)

@@ -57,7 +57,8 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
             are not whole characters, a special token whose name is not written in `<…>`, left recursion.
         LimitExceeded: the grammar is not within `limits`.
     """
-    grammar.check(limits)
+    if grammar.check(limits).regions:
+        raise InvalidGrammar("GBNF cannot express a budget of tokens; leave max_tokens out")
     plain = without_json_texts(grammar.written_out)
     reduced = without_dead_ends(
         Grammar({name: _plain(body) for name, body in plain.rules.items()}, plain.start), limits

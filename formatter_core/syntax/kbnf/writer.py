@@ -49,7 +49,8 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
             `Intersection` other than that of `#ex`.
         LimitExceeded: the grammar is not within `limits`.
     """
-    grammar.check(limits)
+    if grammar.check(limits).regions:
+        raise InvalidGrammar("KBNF cannot express a budget of tokens; leave max_tokens out")
     grammar = without_json_texts(grammar.written_out)
     names = _rule_names(grammar)
     return "".join(_RuleWriter(name, names).rule(body) for name, body in grammar.rules.items())

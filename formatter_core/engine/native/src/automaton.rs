@@ -9,6 +9,7 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::Chart;
 use crate::damage::Guarded;
+use crate::fitting::Reach;
 use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
@@ -46,8 +47,8 @@ struct Situation {
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
     stays: Option<Kinds>,
-    /// How many tokens complete it, see `Remainders::distance`, where that was asked for.
-    distance: Option<u32>,
+    /// How many tokens complete it, see `Remainders::reach`, where that was asked for.
+    reach: Option<Option<Reach>>,
     /// The same without counts that are far from used up, see `uncounted`, where that was asked for.
     uncounted: Option<Option<(u32, u32)>>,
     same_hash: Option<u32>,
@@ -209,14 +210,14 @@ impl Automaton {
 
     /// How many tokens complete a situation.
     #[inline]
-    pub fn distance(&mut self, number: u32, remainders: &mut Remainders, meter: &mut Meter) -> Outcome<u32> {
+    pub fn reach(&mut self, number: u32, remainders: &mut Remainders, meter: &mut Meter) -> Outcome<Option<Reach>> {
         let situation = &mut self.situations[number as usize];
-        if let (Some(distance), false) = (situation.distance, remainders.avoid_tokens) {
-            return Ok(distance);
+        if let (Some(reach), false) = (&situation.reach, remainders.avoid_tokens) {
+            return Ok(reach.clone());
         }
-        let distance = remainders.distance(&situation.parts, meter)?;
-        situation.distance = (!remainders.avoid_tokens).then_some(distance);
-        Ok(distance)
+        let reach = remainders.reach(&situation.parts, meter)?;
+        situation.reach = (!remainders.avoid_tokens).then(|| reach.clone());
+        Ok(reach)
     }
 
     pub fn threads(&self, number: u32) -> &[Thread] {
@@ -418,7 +419,7 @@ impl Automaton {
             runs: [(0, UNKNOWN)].into(),
             run_of: None,
             stays: None,
-            distance: None,
+            reach: None,
             uncounted: None,
             same_hash: latest,
         });

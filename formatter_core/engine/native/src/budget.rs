@@ -1,14 +1,13 @@
-//! How many tokens of a budget are left, and which tokens fit into it.
+//! How many tokens of a budget are left, and which tokens fit into it and into those of regions.
 
 use std::sync::Arc;
 
 use crate::automaton::{Automaton, Source, DEAD};
 use crate::damage::Guarded;
-use crate::fitting::{Fitting, Gathered};
+use crate::fitting::{Fitting, Gathered, Room};
 use crate::grammar::Grammar;
 use crate::limits::{Meter, Outcome};
-use crate::remainder::Remainders;
-use crate::spelling::NEVER;
+use crate::remainder::{Kept, Remainders};
 use crate::stack::State;
 use crate::trie::Node;
 
@@ -17,6 +16,9 @@ struct Avoided {
     tokens: Box<[u32]>,
     remainders: Guarded<Option<Remainders>>,
 }
+
+/// No limit on the tokens of a whole text.
+pub const UNLIMITED: u32 = u32::MAX;
 
 /// The tokens that a sequence may take in all.
 #[derive(Clone)]
@@ -40,40 +42,70 @@ impl Budget {
         Budget { maximum, avoided }
     }
 
-    /// How many tokens may come when so many have come.
-    pub fn after(&self, tokens: u32) -> u32 {
-        self.maximum.saturating_sub(tokens)
+    /// How many tokens there is room for when so many have come.
+    pub fn room(&self, tokens: u32) -> Room {
+        let most = match self.maximum {
+            UNLIMITED => UNLIMITED,
+            maximum => maximum.saturating_sub(tokens),
+        };
+        Room { tokens, most }
     }
 
-    /// The same after one more.
-    pub fn after_next(&self, tokens: u32) -> u32 {
-        self.after(tokens).saturating_sub(1)
-    }
-
-    /// The fewest tokens known to complete a state, the end id included.
-    pub fn distance(&self, grammar: &Grammar, state: &State) -> Outcome<u32> {
+    /// A state after so many tokens, without what leaves a region no time to end, and the fewest tokens known to complete
+    /// it, the end id included; None if nothing is left.
+    pub fn kept(&self, grammar: &Grammar, state: &Arc<State>, tokens: u32) -> Outcome<Option<(Arc<State>, u32)>> {
         let mut meter = grammar.meter();
-        self.with_remainders(grammar, &mut meter, |remainders, meter| {
-            remainders.distance(&state.parts(), meter)
+        let parts = state.parts();
+        if !grammar.has_regions() {
+            let distance = self.with_remainders(grammar, &mut meter, |own, meter| own.distance(&parts, meter))?;
+            return Ok(Some((state.clone(), distance)));
+        }
+        let kept = self.with_remainders(grammar, &mut meter, |own, meter| own.kept(&parts, tokens, meter))?;
+        Ok(match kept {
+            None => None,
+            Some(Kept { parts: None, distance }) => Some((state.clone(), distance)),
+            Some(Kept {
+                parts: Some(parts),
+                distance,
+            }) => Some((grammar.cache()?.state(parts)?, distance)),
         })
     }
 
-    /// Whether every token that may come leaves a completion of at most `most` more tokens: it is cheap to say, and
-    /// sometimes no although it is so.
+    /// The same, where there is room for the rest.
+    pub fn within(&self, grammar: &Grammar, state: &Arc<State>, tokens: u32) -> Outcome<Option<Arc<State>>> {
+        let room = self.room(tokens);
+        let kept = self.kept(grammar, state, tokens)?;
+        Ok(kept.and_then(|(state, distance)| (distance <= room.most).then_some(state)))
+    }
+
+    /// Whether there is room for every token that may come after so many: it is cheap to say, and sometimes no although it
+    /// is so.
     #[inline]
-    pub fn is_far(&self, grammar: &Grammar, state: &State, most: u32) -> Outcome<bool> {
-        let farthest = match (state.farthest.get(), &self.avoided) {
-            (_, Some(_)) => NEVER,
-            (Some(known), None) => *known,
-            (None, None) => self.find_farthest(grammar, state)?,
-        };
-        Ok(farthest <= most)
+    pub fn is_far(&self, grammar: &Grammar, state: &State, tokens: u32) -> Outcome<bool> {
+        if self.avoided.is_some() {
+            return Ok(false);
+        }
+        let room = self.room(tokens + 1);
+        let is_far = room.most == UNLIMITED
+            || match state.farthest.get() {
+                Some(known) => *known <= room.most,
+                None => self.find_farthest(grammar, state)? <= room.most,
+            };
+        Ok(is_far
+            && (!grammar.has_regions()
+                || match state.quiet_until.get() {
+                    Some(known) => room.tokens <= *known,
+                    None => room.tokens <= self.find_quiet_until(grammar, state)?,
+                }))
     }
 
     /// The same, as far as was worked out before.
     #[inline]
-    pub fn is_known_far(&self, state: &State, most: u32) -> bool {
-        self.avoided.is_none() && state.farthest.get().is_some_and(|farthest| *farthest <= most)
+    pub fn is_known_far(&self, grammar: &Grammar, state: &State, tokens: u32) -> bool {
+        let room = self.room(tokens + 1);
+        self.avoided.is_none()
+            && (room.most == UNLIMITED || state.farthest.get().is_some_and(|farthest| *farthest <= room.most))
+            && (!grammar.has_regions() || state.quiet_until.get().is_some_and(|until| room.tokens <= *until))
     }
 
     #[cold]
@@ -83,6 +115,15 @@ impl Budget {
             remainders.farthest(&state.parts(), meter)
         })?;
         Ok(*state.farthest.get_or_init(|| found))
+    }
+
+    #[cold]
+    fn find_quiet_until(&self, grammar: &Grammar, state: &State) -> Outcome<u32> {
+        let mut meter = grammar.meter();
+        let found = self.with_remainders(grammar, &mut meter, |remainders, meter| {
+            remainders.quiet_until(&state.parts(), meter)
+        })?;
+        Ok(*state.quiet_until.get_or_init(|| found))
     }
 
     /// The tokens that may come after `state`, by the distance after them.
@@ -100,7 +141,7 @@ impl Budget {
             })?;
             for token in grammar.named_tokens(state) {
                 if let Some(next) = grammar.after_token(state, token)? {
-                    gathered.add_named(token, remainders.distance(&next.parts(), meter)?);
+                    gathered.add_named(token, remainders.reach(&next.parts(), meter)?);
                 }
             }
             Ok(Arc::new(gathered.finish(grammar.vocabulary().words())))
@@ -172,7 +213,9 @@ fn walk(
             trie.ids(index)
         };
         if !ids.is_empty() {
-            gathered.add(ids, automaton.distance(to, remainders, meter)?);
+            if let Some(reach) = automaton.reach(to, remainders, meter)? {
+                gathered.add(ids, reach);
+            }
         }
         if is_same || is_leaf {
             index = below;
@@ -203,5 +246,5 @@ fn is_same_uncounted(
     Ok(node.longest < u16::MAX
         && u32::from(node.longest) - depth < bytes
         && node.below.is_within(automaton.stays(uncounted, source, meter)?)
-        && automaton.distance(uncounted, remainders, meter)? == automaton.distance(number, remainders, meter)?)
+        && automaton.reach(uncounted, remainders, meter)? == automaton.reach(number, remainders, meter)?)
 }

@@ -58,6 +58,7 @@ impl Cache {
         let called = Called {
             edges: Box::default(),
             memory: None,
+            deadlines: None,
         };
         Group::new(ROOT, vec![called], &self.live_bytes)
     }

@@ -12,6 +12,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
 use crate::network::{Network, Position};
+use crate::regions::{entered, Deadlines};
 use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
 
@@ -68,7 +69,12 @@ struct Fresh {
     rule: u32,
     last_edge: u32,
     memory: Option<Arc<Memory>>,
+    /// The number of the deadlines of the regions that it stands in.
+    regions: u32,
 }
+
+/// The number of no deadlines.
+const NO_REGIONS: u32 = 0;
 
 /// In the place of a rule, where a frame was not made by a call.
 const NO_RULE: u32 = u32::MAX;
@@ -95,9 +101,11 @@ pub struct Chart<'a> {
     agenda: Vec<(u32, FrameRef<'a>)>,
     seen: Seen,
     seen_active: Seen,
-    /// The calls of the current column by rule, where its frames are many, and how many of those are in it.
-    calls: FastMap<u32, u32>,
+    /// The calls of the current column by rule and regions, where its frames are many, and how many of those are in it.
+    calls: FastMap<(u32, u32), u32>,
     frames_in_map: usize,
+    /// The deadlines of regions that frames stand in, by their number less one.
+    deadlines: Vec<Deadlines>,
     /// What frames that keep a text have become with the byte of the current column.
     written: Vec<((u64, u32), FrameRef<'a>)>,
 }
@@ -118,6 +126,7 @@ impl<'a> Chart<'a> {
             seen_active: Seen::default(),
             calls: FastMap::default(),
             frames_in_map: 0,
+            deadlines: Vec::new(),
             written: Vec::new(),
         }
     }
@@ -224,8 +233,16 @@ impl<'a> Chart<'a> {
         &self.tokens[self.column_tokens()]
     }
 
-    pub fn rule_of(&self, fresh: u32) -> u32 {
-        self.frames[fresh as usize].rule
+    /// The rule that a fresh frame is a call of, and the number of the deadlines of the regions that it stands in.
+    pub fn call_of(&self, fresh: u32) -> (u32, u32) {
+        let fresh = &self.frames[fresh as usize];
+        (fresh.rule, fresh.regions)
+    }
+
+    /// The deadlines of the regions that a fresh frame stands in.
+    pub fn deadlines_of(&self, fresh: u32) -> Option<&Deadlines> {
+        self.deadlines
+            .get((self.frames[fresh as usize].regions as usize).checked_sub(1)?)
     }
 
     /// What has come of a list of members, where a fresh frame is one.
@@ -439,10 +456,12 @@ impl<'a> Chart<'a> {
             FrameRef::Frozen(..) => 0,
             FrameRef::Fresh(number) => self.frames[number as usize].last_edge,
         };
+        let regions = self.regions_of(frame);
         self.frames.push(Fresh {
             rule: NO_RULE,
             last_edge,
             memory: Some(memory),
+            regions,
         });
         if let FrameRef::Frozen(group, member) = frame {
             let edges = group.edges(member);
@@ -482,7 +501,13 @@ impl<'a> Chart<'a> {
 
     fn call(&mut self, rule: u32, next: u32, frame: FrameRef<'a>) {
         let entry = &self.network.rules[rule as usize];
-        let number = match self.called(rule) {
+        let mut regions = self.regions_of(frame);
+        if let Some(budget) = entry.budget {
+            let open = regions.checked_sub(1).map(|number| &self.deadlines[number as usize]);
+            let open = entered(open.map_or(&[][..], |open| open), budget);
+            regions = self.number_of(&open);
+        }
+        let number = match self.called(rule, regions) {
             Some(number) => number,
             None => {
                 let number = self.frames.len();
@@ -491,6 +516,7 @@ impl<'a> Chart<'a> {
                     rule,
                     last_edge: 0,
                     memory: entry.members.map(first),
+                    regions,
                 });
                 self.agenda.push((entry.start, FrameRef::Fresh(number as u32)));
                 number
@@ -502,22 +528,43 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// The frame of the call of `rule` in the current column, if there is one.
-    fn called(&mut self, rule: u32) -> Option<usize> {
+    /// The number of the deadlines of the regions that a frame stands in.
+    fn regions_of(&mut self, frame: FrameRef<'a>) -> u32 {
+        match frame {
+            FrameRef::Fresh(number) => self.frames[number as usize].regions,
+            FrameRef::Frozen(group, member) => match group.deadlines(member) {
+                Some(open) => self.number_of(open),
+                None => NO_REGIONS,
+            },
+        }
+    }
+
+    fn number_of(&mut self, open: &Deadlines) -> u32 {
+        let known = self.deadlines.iter().position(|other| other == open);
+        let index = known.unwrap_or_else(|| {
+            self.deadlines.push(open.clone());
+            self.deadlines.len() - 1
+        });
+        index as u32 + 1
+    }
+
+    /// The frame of the call of `rule` in these regions in the current column, if there is one.
+    fn called(&mut self, rule: u32, regions: u32) -> Option<usize> {
         let first = self.current().frames;
         let frames = &self.frames[first..];
         if frames.len() < SHORT {
             return frames
                 .iter()
-                .position(|fresh| fresh.rule == rule)
+                .position(|fresh| fresh.rule == rule && fresh.regions == regions)
                 .map(|index| first + index);
         }
         // The map lags behind the frames: those that are not in it yet are put in now.
         for number in first + self.frames_in_map..self.frames.len() {
-            self.calls.insert(self.frames[number].rule, number as u32);
+            let fresh = &self.frames[number];
+            self.calls.insert((fresh.rule, fresh.regions), number as u32);
         }
         self.frames_in_map = self.frames.len() - first;
-        self.calls.get(&rule).map(|number| *number as usize)
+        self.calls.get(&(rule, regions)).map(|number| *number as usize)
     }
 }
 

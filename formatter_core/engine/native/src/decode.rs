@@ -27,6 +27,11 @@ pub enum Item {
     },
     Reference(u32),
     Token(u32),
+    /// A region in which at most so many tokens may begin.
+    Region {
+        item: u32,
+        budget: u32,
+    },
     /// A list of members, by its number; the separator, and the items of the ways.
     Members {
         number: u32,
@@ -212,6 +217,11 @@ impl Decoder<'_, '_> {
             operation::TOKEN if self.place == Place::Rule => {
                 let token = reader.number()?;
                 self.push(Item::Token(token));
+            }
+            operation::REGION if self.place == Place::Rule => {
+                let item = self.stack.pop().ok_or(Fault::Malformed)?;
+                let budget = reader.number()?;
+                self.push(Item::Region { item, budget });
             }
             operation::MEMBERS if self.place == Place::Rule => self.list_of_members(reader)?,
             _ => return Err(Fault::Malformed),

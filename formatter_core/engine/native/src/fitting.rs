@@ -1,15 +1,72 @@
 //! The tokens that may come next by how many more tokens the text then needs: what masks near the end of a budget are
 //! taken from.
 
+use std::sync::Arc;
+
 use crate::class::TokenSet;
 use crate::hash::FastMap;
 use crate::mask::{join, set};
 use crate::trie::Vocabulary;
 
+/// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
+/// until so many tokens have come, and something else later.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Reach {
+    distance: u32,
+    until: u32,
+    later: Option<Arc<Reach>>,
+}
+
+impl Reach {
+    pub fn always(distance: u32) -> Self {
+        Reach {
+            distance,
+            until: u32::MAX,
+            later: None,
+        }
+    }
+
+    /// From numbers of tokens that grow, each with the distance until then; none if there are none.
+    pub fn of(parts: Vec<(u32, u32)>) -> Option<Self> {
+        parts.into_iter().rev().fold(None, |later, (until, distance)| {
+            Some(Reach {
+                distance,
+                until,
+                later: later.map(Arc::new),
+            })
+        })
+    }
+
+    /// The distance when so many tokens have come; None where nothing leads to the end any more.
+    pub fn at(&self, tokens: u32) -> Option<u32> {
+        let mut current = Some(self);
+        while let Some(reach) = current {
+            if tokens <= reach.until {
+                return Some(reach.distance);
+            }
+            current = reach.later.as_deref();
+        }
+        None
+    }
+}
+
+/// How many tokens have come after the next one, and how many may come then.
+#[derive(Clone, Copy)]
+pub struct Room {
+    pub tokens: u32,
+    pub most: u32,
+}
+
 /// Tokens that have the same distance after them; it may be that none is known.
 struct Group {
-    distance: u32,
+    reach: Reach,
     tokens: TokenSet,
+}
+
+impl Group {
+    fn fits(&self, room: Room) -> bool {
+        self.reach.at(room.tokens).is_some_and(|distance| distance <= room.most)
+    }
 }
 
 /// The tokens that may come next, those that lead nearest to the end first.
@@ -18,17 +75,16 @@ pub struct Fitting {
 }
 
 impl Fitting {
-    /// The greatest distance after any token.
-    pub fn farthest(&self) -> u32 {
-        self.groups.last().map_or(0, |group| group.distance)
+    /// Whether there is room for all tokens.
+    pub fn all_fit(&self, room: Room) -> bool {
+        self.groups.iter().all(|group| group.fits(room))
     }
 
-    /// Write the tokens after which at most `most` more are needed to a row; whether there are any.
-    pub fn write(&self, most: u32, row: &mut [u32]) -> bool {
+    /// Write the tokens that there is room for to a row; whether there are any.
+    pub fn write(&self, room: Room, row: &mut [u32]) -> bool {
         row.fill(0);
-        let fits = self.groups.iter().take_while(|group| group.distance <= most);
         let mut has_tokens = false;
-        for group in fits {
+        for group in self.groups.iter().filter(|group| group.fits(room)) {
             has_tokens = true;
             match &group.tokens {
                 TokenSet::Dense(words) => join(row, words),
@@ -38,9 +94,9 @@ impl Fitting {
         has_tokens
     }
 
-    /// What all tokens begin with after which at most `most` more are needed.
-    pub fn common_prefix(&self, most: u32, vocabulary: &Vocabulary) -> Vec<u8> {
-        let fits = self.groups.iter().take_while(|group| group.distance <= most);
+    /// What all tokens begin with that there is room for.
+    pub fn common_prefix(&self, room: Room, vocabulary: &Vocabulary) -> Vec<u8> {
+        let fits = self.groups.iter().filter(|group| group.fits(room));
         let mut common: Option<&[u8]> = None;
         for id in fits.flat_map(|group| group.tokens.ids()) {
             let text = vocabulary.token(id);
@@ -66,41 +122,42 @@ impl Fitting {
 /// Tokens while they are gathered.
 #[derive(Default)]
 pub struct Gathered {
-    groups: Vec<(u32, Vec<u32>)>,
-    numbers: FastMap<u32, usize>,
+    groups: Vec<(Reach, Vec<u32>)>,
+    numbers: FastMap<Reach, usize>,
     /// The group that was added to last.
     last: usize,
 }
 
 impl Gathered {
     /// A token that may come by its id. What is known of it as text is forgotten.
-    pub fn add_named(&mut self, token: u32, distance: u32) {
+    pub fn add_named(&mut self, token: u32, reach: Option<Reach>) {
         for (_, ids) in &mut self.groups {
             ids.retain(|id| *id != token);
         }
-        self.add(&[token], distance);
+        if let Some(reach) = reach {
+            self.add(&[token], reach);
+        }
     }
 
     pub fn finish(self, words: usize) -> Fitting {
-        let mut groups: Vec<Group> = self
+        let groups: Vec<Group> = self
             .groups
             .into_iter()
             .filter(|(_, ids)| !ids.is_empty())
-            .map(|(distance, ids)| Group {
-                distance,
+            .map(|(reach, ids)| Group {
+                reach,
                 tokens: token_set(ids, words),
             })
             .collect();
-        groups.sort_unstable_by_key(|group| group.distance);
         Fitting { groups: groups.into() }
     }
 
     /// Tokens with the same distance after them.
-    pub fn add(&mut self, ids: &[u32], distance: u32) {
-        if self.groups.get(self.last).map_or(true, |group| group.0 != distance) {
-            self.last = *self.numbers.entry(distance).or_insert(self.groups.len());
+    pub fn add(&mut self, ids: &[u32], reach: Reach) {
+        if self.groups.get(self.last).map_or(true, |group| group.0 != reach) {
+            self.last = *self.numbers.entry(reach.clone()).or_insert(self.groups.len());
             if self.last == self.groups.len() {
-                self.groups.push((distance, Vec::new()));
+                self.groups.push((reach, Vec::new()));
             }
         }
         self.groups[self.last].1.extend_from_slice(ids);

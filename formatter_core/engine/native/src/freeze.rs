@@ -8,6 +8,7 @@ use crate::hash::FastSet;
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::END;
+use crate::regions::{Deadline, Deadlines};
 use crate::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
@@ -189,12 +190,13 @@ impl Freezer<'_, '_> {
     fn single(&self, number: u32, edges: Edges, cache: &mut Cache) -> Outcome<Frame> {
         let mut raw = self.chart.edges_of(number);
         let memory = self.chart.memory_of(number).cloned();
+        let deadlines = self.chart.deadlines_of(number).cloned();
         if let (Some((END, frame)), None, None) = (raw.next(), raw.next(), &memory) {
             let target = match frame {
                 FrameRef::Fresh(number) => self.frozen[number as usize].clone(),
                 FrameRef::Frozen(..) => Some(self.frame(frame)),
             };
-            if let Some(frame) = target {
+            if let Some(frame) = target.filter(|frame| *frame.deadlines() == deadlines) {
                 return Ok(frame);
             }
         }
@@ -205,26 +207,40 @@ impl Freezer<'_, '_> {
             memory.add_to(&mut key);
         }
         let edges = sorted(edges, &|_| 0, &mut key);
-        let group = cache.group(Key(key.into()), vec![Called { edges, memory }])?;
+        add_deadlines(&deadlines, &mut key);
+        let group = cache.group(
+            Key(key.into()),
+            vec![Called {
+                edges,
+                memory,
+                deadlines,
+            }],
+        )?;
         Ok(Frame { group, member: 0 })
     }
 
     /// Frames that refer to each other, or to such frames, become one group.
     fn circle(&mut self, mut open: Vec<(u32, Edges)>, cache: &mut Cache) -> Outcome<()> {
-        open.sort_unstable_by_key(|(number, _)| self.chart.rule_of(*number));
+        open.sort_unstable_by_key(|(number, _)| self.chart.call_of(*number));
         let numbers: Vec<u32> = open.iter().map(|(number, _)| *number).collect();
         let member_of = |number: u32| {
-            let rule = self.chart.rule_of(number);
-            numbers.partition_point(|other| self.chart.rule_of(*other) < rule) as u32
+            let call = self.chart.call_of(number);
+            numbers.partition_point(|other| self.chart.call_of(*other) < call) as u32
         };
         let mut key = vec![open.len() as u64];
         let mut members = Vec::with_capacity(open.len());
         for (number, edges) in open {
-            key.push(u64::from(self.chart.rule_of(number)));
+            key.push(u64::from(self.chart.call_of(number).0));
             // What is in a circle was called where it stands, so that its rule tells what its memory is.
             let memory = self.chart.memory_of(number).cloned();
             let edges = sorted(edges, &member_of, &mut key);
-            members.push(Called { edges, memory });
+            let deadlines = self.chart.deadlines_of(number).cloned();
+            add_deadlines(&deadlines, &mut key);
+            members.push(Called {
+                edges,
+                memory,
+                deadlines,
+            });
         }
         let group = cache.group(Key(key.into()), members)?;
         for (member, number) in (0..).zip(numbers) {
@@ -242,9 +258,29 @@ pub fn with_memory(frame: &Frame, memory: Arc<Memory>, cache: &mut Cache, meter:
     let mut key = vec![0, 0];
     memory.add_to(&mut key);
     let edges = sorted(edges, &|_| 0, &mut key);
+    let deadlines = frame.deadlines().clone();
+    add_deadlines(&deadlines, &mut key);
     let memory = Some(memory);
-    let group = cache.group(Key(key.into()), vec![Called { edges, memory }])?;
+    let group = cache.group(
+        Key(key.into()),
+        vec![Called {
+            edges,
+            memory,
+            deadlines,
+        }],
+    )?;
     Ok(Frame { group, member: 0 })
+}
+
+/// What makes deadlines equal is added to `key`.
+fn add_deadlines(deadlines: &Option<Deadlines>, key: &mut Vec<u64>) {
+    for deadline in deadlines.iter().flat_map(|open| open.iter()) {
+        // No rule has such a number.
+        key.push(match deadline {
+            Deadline::In(more) => 2 << 32 | u64::from(*more),
+            Deadline::At(at) => 3 << 32 | u64::from(*at),
+        });
+    }
 }
 
 fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<()> {

@@ -14,6 +14,7 @@ use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
 use crate::network::Network;
 use crate::remainder::Remainders;
+use crate::settling::settle;
 use crate::stack::{Frozen, Group, State, Thread};
 use crate::trie::Vocabulary;
 
@@ -57,6 +58,7 @@ type Latest = Guarded<Option<Arc<Grammar>>>;
 /// takes its place: `renewed`. Sequences move over when they come to the end of the share.
 pub struct Grammar {
     network: Network,
+    has_regions: bool,
     lexicon: Arc<Lexicon>,
     limits: Limits,
     /// What this grammar has caused in the automata.
@@ -97,6 +99,7 @@ impl Grammar {
         let grammar = Grammar {
             start,
             maximum_states: limits.states.saturating_mul(network.terminals().max(1) as u64),
+            has_regions: network.has_regions(),
             network,
             lexicon,
             limits,
@@ -283,6 +286,7 @@ impl Grammar {
         let cache = self.cache()?;
         Ok(cache
             .after(state, token)
+            .filter(|next| !next.is_relative)
             .and_then(|next| cache.mask(&next).map(|mask| (next, mask))))
     }
 
@@ -358,6 +362,29 @@ impl Grammar {
             forced.push(byte);
         }
         Ok(forced)
+    }
+
+    /// Whether there are regions with budgets.
+    pub fn has_regions(&self) -> bool {
+        self.has_regions
+    }
+
+    /// The state with the deadlines of regions that its last token has opened, as the last one of `tokens`.
+    pub fn settled(&self, state: Arc<State>, tokens: u32) -> Outcome<Arc<State>> {
+        if !state.is_relative {
+            return Ok(state);
+        }
+        let mut cache = self.cache()?;
+        let parts = settle(state.parts(), tokens, &mut cache, &mut self.meter())?;
+        cache.state(parts)
+    }
+
+    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    pub fn too_small_region(&self) -> Outcome<Option<(u32, u32)>> {
+        if !self.has_regions {
+            return Ok(None);
+        }
+        self.with_remainders(&mut self.meter(), |remainders, _| Ok(remainders.too_small()))
     }
 
     /// The tokens of the vocabulary that may come by their ids, each once.

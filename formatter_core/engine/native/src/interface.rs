@@ -271,6 +271,23 @@ pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
     unsafe { free_shared(grammar) };
 }
 
+/// Whether the budget of some region is too small for its shortest text; the budget, and how many tokens that takes.
+///
+/// # Safety
+/// `grammar` is a live handle; `budget` and `needed` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_grammar_small_region(grammar: *const Grammar, budget: *mut u32, needed: *mut u32) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, as the caller promises.
+        let found = unsafe { (*grammar).too_small_region() }?;
+        if let Some(found) = found {
+            // SAFETY: the results may be written to, as the caller promises.
+            unsafe { (*budget, *needed) = found };
+        }
+        Ok(truth(found.is_some()))
+    })
+}
+
 /// Whether new sequences can begin: a panic may have made the grammar unfit for use.
 ///
 /// # Safety

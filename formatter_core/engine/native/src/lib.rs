@@ -2,12 +2,13 @@
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
-//! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`); grammars (`members`,
-//! `decode`, `network`); stacks of calls (`stack`), and how far the end is (`spelling`, `nearest`, `remainder`); the parser
-//! (`chart`, `cache`, `freeze`, and its moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`,
-//! `sequence`). Captures have a parser of their own, of the grammar as it is written: `memories`, `written`,
-//! `positions`, `terminal_order`, `forest`, `items`, `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree
-//! on: `trails`, `agreement`; and all of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`.
+//! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
+//! grammars (`members`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
+//! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
+//! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
+//! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
+//! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
+//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -54,10 +55,12 @@ mod parser_tests;
 mod positions;
 mod preference;
 mod program;
+mod regions;
 mod remainder;
 mod rounds;
 mod schema;
 mod sequence;
+mod settling;
 mod spelling;
 mod stack;
 mod substring;

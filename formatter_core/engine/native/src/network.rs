@@ -62,6 +62,8 @@ pub struct Rule {
     pub nullable: bool,
     /// The list of members that it is, if it is one: its frames remember what has come.
     pub members: Option<u32>,
+    /// How many tokens may begin in it, where that is limited.
+    pub budget: Option<u32>,
 }
 
 pub struct Network {
@@ -91,19 +93,20 @@ impl Network {
         while let Some(&body) = builder.bodies.get(starts.len()) {
             starts.push(builder.body(body)?);
         }
-        // Before the whole text there is no call, but a list of members needs one.
+        // Before the whole text there is no call, but a list of members, or a region with a budget, needs one.
         let first = match builder.items[builder.bodies[start] as usize] {
-            Item::Members { .. } => builder.call(source.start, END)?,
+            Item::Members { .. } | Item::Region { .. } => builder.call(source.start, END)?,
             _ => starts[start],
         };
         for (rule, entry) in &builder.entries {
             builder.positions[*entry as usize] = Position::Split([starts[*rule as usize]].into());
         }
-        let list_of = |body: &u32| match builder.items[*body as usize] {
-            Item::Members { number, .. } => Some(number),
-            _ => None,
+        let kind_of = |body: &u32| match builder.items[*body as usize] {
+            Item::Members { number, .. } => (Some(number), None),
+            Item::Region { budget, .. } => (None, Some(budget)),
+            _ => (None, None),
         };
-        let lists: Vec<Option<u32>> = builder.bodies.iter().map(list_of).collect();
+        let kinds: Vec<(Option<u32>, Option<u32>)> = builder.bodies.iter().map(kind_of).collect();
         let (mut positions, mut members, meter) = (builder.positions, builder.members, builder.meter);
         meter.work(4 * positions.len())?;
         let (productive, _) = solve(&positions, &starts, &mut members, meter, |position| match position {
@@ -134,15 +137,16 @@ impl Network {
         if ways.any(|start| nullable[*start as usize]) {
             return Err(Fault::EmptyMember);
         }
-        let rules = starts.iter().zip(nullable_rules).zip(lists);
-        let rule = |((start, nullable), members): ((&u32, bool), Option<u32>)| Rule {
-            start: *start,
+        let rules = starts.into_iter().zip(nullable_rules).zip(kinds);
+        let rules = rules.map(|((start, nullable), (members, budget))| Rule {
+            start,
             nullable,
             members,
-        };
+            budget,
+        });
         Ok(Network {
             start: first,
-            rules: rules.map(rule).collect(),
+            rules: rules.collect(),
             members: members.into(),
             positions,
         })
@@ -183,6 +187,11 @@ impl Network {
     /// Whether that text is mostly that of a string which can go on whatever values have come.
     pub fn is_free(&self, next: u32) -> bool {
         matches!(self.position(next), Position::Value { is_free: true, .. })
+    }
+
+    /// Whether there are regions with budgets.
+    pub fn has_regions(&self) -> bool {
+        self.rules.iter().any(|rule| rule.budget.is_some())
     }
 
     /// How many positions there are.
@@ -368,6 +377,7 @@ impl Builder<'_, '_> {
                 let ways = ways.clone();
                 self.list_of_members(number, separator, &ways)
             }
+            Item::Region { item, .. } => self.before(item, END),
             _ => self.before(body, END),
         }
     }
@@ -496,7 +506,7 @@ impl Builder<'_, '_> {
             Item::Terminal { term, .. } => return self.terminal(term, next),
             Item::Token(token) => return self.place(Position::Token { token, next }),
             Item::Reference(rule) => return self.call(rule, next),
-            Item::Members { .. } => {
+            Item::Members { .. } | Item::Region { .. } => {
                 let helper = self.helper(item);
                 tasks.push(Task::Item(helper));
             }
@@ -566,8 +576,8 @@ impl Builder<'_, '_> {
     fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
         match self.items[self.bodies[rule as usize] as usize] {
             Item::Terminal { term, .. } => self.terminal(term, next),
-            // Lists of members need a frame for what has come.
-            Item::Members { .. } => self.place(Position::Call { rule, next }),
+            // Lists of members need a frame for what has come, regions for their deadlines.
+            Item::Members { .. } | Item::Region { .. } => self.place(Position::Call { rule, next }),
             _ if next == END => self.entry(rule),
             _ => self.place(Position::Call { rule, next }),
         }

@@ -33,6 +33,7 @@ pub mod operation {
     pub const MEMBERS: u8 = 17;
     pub const CAPTURE: u8 = 18;
     pub const LAZY_REPEAT: u8 = 19;
+    pub const REGION: u8 = 20;
 }
 
 /// What is being read.

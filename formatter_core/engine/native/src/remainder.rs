@@ -4,8 +4,10 @@
 //! After the first token of the best spelling, what is left of the remainder is the shortest remainder again: a better
 //! one would have made a better one before. So from every state some token leads to a distance of one less.
 
+mod plans;
 mod rules;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::hash::FastMap;
@@ -13,8 +15,10 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::Network;
-use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::regions::Deadline;
+use crate::spelling::{add, Text, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 use crate::stack::{Edge, Frame, Frozen, Group, ROOT};
+pub use plans::Kept;
 use rules::RuleRemainders;
 
 /// Longer remainders are not written out: a state that has no shorter one counts as one that cannot be completed.
@@ -39,11 +43,30 @@ const NONE: Sized = Sized {
 };
 
 /// What is known of a frame.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Below {
     shortest: Sized,
     /// An upper bound of the tokens that are missing after whatever token that leaves the frame's rule.
     farthest: u32,
+    /// Where the regions end that it stands in, the innermost first; None if it stands in none.
+    ends: Option<Arc<[End]>>,
+}
+
+/// Where a region ends.
+#[derive(Clone, PartialEq, Eq)]
+struct End {
+    deadline: Deadline,
+    /// How long the shortest remainder is up to there.
+    after: u32,
+    /// An upper bound of the tokens that are missing to there after whatever token that leaves the frame's rule.
+    farthest: u32,
+}
+
+/// What is known of a frame while it is worked out.
+#[derive(Clone, PartialEq, Eq)]
+struct Found {
+    shortest: Sized,
+    ends: Vec<End>,
 }
 
 /// The remainders of one grammar's states, for one lexicon and one set of tokens that are avoided.
@@ -75,13 +98,13 @@ impl Remainders {
             lengths: FastMap::default(),
             kept_at_first: 0,
         };
-        new.kept_at_first = new.kept();
+        new.kept_at_first = new.len();
         Ok(new)
     }
 
     /// Whether these are for the states of this lexicon, and have room left.
     pub fn serve(&self, lexicon: &Arc<Lexicon>) -> bool {
-        Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.kept() <= self.kept_at_first + MOST_KEPT
+        Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.len() <= self.kept_at_first + MOST_KEPT
     }
 
     /// An estimate of the bytes that they take.
@@ -89,7 +112,12 @@ impl Remainders {
         self.rules.bytes() + 32 * (self.frames.len() + self.after_ways.len() + self.lengths.len())
     }
 
-    fn kept(&self) -> usize {
+    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    pub fn too_small(&self) -> Option<(u32, u32)> {
+        self.rules.too_small()
+    }
+
+    fn len(&self) -> usize {
         self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
     }
 
@@ -119,7 +147,7 @@ impl Remainders {
             let beyond = self.beyond(next, frame, meter)?.text;
             let inside = self.rules.join(self.rules.at(next).text, beyond, meter)?;
             let text = self.rules.after_symbols(&beginning, inside, meter)?;
-            best = self.rules.texts.first(best, text);
+            best = self.rules.first(best, text);
         }
         Ok(add(1, self.rules.texts.fewest(best)))
     }
@@ -250,27 +278,35 @@ impl Remainders {
         Ok(self.known_below(&frame.group, frame.member).unwrap_or(Below {
             shortest: NONE,
             farthest: NEVER,
+            ends: None,
         }))
     }
 
     fn known_below(&self, group: &Group, member: u32) -> Option<Below> {
         if group.id == ROOT {
-            let shortest = Sized::EMPTY;
-            return Some(Below { shortest, farthest: 0 });
+            return Some(Below {
+                shortest: Sized::EMPTY,
+                farthest: 0,
+                ends: None,
+            });
         }
-        self.frames.get(&(group.id, member)).copied()
+        self.frames.get(&(group.id, member)).cloned()
     }
 
     /// Work out the frames of a group: until nothing changes, because they may refer to each other.
     fn find_below(&mut self, group: &Arc<Group>, meter: &mut Meter) -> Outcome<()> {
-        let mut found = vec![NONE; group.len() as usize];
+        let nothing = Found {
+            shortest: NONE,
+            ends: Vec::new(),
+        };
+        let mut found = vec![nothing; group.len() as usize];
         loop {
             let before = found.clone();
             for member in 0..group.len() {
-                let mut best = found[member as usize];
+                let mut best = found[member as usize].clone();
                 for edge in group.edges(member) {
                     meter.work(1)?;
-                    best = self.nearer(best, group, edge, &found, meter)?;
+                    self.improve(&mut best, group, member, edge, &found, meter)?;
                 }
                 found[member as usize] = best;
             }
@@ -279,63 +315,141 @@ impl Remainders {
             }
         }
         let farthest = self.farthest_below(group, &found);
-        for (member, shortest) in (0..).zip(found) {
-            self.frames.insert((group.id, member), Below { shortest, farthest });
+        if group.has_deadlines() {
+            self.find_farthest_ends(group, &mut found);
+        }
+        for (member, Found { shortest, ends }) in (0..).zip(found) {
+            let below = Below {
+                shortest,
+                farthest,
+                ends: (!ends.is_empty()).then(|| ends.into()),
+            };
+            self.frames.insert((group.id, member), below);
         }
         Ok(())
     }
 
-    /// The better one of what is known and the way along an edge of a group.
-    fn nearer(
+    /// Take the way along an edge of a group where it is better than what is known, or as good.
+    fn improve(
         &mut self,
-        best: Sized,
+        best: &mut Found,
         group: &Arc<Group>,
+        member: u32,
         edge: &Edge,
-        found: &[Sized],
+        found: &[Found],
         meter: &mut Meter,
-    ) -> Outcome<Sized> {
-        let beyond = match (&edge.group, self.rules.tail(edge.position)) {
-            (Some(_), _) => self.beyond(edge.position, &frame_of(group, edge), meter)?,
-            (None, None) => found[edge.member as usize],
-            (None, Some(tail)) => match group.memory(edge.member) {
-                Some(memory) => self.rules.complete(tail, memory, found[edge.member as usize], meter)?,
-                None => NONE,
-            },
+    ) -> Outcome<()> {
+        let (beyond, outer) = match (&edge.group, self.rules.tail(edge.position)) {
+            (Some(_), _) => {
+                let frame = frame_of(group, edge);
+                let beyond = self.beyond(edge.position, &frame, meter)?;
+                (beyond, self.outer(edge, found))
+            }
+            (None, None) => (
+                found[edge.member as usize].shortest,
+                found[edge.member as usize].clone(),
+            ),
+            (None, Some(tail)) => {
+                let outer = found[edge.member as usize].clone();
+                let beyond = match group.memory(edge.member) {
+                    Some(memory) => self.rules.complete(tail, memory, outer.shortest, meter)?,
+                    None => NONE,
+                };
+                (beyond, outer)
+            }
         };
         let inside = self.rules.at(edge.position);
         let length = add(inside.length, beyond.length);
-        if length > LONGEST || length > best.length {
-            return Ok(best);
+        if length > LONGEST || length > best.shortest.length {
+            return Ok(());
         }
-        let text = self.rules.join(inside.text, beyond.text, meter)?;
-        match length < best.length {
-            true => Ok(Sized { length, text }),
-            false => Ok(Sized {
-                length,
-                text: self.rules.texts.first(best.text, text),
-            }),
+        let mut text = self.rules.join(inside.text, beyond.text, meter)?;
+        let mut ends = Vec::new();
+        if let Some(open) = group.deadlines(member) {
+            // Those that the frame beyond does not stand in end here.
+            let ended = open.len() - outer.ends.len();
+            if ended > 0 {
+                text = self.rules.after_symbols(&[CUT], text, meter)?;
+            }
+            let here = open[..ended].iter().map(|deadline| (*deadline, 0));
+            let before = length - outer.shortest.length;
+            let beyond = outer.ends.iter().map(|end| (end.deadline, before + end.after));
+            ends.extend(here.chain(beyond).map(|(deadline, after)| End {
+                deadline,
+                after,
+                farthest: 0,
+            }));
         }
+        let order = length
+            .cmp(&best.shortest.length)
+            .then_with(|| self.rules.texts.compare(text, best.shortest.text));
+        match order {
+            Ordering::Less => {
+                best.shortest = Sized { length, text };
+                best.ends = ends;
+            }
+            Ordering::Equal => {
+                best.shortest.text = self.rules.first(best.shortest.text, text);
+                for (known, end) in best.ends.iter_mut().zip(ends) {
+                    known.after = known.after.max(end.after);
+                }
+            }
+            Ordering::Greater => {}
+        }
+        Ok(())
     }
 
-    fn farthest_below(&self, group: &Arc<Group>, found: &[Sized]) -> u32 {
+    /// What is known of the frame that an edge of a group leads to.
+    fn outer(&self, edge: &Edge, found: &[Found]) -> Found {
+        let Some(outer) = &edge.group else {
+            return found[edge.member as usize].clone();
+        };
+        let known = self.known_below(outer, edge.member);
+        known.map_or_else(
+            || Found {
+                shortest: NONE,
+                ends: Vec::new(),
+            },
+            |below| Found {
+                shortest: below.shortest,
+                ends: below.ends.map_or_else(Vec::new, |ends| ends.to_vec()),
+            },
+        )
+    }
+
+    fn farthest_below(&self, group: &Arc<Group>, found: &[Found]) -> u32 {
         let mut farthest = 0;
         for edge in (0..group.len()).flat_map(|member| group.edges(member)) {
             let frame = frame_of(group, edge);
-            let outer = match edge.group {
-                Some(_) => self.known_below(&frame.group, frame.member),
-                None => Some(Below {
-                    shortest: found[edge.member as usize],
-                    farthest: 0,
-                }),
-            };
-            let Some(outer) = outer else {
-                return NEVER;
+            let (shortest, beyond) = match edge.group {
+                Some(_) => match self.known_below(&frame.group, frame.member) {
+                    Some(outer) => (outer.shortest, outer.farthest),
+                    None => return NEVER,
+                },
+                None => (found[edge.member as usize].shortest, 0),
             };
             let inside = self.rules.farthest(0, edge.position, memory_of(&frame));
-            let after = add(inside, self.rules.texts.fewest(outer.shortest.text));
-            farthest = farthest.max(after).max(outer.farthest);
+            let after = add(inside, self.rules.texts.fewest(shortest.text));
+            farthest = farthest.max(after).max(beyond);
         }
         farthest
+    }
+
+    /// The same to the end of each region that frames of a group stand in.
+    fn find_farthest_ends(&self, group: &Arc<Group>, found: &mut [Found]) {
+        let mut farthest: Vec<(Deadline, u32)> = Vec::new();
+        for edge in (0..group.len()).flat_map(|member| group.edges(member)) {
+            let outer = self.outer(edge, found);
+            let inside = self.rules.farthest(0, edge.position, memory_of(&frame_of(group, edge)));
+            for end in &outer.ends {
+                let beyond = self.rules.texts.fewest_up_to(outer.shortest.text, end.after);
+                farthest.push((end.deadline, add(inside, beyond).max(end.farthest)));
+            }
+        }
+        for end in found.iter_mut().flat_map(|found| &mut found.ends) {
+            let same = farthest.iter().filter(|(deadline, _)| *deadline == end.deadline);
+            end.farthest = same.map(|(_, farthest)| *farthest).max().unwrap_or(0);
+        }
     }
 }
 

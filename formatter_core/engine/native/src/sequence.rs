@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, UNLIMITED};
 use crate::grammar::Grammar;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
@@ -59,15 +59,16 @@ pub struct Filled {
 impl Sequence {
     pub fn new(grammar: Arc<Grammar>) -> Outcome<Self> {
         let grammar = grammar.current()?;
+        let budget = grammar.has_regions().then(|| Budget::new(UNLIMITED, &[]));
         Ok(Sequence {
-            state: grammar.start().clone(),
+            state: grammar.settled(grammar.start().clone(), 0)?,
             grammar,
             damage: None,
             recent: Vec::new(),
             older: None,
             steps: 0,
             byte_steps: Vec::new(),
-            budget: None,
+            budget,
         })
     }
 
@@ -93,12 +94,17 @@ impl Sequence {
     /// are enough. Nothing is changed where those are more.
     pub fn set_budget(&mut self, maximum: u32, avoided: &[u32]) -> Outcome<u32> {
         let budget = Budget::new(maximum, avoided);
-        let needed = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
-            budget.distance(grammar, state)
+        let tokens = self.tokens();
+        let kept = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
+            budget.kept(grammar, state, tokens)
         })?;
-        let needed = add(needed, self.tokens());
+        let Some((state, distance)) = kept else {
+            return Ok(NEVER);
+        };
+        let needed = add(distance, tokens);
         if needed <= maximum && needed < NEVER {
             self.budget = Some(budget);
+            self.state = state;
         }
         Ok(needed)
     }
@@ -117,16 +123,17 @@ impl Sequence {
         let Some(budget) = &self.budget else {
             return Ok(None);
         };
-        let most = budget.after_next(self.tokens());
+        let tokens = self.tokens();
         let fitting = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
-            Ok(match budget.is_far(grammar, state, most)? {
+            Ok(match budget.is_far(grammar, state, tokens)? {
                 true => None,
                 false => Some(budget.fitting(grammar, state)?),
             })
         })?;
+        let room = budget.room(tokens + 1);
         Ok(fitting.map(|fitting| Filled {
-            has_tokens: fitting.write(most, row),
-            is_shortened: fitting.farthest() > most,
+            has_tokens: fitting.write(room, row),
+            is_shortened: !fitting.all_fit(room),
         }))
     }
 
@@ -134,12 +141,13 @@ impl Sequence {
     pub fn accept_token(&mut self, token: u32) -> Outcome<bool> {
         let (budget, tokens) = (&self.budget, self.tokens());
         let next = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
-            let next = grammar.after_token(state, token)?;
-            match (budget, next) {
+            match (budget, grammar.after_token(state, token)?) {
                 (Some(budget), Some(next)) => {
-                    let fits = budget.is_far(grammar, state, budget.after_next(tokens))?
-                        || fits(budget, tokens + 1, grammar, &next)?;
-                    Ok(fits.then_some(next))
+                    let next = grammar.settled(next, tokens + 1)?;
+                    match budget.is_far(grammar, state, tokens)? {
+                        true => Ok(Some(next)),
+                        false => budget.within(grammar, &next, tokens + 1),
+                    }
                 }
                 (_, next) => Ok(next),
             }
@@ -171,27 +179,31 @@ impl Sequence {
         let Some(budget) = &self.budget else {
             return Ok(true);
         };
-        let most = budget.after_next(self.tokens());
-        Ok(budget.is_known_far(&self.state, most) && budget.is_known_far(next, most.saturating_sub(1)))
+        let (grammar, tokens) = (&self.grammar, self.tokens());
+        Ok(budget.is_known_far(grammar, &self.state, tokens) && budget.is_known_far(grammar, next, tokens + 1))
     }
 
     /// Append bytes as one step; false, with nothing changed, where they are not allowed.
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
+        let tokens = self.tokens();
         for piece in bytes.chunks(PIECE) {
-            match with_room(&mut grammar, &mut state, |grammar, state| {
-                grammar.after_bytes(state, piece)
-            })? {
+            let next = with_room(&mut grammar, &mut state, |grammar, state| {
+                let next = grammar.after_bytes(state, piece)?;
+                next.map(|next| grammar.settled(next, tokens)).transpose()
+            })?;
+            match next {
                 Some(next) => state = next,
                 None => return Ok(false),
             }
         }
         if let Some(budget) = &self.budget {
-            let tokens = self.tokens();
-            if !with_room(&mut grammar, &mut state, |grammar, state| {
-                fits(budget, tokens, grammar, state)
-            })? {
-                return Ok(false);
+            let within = with_room(&mut grammar, &mut state, |grammar, state| {
+                budget.within(grammar, state, tokens)
+            })?;
+            match within {
+                Some(kept) => state = kept,
+                None => return Ok(false),
             }
         }
         self.grammar = grammar;
@@ -248,14 +260,14 @@ impl Sequence {
             let Some(budget) = self.budget.as_ref().filter(|_| !state.can_stop) else {
                 return Ok(forced);
             };
-            let most = budget.after_next(self.tokens());
-            if budget.is_far(grammar, state, most)? {
+            let tokens = self.tokens();
+            if budget.is_far(grammar, state, tokens)? {
                 return Ok(forced);
             }
             // Near its end the budget may leave tokens alone that all begin in the same way.
             let mut common = budget
                 .fitting(grammar, state)?
-                .common_prefix(most, grammar.vocabulary());
+                .common_prefix(budget.room(tokens + 1), grammar.vocabulary());
             common.truncate(limit);
             Ok(if common.len() > forced.len() { common } else { forced })
         })
@@ -288,11 +300,6 @@ fn write(mask: &Mask, row: &mut [u32]) -> Filled {
         has_tokens: !mask.is_empty(),
         is_shortened: false,
     }
-}
-
-/// Whether, after so many tokens, `state` leaves a completion within the budget.
-fn fits(budget: &Budget, tokens: u32, grammar: &Grammar, state: &State) -> Outcome<bool> {
-    Ok(budget.distance(grammar, state)? <= budget.after(tokens))
 }
 
 /// Ask a grammar about a state; where its automata have no room for the answer, go over to one with empty automata.

@@ -1,4 +1,9 @@
 //! Texts as lists that share their ends, and the fewest tokens that spell each.
+//!
+//! A region with a budget is spelt by tokens of its own: barriers stand where it begins and ends, which are no part of the
+//! text. Of a text that can be read in several ways, with barriers in different places, all of them are kept.
+
+use std::cmp::Ordering;
 
 use crate::hash::Interner;
 use crate::trie::{Trie, Vocabulary};
@@ -18,10 +23,17 @@ pub const NEVER: u32 = u32::MAX / 4;
 /// Symbols from here on are tokens that come by their ids; those before are bytes.
 pub const FIRST_TOKEN: u32 = 256;
 
+/// Symbols from here on are barriers, which no token reaches over: `CUT`, which says no more, or, by their number, the
+/// lengths of regions that begin there, with the most tokens that each may take.
+const FIRST_BARRIER: u32 = 1 << 31;
+pub const CUT: u32 = FIRST_BARRIER;
+
 /// Texts of bytes and of tokens that come by their ids. Each is a symbol and the text after it, and exists once.
 pub struct Texts {
     cells: Interner<(u32, Text)>,
     fewest: Vec<u32>,
+    /// The lengths of regions, and the most tokens.
+    spans: Interner<(u32, u32)>,
     /// The tokens that must not be used, sorted.
     avoided: Box<[u32]>,
     /// The node of the vocabulary's trie for each first byte.
@@ -43,6 +55,7 @@ impl Texts {
         Texts {
             cells,
             fewest: vec![0, NEVER],
+            spans: Interner::new(),
             avoided: avoided.into(),
             roots,
         }
@@ -81,6 +94,67 @@ impl Texts {
 
     /// A symbol and a text after it.
     pub fn cons(&mut self, symbol: u32, rest: Text, vocabulary: &Vocabulary) -> Text {
+        if symbol < FIRST_BARRIER {
+            return self.cell(symbol, rest, vocabulary);
+        }
+        let (symbols, rest) = self.barriers_with(symbol, rest);
+        symbols
+            .into_iter()
+            .rev()
+            .fold(rest, |rest, symbol| self.cell(symbol, rest, vocabulary))
+    }
+
+    /// The barrier at the beginning of a region that is `length` symbols long and may take `most` tokens.
+    pub fn span(&mut self, length: u32, most: u32) -> u32 {
+        match length {
+            0 => CUT,
+            _ => CUT + 1 + self.spans.intern((length, most)).0,
+        }
+    }
+
+    /// A barrier with those that a text begins with, sorted, each once, `CUT` only by itself; and what is left of the text.
+    fn barriers_with(&self, barrier: u32, mut rest: Text) -> (Vec<u32>, Text) {
+        let mut symbols = vec![barrier];
+        while let Some((next, after)) = self.barrier(rest) {
+            symbols.push(next);
+            rest = after;
+        }
+        symbols.sort_unstable();
+        symbols.dedup();
+        if symbols.len() > 1 {
+            symbols.retain(|symbol| *symbol != CUT);
+        }
+        (symbols, rest)
+    }
+
+    /// The barrier that a text begins with.
+    fn barrier(&self, text: Text) -> Option<(u32, Text)> {
+        self.split(text).filter(|(symbol, _)| *symbol >= FIRST_BARRIER)
+    }
+
+    /// What is left of a text after some symbols that are no barriers.
+    pub fn skip(&self, mut text: Text, mut symbols: u32) -> Text {
+        while symbols > 0 {
+            match self.split(text) {
+                Some((symbol, rest)) => {
+                    symbols -= u32::from(symbol < FIRST_BARRIER);
+                    text = rest;
+                }
+                None => break,
+            }
+        }
+        text
+    }
+
+    /// The fewest tokens that spell the first symbols of a text, up to a barrier.
+    pub fn fewest_up_to(&self, text: Text, symbols: u32) -> u32 {
+        match self.fewest(text) {
+            NEVER => NEVER,
+            all => all - self.fewest(self.skip(text, symbols)),
+        }
+    }
+
+    fn cell(&mut self, symbol: u32, rest: Text, vocabulary: &Vocabulary) -> Text {
         let (text, is_new) = self.cells.intern((symbol, rest));
         if is_new {
             let fewest = self.count(text, vocabulary);
@@ -89,23 +163,69 @@ impl Texts {
         text
     }
 
-    /// The one of two texts of one length that comes first, symbol by symbol.
-    pub fn first(&self, one: Text, other: Text) -> Text {
+    /// The one of two texts of one length that comes first, symbol by symbol; with the barriers of both where they are equal.
+    pub fn first(&mut self, one: Text, other: Text, vocabulary: &Vocabulary) -> Text {
+        match self.compare(one, other) {
+            Ordering::Less => one,
+            Ordering::Greater => other,
+            Ordering::Equal => self.union(one, other, vocabulary),
+        }
+    }
+
+    /// Which one of two texts of one length comes first, whatever their barriers; `IMPOSSIBLE` comes last.
+    pub fn compare(&self, one: Text, other: Text) -> Ordering {
         if one == IMPOSSIBLE || other == IMPOSSIBLE {
-            return if one == IMPOSSIBLE { other } else { one };
+            return (one == IMPOSSIBLE).cmp(&(other == IMPOSSIBLE));
         }
         let (mut left, mut right) = (one, other);
         while left != right {
+            while let Some((_, rest)) = self.barrier(left) {
+                left = rest;
+            }
+            while let Some((_, rest)) = self.barrier(right) {
+                right = rest;
+            }
             match (self.split(left), self.split(right)) {
                 (Some(first), Some(second)) if first.0 == second.0 => (left, right) = (first.1, second.1),
-                (first, second) => return if first <= second { one } else { other },
+                (first, second) => return first.map(|(symbol, _)| symbol).cmp(&second.map(|(symbol, _)| symbol)),
             }
         }
-        one
+        Ordering::Equal
+    }
+
+    /// A text with the barriers of two that differ in nothing else.
+    pub fn union(&mut self, one: Text, other: Text, vocabulary: &Vocabulary) -> Text {
+        let (mut left, mut right) = (one, other);
+        let mut symbols = Vec::new();
+        while left != right {
+            if let Some((symbol, rest)) = self.barrier(left) {
+                symbols.push(symbol);
+                left = rest;
+            } else if let Some((symbol, rest)) = self.barrier(right) {
+                symbols.push(symbol);
+                right = rest;
+            } else if let (Some((symbol, first)), Some((_, second))) = (self.split(left), self.split(right)) {
+                symbols.push(symbol);
+                (left, right) = (first, second);
+            } else {
+                break;
+            }
+        }
+        symbols
+            .into_iter()
+            .rev()
+            .fold(left, |rest, symbol| self.cons(symbol, rest, vocabulary))
     }
 
     fn count(&self, text: Text, vocabulary: &Vocabulary) -> u32 {
         let (symbol, rest) = *self.cells.get(text);
+        if let Some(number) = symbol.checked_sub(FIRST_BARRIER) {
+            let fits = number.checked_sub(1).map_or(true, |number| {
+                let (length, most) = *self.spans.get(number);
+                self.fewest_up_to(rest, length) <= most
+            });
+            return if fits { self.fewest(rest) } else { NEVER };
+        }
         if let Some(token) = symbol.checked_sub(FIRST_TOKEN) {
             let is_usable = (token as usize) < vocabulary.len() && self.is_usable(token);
             return if is_usable { add(1, self.fewest(rest)) } else { NEVER };

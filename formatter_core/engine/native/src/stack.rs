@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::hash::FastHasher;
 use crate::lexicon::Lexicon;
 use crate::members::Memory;
+use crate::regions::{are_relative, Deadlines};
 use crate::term::Term;
 
 /// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
@@ -20,10 +21,11 @@ pub struct Edge {
     pub group: Option<Arc<Group>>,
 }
 
-/// What a frame consists of: where to go on, and what has come of a list of members.
+/// What a frame consists of: where to go on, what has come of a list of members, and the regions that it stands in.
 pub struct Called {
     pub edges: Box<[Edge]>,
     pub memory: Option<Arc<Memory>>,
+    pub deadlines: Option<Deadlines>,
 }
 
 /// Frames that stand together.
@@ -44,7 +46,7 @@ impl Group {
         let edges: usize = members.iter().map(|frame| frame.edges.len()).sum();
         let memories = members.iter().filter_map(|frame| frame.memory.as_ref());
         let memories: usize = memories.map(|memory| memory.bytes()).sum();
-        let bytes = 96 + 32 * members.len() + std::mem::size_of::<Edge>() * edges + memories;
+        let bytes = 96 + 48 * members.len() + std::mem::size_of::<Edge>() * edges + memories;
         live_bytes.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(Group {
             id,
@@ -65,6 +67,15 @@ impl Group {
 
     pub fn memory(&self, member: u32) -> Option<&Arc<Memory>> {
         self.members[member as usize].memory.as_ref()
+    }
+
+    /// Whether any of its frames stand in regions.
+    pub fn has_deadlines(&self) -> bool {
+        self.members.iter().any(|frame| frame.deadlines.is_some())
+    }
+
+    pub fn deadlines(&self, member: u32) -> &Option<Deadlines> {
+        &self.members[member as usize].deadlines
     }
 
     pub fn bytes(&self) -> usize {
@@ -103,6 +114,11 @@ impl Frame {
     /// Unique among the frames of a grammar.
     pub fn key(&self) -> (u64, u32) {
         (self.group.id, self.member)
+    }
+
+    /// When the regions that it stands in have to be over.
+    pub fn deadlines(&self) -> &Option<Deadlines> {
+        self.group.deadlines(self.member)
     }
 }
 
@@ -213,6 +229,10 @@ pub struct State {
     pub can_stop: bool,
     /// An upper bound of the distance after whatever token, see `Remainders`, once it was asked for.
     pub farthest: OnceLock<u32>,
+    /// Up to how many tokens whatever token leaves all open regions time to end, once it was asked for.
+    pub quiet_until: OnceLock<u32>,
+    /// Whether regions were opened by the last token, so that their deadlines are not known yet.
+    pub is_relative: bool,
     /// What the threads' states are states of.
     pub lexicon: Arc<Lexicon>,
     bytes: usize,
@@ -224,12 +244,16 @@ impl State {
     pub fn new(id: u64, parts: Frozen, lexicon: Arc<Lexicon>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
         let bytes = 112 + parts.bytes();
         live_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let threads = parts.threads.iter().map(|thread| &thread.frame);
+        let tokens = parts.tokens.iter().map(|thread| &thread.frame);
         Arc::new(State {
             id,
+            is_relative: threads.chain(tokens).any(|frame| are_relative(frame.deadlines())),
             threads: parts.threads.into(),
             tokens: parts.tokens.into(),
             can_stop: parts.can_stop,
             farthest: OnceLock::new(),
+            quiet_until: OnceLock::new(),
             lexicon,
             bytes,
             live_bytes: live_bytes.clone(),
@@ -273,7 +297,13 @@ mod tests {
     #[test]
     fn a_million_frames_are_let_go_without_recursion() {
         let live = Arc::new(AtomicUsize::new(0));
-        let called = |edges: Box<[Edge]>| vec![Called { edges, memory: None }];
+        let called = |edges: Box<[Edge]>| {
+            vec![Called {
+                edges,
+                memory: None,
+                deadlines: None,
+            }]
+        };
         let mut top = Group::new(ROOT, called(Box::default()), &live);
         for id in 1..1_000_000 {
             let edge = Edge {

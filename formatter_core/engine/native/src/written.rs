@@ -191,6 +191,11 @@ impl<'a> Builder<'a, '_> {
                 name: reader.number()?,
                 item: self.item()?,
             },
+            operation::REGION if !is_regular => {
+                // A text by itself has no tokens to count.
+                reader.number()?;
+                return Ok(());
+            }
             operation::MEMBERS if !is_regular => self.list_of_members(reader)?,
             operation::KEPT if self.place == Place::Terminal => {
                 let node = self.alone(reader.counted_bytes()?, Place::Kept)?;

@@ -11,7 +11,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::{Cost, Members, Memory, Search, WayTexts, UNUSABLE};
 use crate::nearest::Nearest;
 use crate::network::{Network, Position, END};
-use crate::spelling::{add, Text, Texts, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::spelling::{add, Text, Texts, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 use crate::term::{Term, NOTHING};
 
 /// The passes over all positions after which an upper bound is given up.
@@ -50,6 +50,8 @@ pub struct RuleRemainders {
     /// go beyond it; none if no such bound is known.
     farthest: Option<Arc<[u32]>>,
     lists: Vec<List>,
+    /// Where regions begin, and their budgets.
+    regions: Vec<(u32, u32)>,
     /// For each position in a list of members what comes then; empty if there are no lists.
     tails: Vec<Option<Tail>>,
     /// Texts in front of others.
@@ -74,12 +76,14 @@ impl RuleRemainders {
             shortest: Vec::new(),
             farthest: None,
             lists: Vec::new(),
+            regions: Vec::new(),
             tails: Vec::new(),
             joined: FastMap::default(),
         };
         let order = new.find_lengths(network, meter)?;
         new.find_texts(network, &order, meter)?;
         new.find_lists(network, meter)?;
+        new.find_regions(network);
         if alone && new.nearest.takes_every_byte() {
             new.farthest = new.find_farthest(network, &order, meter)?;
         }
@@ -108,6 +112,28 @@ impl RuleRemainders {
     /// What comes after the way of a list that a position is in.
     pub fn tail(&self, position: u32) -> Option<Tail> {
         self.tails.get(position as usize).copied().flatten()
+    }
+
+    /// Whether there are regions with budgets.
+    pub fn has_regions(&self) -> bool {
+        !self.regions.is_empty()
+    }
+
+    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    pub fn too_small(&self) -> Option<(u32, u32)> {
+        let needed = |(start, budget): &(u32, u32)| (*budget, self.texts.fewest(self.shortest[*start as usize].text));
+        self.regions
+            .iter()
+            .map(needed)
+            .find(|(budget, needed)| budget < needed && *needed < NEVER)
+    }
+
+    /// Whether every region that a token opens can still be completed within its budget, whatever else the token holds.
+    pub fn are_regions_roomy(&self) -> bool {
+        self.farthest.as_ref().is_some_and(|bounds| {
+            let mut regions = self.regions.iter();
+            regions.all(|(start, budget)| bounds[*start as usize] <= *budget)
+        })
     }
 
     /// Whether upper bounds are known.
@@ -300,6 +326,11 @@ impl RuleRemainders {
             .fold(rest, |rest, symbol| texts.cons(*symbol, rest, vocabulary)))
     }
 
+    /// See `Texts::first`.
+    pub fn first(&mut self, one: Text, other: Text) -> Text {
+        self.texts.first(one, other, &self.lexicon.vocabulary)
+    }
+
     // --- positions
 
     /// How long each position's shortest text is (Knuth 1977); the positions, those with shorter ones first.
@@ -431,16 +462,24 @@ impl RuleRemainders {
                 rest => Ok(self.texts.cons(FIRST_TOKEN + token, rest, &self.lexicon.vocabulary)),
             },
             Position::Call { rule, next } => {
-                let start = network.rules[*rule as usize].start;
-                self.join(text_of(start, self), text_of(*next, self), meter)
+                let rule = &network.rules[*rule as usize];
+                let (text, rest) = (text_of(rule.start, self), text_of(*next, self));
+                let Some(budget) = rule.budget.filter(|_| text != IMPOSSIBLE && rest != IMPOSSIBLE) else {
+                    return self.join(text, rest, meter);
+                };
+                let rest = self.after_symbols(&[CUT], rest, meter)?;
+                let barrier = self.texts.span(self.shortest[rule.start as usize].length, budget);
+                let joined = self.join(text, rest, meter)?;
+                self.after_symbols(&[barrier], joined, meter)
             }
             Position::Split(places) => {
                 meter.work(places.len())?;
                 let length = self.shortest[index as usize].length;
                 let mut best = text_of(index, self);
-                for place in places.iter().map(|place| self.shortest[*place as usize]) {
+                for place in places.iter() {
+                    let place = self.shortest[*place as usize];
                     if place.length == length {
-                        best = self.texts.first(best, place.text);
+                        best = self.first(best, place.text);
                     }
                 }
                 Ok(best)
@@ -541,6 +580,22 @@ impl RuleRemainders {
             }
         }
         Ok(())
+    }
+
+    /// The regions that can be come to.
+    fn find_regions(&mut self, network: &Network) {
+        if !network.has_regions() {
+            return;
+        }
+        let reachable = network.reachable();
+        for index in (0..network.len()).filter(|index| reachable[*index]) {
+            if let Position::Call { rule, .. } = network.position(index as u32) {
+                let rule = &network.rules[*rule as usize];
+                self.regions.extend(rule.budget.map(|budget| (rule.start, budget)));
+            }
+        }
+        self.regions.sort_unstable();
+        self.regions.dedup();
     }
 
     // --- upper bounds

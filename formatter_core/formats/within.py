@@ -1,0 +1,46 @@
+"""A format with a budget of tokens of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from formatter_core.errors.arguments import whole_number
+from formatter_core.formats.one_of import Alternatives
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Grammar, Reference, Region
+from formatter_core.limits import Limits
+
+__all__ = ["WithinFormat", "limited"]
+
+
+@dataclass(frozen=True)
+class WithinFormat(Alternatives):
+    """A format of whose text at most `max_tokens` tokens are; its value is that of the format."""
+
+    part: Format
+    max_tokens: int
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        lowered = self.part.to_grammar(limits)
+        grammar = lowered.grammar.renamed("within.")
+        rules = {**grammar.rules, "within": Region(Reference(grammar.start), self.max_tokens)}
+        return replace(lowered, grammar=Grammar(rules, "within"))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "within", "part": self.part.to_json(), "max_tokens": self.max_tokens}
+
+    def key(self) -> Hashable:
+        return ("within", self.part.key(), self.max_tokens)
+
+
+def limited(format: Format, max_tokens: int | None) -> Format:
+    """The format with this budget; None for none.
+
+    Raises:
+        InvalidArgument: `max_tokens` is not a whole number from 1.
+    """
+    if max_tokens is None:
+        return format
+    return WithinFormat(format, whole_number(max_tokens, "max_tokens", 1))
