@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
+from collections.abc import Callable
 
 from formatter_core.engine.native_library import Handle, check, load
 from formatter_core.errors import EngineUnavailable
@@ -10,7 +12,6 @@ from formatter_core.limits import Limits
 
 __all__ = ["NativeSchema"]
 
-_POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 
 
@@ -51,9 +52,9 @@ class NativeSchema(Handle):
 
     def wanted(self) -> list[bytes]:
         """Schemas of scalars, as texts, whose terminals the rules need."""
-        data, length = _POINTER(), _SIZE()
-        check(self._library.fcn_schema_wanted(self.pointer, ctypes.byref(data), ctypes.byref(length)))
-        return ctypes.string_at(data.value or 0, length.value).split(b"\0")[:-1]
+        length = _SIZE()
+        check(self._library.fcn_schema_find_wanted(self.pointer, ctypes.byref(length)))
+        return self._copied(self._library.fcn_schema_wanted, length.value).split(b"\0")[:-1]
 
     def write(self, given: bytes, written: bytes) -> tuple[bytes, int]:
         """The program of the rules, and the number of their nodes.
@@ -63,7 +64,12 @@ class NativeSchema(Handle):
                 colon, the body of any string, and what is wanted.
             written: the programs of the terminals that stand in earlier rules, by number.
         """
-        data, length, nodes = _POINTER(), _SIZE(), ctypes.c_uint64()
-        found = (ctypes.byref(data), ctypes.byref(length), ctypes.byref(nodes))
+        length, nodes = _SIZE(), ctypes.c_uint64()
+        found = (ctypes.byref(length), ctypes.byref(nodes))
         check(self._library.fcn_schema_write(self.pointer, given, len(given), written, len(written), *found))
-        return ctypes.string_at(data.value or 0, length.value), nodes.value
+        return self._copied(self._library.fcn_schema_program, length.value), nodes.value
+
+    def _copied(self, copy: Callable[[int, int], int], length: int) -> bytes:
+        data = array("B", bytes(length))
+        check(copy(self.pointer, data.buffer_info()[0]))
+        return data.tobytes()

@@ -72,23 +72,34 @@ pub unsafe extern "C" fn fcn_schema_lower(
     })
 }
 
-/// Where the schemas of scalars are whose programs are needed, each ended by a zero byte, and how many bytes they are.
+/// How many bytes the schemas of scalars have whose programs are needed, see `fcn_schema_wanted`.
 ///
 /// # Safety
-/// `schema` is a live handle; the other pointers may be written to.
+/// `schema` is a live handle; `length` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut *const u8, length: *mut usize) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live, and the others may be written to, as the caller promises.
-        unsafe {
-            data.write((*schema).wanted.as_ptr());
-            length.write((*schema).wanted.len());
-        }
+pub unsafe extern "C" fn fcn_schema_find_wanted(schema: *const Schema, length: *mut usize) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        length.write((*schema).wanted.len());
         Ok(0)
     })
 }
 
-/// Write the rules, see `Schema::write`: where they are, how many bytes they have, and how many nodes.
+/// The schemas of scalars whose programs are needed, each ended by a zero byte.
+///
+/// # Safety
+/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_find_wanted` has said.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut u8) -> i32 {
+    // SAFETY: the handle is live, and there is room, as the caller promises.
+    guarded(|| unsafe {
+        let wanted = &(*schema).wanted;
+        data.copy_from_nonoverlapping(wanted.as_ptr(), wanted.len());
+        Ok(0)
+    })
+}
+
+/// Write the rules, see `Schema::write`: how many bytes they have, and how many nodes.
 ///
 /// # Safety
 /// `schema` is a live handle that no other call uses; `given` points to `size` bytes, `written` to `written_size`; the
@@ -100,7 +111,6 @@ pub unsafe extern "C" fn fcn_schema_write(
     size: usize,
     written: *const u8,
     written_size: usize,
-    data: *mut *const u8,
     length: *mut usize,
     nodes: *mut u64,
 ) -> i32 {
@@ -110,10 +120,23 @@ pub unsafe extern "C" fn fcn_schema_write(
         let count = schema.write(given, written)?;
         // SAFETY: these may be written to, as the caller promises.
         unsafe {
-            data.write(schema.program.as_ptr());
             length.write(schema.program.len());
             nodes.write(count);
         }
+        Ok(0)
+    })
+}
+
+/// The rules that `fcn_schema_write` has written.
+///
+/// # Safety
+/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_write` has said.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_program(schema: *const Schema, data: *mut u8) -> i32 {
+    // SAFETY: the handle is live, and there is room, as the caller promises.
+    guarded(|| unsafe {
+        let program = &(*schema).program;
+        data.copy_from_nonoverlapping(program.as_ptr(), program.len());
         Ok(0)
     })
 }
