@@ -234,6 +234,18 @@ def test_reasoning_has_a_budget(compiler: Compiler, name: str) -> None:
     assert formats.from_json(format.to_json()).key() == format.key()
 
 
+def test_what_could_leave_at_once_has_its_whole_budget(compiler: Compiler) -> None:
+    compiled = compiler.compile(formats.sequence(formats.regex("[a-z]*", max_tokens=2), ";"))
+    formatter = compiled.formatter(max_tokens=4)
+    assert formatter.accept_tokens(ids("a", "b")) == 2
+    assert formatter.allowed_tokens() == ids(";")
+
+
+@pytest.mark.parametrize("seed", [1161, 1818, 2167, 2494])
+def test_grammars_that_were_stranded_once(seed: int) -> None:
+    assert compare_budgets(NativeEngine(), [seed], regions=True).differences == []
+
+
 def test_brute_force_finds_no_fault() -> None:
     report = compare_budgets(NativeEngine(), range(24), regions=True, walks=1)
     assert report.differences == []

@@ -340,6 +340,7 @@ impl<'a> Chart<'a> {
                     }
                 }
                 Position::Token { token, next } => self.tokens.push(ActiveToken { token, next, frame }),
+                Position::Cut { next } => self.agenda.push((next, frame)),
                 Position::Split(ref places) => {
                     meter.work(places.len())?;
                     self.agenda.extend(places.iter().map(|place| (*place, frame)));

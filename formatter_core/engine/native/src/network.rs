@@ -31,6 +31,10 @@ pub enum Position {
         rule: u32,
         next: u32,
     },
+    /// Behind a region with a budget: nothing comes here.
+    Cut {
+        next: u32,
+    },
     /// Any of these places.
     Split(Box<[u32]>),
     /// The ways of the next member, of the list with this number.
@@ -130,7 +134,7 @@ impl Network {
         let (nullable, nullable_rules) = solve(&positions, &starts, &mut [], meter, |position| match position {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
-            Position::Terminal { nullable: true, .. } | Position::Split(_) => Some(1),
+            Position::Terminal { nullable: true, .. } | Position::Split(_) | Position::Cut { .. } => Some(1),
             _ => None,
         })?;
         let mut ways = members.iter().flat_map(|list| &list.starts);
@@ -212,7 +216,8 @@ impl Network {
                 Position::Terminal { next, .. }
                 | Position::Token { next, .. }
                 | Position::Distinct { next, .. }
-                | Position::Value { next, .. } => waiting.push(*next),
+                | Position::Value { next, .. }
+                | Position::Cut { next } => waiting.push(*next),
                 Position::Call { rule, next } => waiting.extend([self.rules[*rule as usize].start, *next]),
                 Position::Split(places) => waiting.extend(places),
                 Position::Choose(list) => {
@@ -278,7 +283,8 @@ fn solve(
             Position::Terminal { next, .. }
             | Position::Token { next, .. }
             | Position::Distinct { next, .. }
-            | Position::Value { next, .. } => before[*next as usize].push(index),
+            | Position::Value { next, .. }
+            | Position::Cut { next } => before[*next as usize].push(index),
             Position::Call { rule, next } => {
                 before[*next as usize].push(index);
                 callers[*rule as usize].push(index);
@@ -577,7 +583,11 @@ impl Builder<'_, '_> {
         match self.items[self.bodies[rule as usize] as usize] {
             Item::Terminal { term, .. } => self.terminal(term, next),
             // Lists of members need a frame for what has come, regions for their deadlines.
-            Item::Members { .. } | Item::Region { .. } => self.place(Position::Call { rule, next }),
+            Item::Members { .. } => self.place(Position::Call { rule, next }),
+            Item::Region { .. } => {
+                let next = self.place(Position::Cut { next })?;
+                self.place(Position::Call { rule, next })
+            }
             _ if next == END => self.entry(rule),
             _ => self.place(Position::Call { rule, next }),
         }

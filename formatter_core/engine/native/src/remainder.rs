@@ -16,7 +16,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::Network;
 use crate::regions::Deadline;
-use crate::spelling::{add, Text, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 use crate::stack::{Edge, Frame, Frozen, Group, ROOT};
 pub use plans::Kept;
 use rules::RuleRemainders;
@@ -27,7 +27,7 @@ const LONGEST: u32 = 1 << 18;
 const MOST_KEPT: usize = 1 << 20;
 
 /// A text, and how long it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Sized {
     length: u32,
     text: Text,
@@ -363,14 +363,11 @@ impl Remainders {
         if length > LONGEST || length > best.shortest.length {
             return Ok(());
         }
-        let mut text = self.rules.join(inside.text, beyond.text, meter)?;
+        let text = self.rules.join(inside.text, beyond.text, meter)?;
         let mut ends = Vec::new();
         if let Some(open) = group.deadlines(member) {
             // Those that the frame beyond does not stand in end here.
             let ended = open.len() - outer.ends.len();
-            if ended > 0 {
-                text = self.rules.after_symbols(&[CUT], text, meter)?;
-            }
             let here = open[..ended].iter().map(|deadline| (*deadline, 0));
             let before = length - outer.shortest.length;
             let beyond = outer.ends.iter().map(|end| (end.deadline, before + end.after));

@@ -1,7 +1,8 @@
 //! How a state can be completed where regions have budgets: the shortest text of each thread, and up to when it leaves
 //! every region in time.
 //!
-//! Threads with the same text stand and fall together, and a thread whose regions cannot end in time is left out of the
+//! A thread that could leave a region at once stands for what goes on in it: that it is left is the text of another
+//! thread. Threads with the same text stand and fall together, and a thread whose regions cannot end in time is left out of the
 //! state: what goes on from those that are left was taken into account with them, so that no token makes the way longer.
 
 use std::cmp::Ordering;
@@ -14,11 +15,14 @@ use crate::spelling::{add, FIRST_TOKEN, NEVER};
 use crate::stack::Frozen;
 
 /// Threads with the same shortest text.
+#[derive(Default)]
 struct Plan {
     threads: Vec<usize>,
     text: Sized,
     /// How long that text is up to the end of each region.
     ends: Vec<(Deadline, u32)>,
+    /// Threads with this text that could leave regions at once, with the deadlines of those.
+    leaving: Vec<(usize, Vec<Deadline>)>,
 }
 
 /// What is left of a state without the threads whose regions cannot end in time.
@@ -58,6 +62,9 @@ impl Remainders {
         self.each_plan(parts, meter, |own, plan| {
             if own.until(plan).is_some_and(|until| tokens <= until) {
                 plan.threads.iter().for_each(|index| keeps[*index] = true);
+                let may_stay = |deadline: &Deadline| !matches!(deadline, Deadline::At(at) if *at <= tokens);
+                let leaving = plan.leaving.iter().filter(|(_, ends)| ends.iter().all(may_stay));
+                leaving.for_each(|(index, _)| keeps[*index] = true);
                 distance.get_or_insert(own.distance_of(plan));
             }
             false
@@ -129,9 +136,26 @@ impl Remainders {
             let (these, longer) = rest.split_at(same);
             rest = longer;
             let mut plans: Vec<Plan> = Vec::new();
+            if parts.can_stop && *length == 0 {
+                plans.push(Plan::default());
+            }
+            let mut leaving = Vec::new();
             for (_, index) in these {
-                let plan = self.plan_of(parts, *index, meter)?;
-                self.add_plan(&mut plans, plan, meter)?;
+                let mut plan = self.plan_of(parts, *index, meter)?;
+                let at_once = plan.ends.iter().filter(|(_, length)| *length == 0);
+                let at_once: Vec<Deadline> = at_once.map(|(deadline, _)| *deadline).collect();
+                if at_once.is_empty() {
+                    self.add_plan(&mut plans, plan, meter)?;
+                } else {
+                    plan.leaving = vec![(*index, at_once)];
+                    leaving.push(plan);
+                }
+            }
+            for Plan { text, mut leaving, .. } in leaving {
+                let same = |plan: &&mut Plan| self.rules.texts.compare(text.text, plan.text.text).is_eq();
+                if let Some(plan) = plans.iter_mut().find(same) {
+                    plan.leaving.append(&mut leaving);
+                }
             }
             if plans.iter().any(|plan| take(self, plan)) {
                 break;
@@ -180,6 +204,7 @@ impl Remainders {
                 text: self.rules.after_symbols(&symbols, text, meter)?,
             },
             ends: ends.map(|end| (end.deadline, before + end.after)).collect(),
+            leaving: Vec::new(),
         })
     }
 
@@ -206,11 +231,11 @@ impl Remainders {
         Ok(())
     }
 
-    /// Up to how many tokens a plan leaves all regions in time; None if it never does. What has not ended takes a token.
+    /// Up to how many tokens a plan leaves all regions in time; None if it never does.
     fn until(&self, plan: &Plan) -> Option<u32> {
         let mut until = u32::MAX;
         for (deadline, length) in &plan.ends {
-            let tokens = self.rules.texts.fewest_up_to(plan.text.text, *length).max(1);
+            let tokens = self.rules.texts.fewest_up_to(plan.text.text, *length);
             until = match *deadline {
                 Deadline::At(at) => until.min(at.checked_sub(tokens)?),
                 Deadline::In(most) if tokens <= most => until,

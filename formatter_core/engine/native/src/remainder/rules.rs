@@ -357,7 +357,7 @@ impl RuleRemainders {
                     own[index as usize] = self.nearest.distance(*term, &self.lexicon, meter)?;
                     before[*next as usize].push(index);
                 }
-                Position::Value { next, .. } => before[*next as usize].push(index),
+                Position::Value { next, .. } | Position::Cut { next } => before[*next as usize].push(index),
                 Position::Token { token, next } => {
                     own[index as usize] = self.token_length(*token);
                     before[*next as usize].push(index);
@@ -452,6 +452,10 @@ impl RuleRemainders {
             Position::End | Position::Came { .. } => Ok(NIL),
             Position::Choose(number) => self.list_text(*number, network, meter),
             Position::Value { next, .. } => Ok(text_of(*next, self)),
+            Position::Cut { next } => {
+                let rest = text_of(*next, self);
+                self.after_symbols(&[CUT], rest, meter)
+            }
             Position::Terminal { term, next, .. } | Position::Distinct { term, next } => {
                 let rest = text_of(*next, self);
                 let bytes = self.nearest.bytes(*term, &self.lexicon, meter)?;
@@ -467,7 +471,6 @@ impl RuleRemainders {
                 let Some(budget) = rule.budget.filter(|_| text != IMPOSSIBLE && rest != IMPOSSIBLE) else {
                     return self.join(text, rest, meter);
                 };
-                let rest = self.after_symbols(&[CUT], rest, meter)?;
                 let barrier = self.texts.span(self.shortest[rule.start as usize].length, budget);
                 let joined = self.join(text, rest, meter)?;
                 self.after_symbols(&[barrier], joined, meter)
@@ -574,7 +577,8 @@ impl RuleRemainders {
                 | Position::Token { next, .. }
                 | Position::Call { next, .. }
                 | Position::Distinct { next, .. }
-                | Position::Value { next, .. } => waiting.push(*next),
+                | Position::Value { next, .. }
+                | Position::Cut { next } => waiting.push(*next),
                 Position::Split(places) => waiting.extend(places),
                 Position::End | Position::Choose(_) | Position::Came { .. } => {}
             }
@@ -676,6 +680,7 @@ impl RuleRemainders {
                 let inside = add(bounds[rule.start as usize], list);
                 add(inside, self.tokens_from(*next)).max(beyond(*next, rule.nullable))
             }
+            Position::Cut { next } => bounds[*next as usize],
             Position::Split(places) => most(places),
         }
     }
