@@ -66,6 +66,10 @@ def main() -> int:
             found[engine]["budgets"] = dataclasses.asdict(budgets)
             print(budgets.summary(), flush=True)
             faults += budgets.differences
+            regions = compare_budgets(engine_called(engine), seeds[::10], regions=True)
+            found[engine]["budgets of parts"] = dataclasses.asdict(regions)
+            print(regions.summary(), flush=True)
+            faults += regions.differences
         for first in range(options.first, options.first + options.large, SHARED):
             few = range(first, min(first + SHARED, options.first + options.large))
             vocabulary = large_vocabulary(first, words=3000)

@@ -14,7 +14,7 @@ use crate::network::{Network, Position, END};
 use crate::spelling::{add, Text, Texts, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 use crate::term::{Term, NOTHING};
 
-/// The passes over all positions after which an upper bound is given up.
+/// The passes over all positions after which an upper bound that still grows is given up.
 const MOST_PASSES: usize = 64;
 /// The text in front of another one is kept for one in this many symbols.
 const KEPT_EVERY: u32 = 16;
@@ -647,11 +647,9 @@ impl RuleRemainders {
                     let bound = self
                         .farthest_at(index, network, &before, &bounds)
                         .max(own[index as usize]);
-                    has_changed |= bound > bounds[index as usize];
-                    bounds[index as usize] = bound;
-                }
-                if passes > MOST_PASSES {
-                    return Ok(None);
+                    let grows = bound > bounds[index as usize];
+                    has_changed |= grows;
+                    bounds[index as usize] = if grows && passes > MOST_PASSES { NEVER } else { bound };
                 }
             }
             if bounds == before {
