@@ -118,19 +118,20 @@ def test_threads_that_share_requests_get_right_masks_or_a_cause(backend: Any) ->
     fresh = backend.dispatch_regex("(ab){3}")
     misused = fresh.copy()
     expected = bitmask.allowed_ids(filled(fresh.copy()))
+    begun = [fresh.copy() for _ in range(4)]
 
-    def work(_: int) -> None:
+    def work(number: int) -> None:
         for _ in range(50):
             with suppress(ValueError):
                 misused.accept_token(expected[0])
             filled(misused)
-            own = fresh.copy()
+            own = begun[number].copy()
             assert bitmask.allowed_ids(filled(own)) == expected
             own.accept_token(expected[0])
             own.rollback(1)
             assert bitmask.allowed_ids(filled(own)) == expected
 
-    in_threads(work, 4)
+    in_threads(work, len(begun))
     assert misused.cursor.error is not None
     assert bitmask.allowed_ids(filled(misused)) == [0]
 
