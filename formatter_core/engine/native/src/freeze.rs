@@ -200,23 +200,7 @@ impl Freezer<'_, '_> {
                 return Ok(frame);
             }
         }
-        let mut key = vec![1, 0];
-        if let Some(memory) = &memory {
-            // No circle has no members.
-            key[0] = 0;
-            memory.add_to(&mut key);
-        }
-        let edges = sorted(edges, &|_| 0, &mut key);
-        add_deadlines(&deadlines, &mut key);
-        let group = cache.group(
-            Key(key.into()),
-            vec![Called {
-                edges,
-                memory,
-                deadlines,
-            }],
-        )?;
-        Ok(Frame { group, member: 0 })
+        alone(edges, memory, deadlines, cache)
     }
 
     /// Frames that refer to each other, or to such frames, become one group.
@@ -255,20 +239,25 @@ impl Freezer<'_, '_> {
 pub fn with_memory(frame: &Frame, memory: Arc<Memory>, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frame> {
     let mut edges = Edges::new();
     add_edges_of(frame, &mut edges, meter)?;
-    let mut key = vec![0, 0];
-    memory.add_to(&mut key);
+    alone(edges, Some(memory), frame.deadlines().clone(), cache)
+}
+
+/// A frame in no circle.
+fn alone(edges: Edges, memory: Option<Arc<Memory>>, deadlines: Option<Deadlines>, cache: &mut Cache) -> Outcome<Frame> {
+    let mut key = vec![1, 0];
+    if let Some(memory) = &memory {
+        // No circle has no members.
+        key[0] = 0;
+        memory.add_to(&mut key);
+    }
     let edges = sorted(edges, &|_| 0, &mut key);
-    let deadlines = frame.deadlines().clone();
     add_deadlines(&deadlines, &mut key);
-    let memory = Some(memory);
-    let group = cache.group(
-        Key(key.into()),
-        vec![Called {
-            edges,
-            memory,
-            deadlines,
-        }],
-    )?;
+    let called = Called {
+        edges,
+        memory,
+        deadlines,
+    };
+    let group = cache.group(Key(key.into()), vec![called])?;
     Ok(Frame { group, member: 0 })
 }
 

@@ -3,7 +3,7 @@
 use std::str;
 
 use crate::interface::{guarded, truth, view};
-use crate::limits::Fault;
+use crate::limits::{Fault, Outcome};
 use crate::schema::Schema;
 
 /// Read a schema's text; `made` holds a handle only if the answer is 1. See `Schema::read`.
@@ -92,11 +92,7 @@ pub unsafe extern "C" fn fcn_schema_find_wanted(schema: *const Schema, length: *
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut u8) -> i32 {
     // SAFETY: the handle is live, and there is room, as the caller promises.
-    guarded(|| unsafe {
-        let wanted = &(*schema).wanted;
-        data.copy_from_nonoverlapping(wanted.as_ptr(), wanted.len());
-        Ok(0)
-    })
+    guarded(|| unsafe { copy_to(data, &(*schema).wanted) })
 }
 
 /// Write the rules, see `Schema::write`: how many bytes they have, and how many nodes.
@@ -134,9 +130,13 @@ pub unsafe extern "C" fn fcn_schema_write(
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_program(schema: *const Schema, data: *mut u8) -> i32 {
     // SAFETY: the handle is live, and there is room, as the caller promises.
-    guarded(|| unsafe {
-        let program = &(*schema).program;
-        data.copy_from_nonoverlapping(program.as_ptr(), program.len());
-        Ok(0)
-    })
+    guarded(|| unsafe { copy_to(data, &(*schema).program) })
+}
+
+/// # Safety
+/// `data` has room for all of `bytes`.
+unsafe fn copy_to(data: *mut u8, bytes: &[u8]) -> Outcome<i32> {
+    // SAFETY: there is room, as the caller promises.
+    unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    Ok(0)
 }

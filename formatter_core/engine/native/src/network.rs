@@ -57,6 +57,22 @@ pub enum Position {
     },
 }
 
+impl Position {
+    /// The places that come next in the same body.
+    pub fn following(&self) -> &[u32] {
+        match self {
+            Position::Terminal { next, .. }
+            | Position::Token { next, .. }
+            | Position::Call { next, .. }
+            | Position::Cut { next }
+            | Position::Distinct { next, .. }
+            | Position::Value { next, .. } => std::slice::from_ref(next),
+            Position::Split(places) => places,
+            Position::End | Position::Choose(_) | Position::Came { .. } => &[],
+        }
+    }
+}
+
 /// The position at which every rule ends.
 pub const END: u32 = 0;
 
@@ -211,19 +227,15 @@ impl Network {
             if std::mem::replace(&mut reachable[index as usize], true) {
                 continue;
             }
-            match self.position(index) {
-                Position::End | Position::Came { .. } => {}
-                Position::Terminal { next, .. }
-                | Position::Token { next, .. }
-                | Position::Distinct { next, .. }
-                | Position::Value { next, .. }
-                | Position::Cut { next } => waiting.push(*next),
-                Position::Call { rule, next } => waiting.extend([self.rules[*rule as usize].start, *next]),
-                Position::Split(places) => waiting.extend(places),
+            let position = self.position(index);
+            waiting.extend(position.following());
+            match position {
+                Position::Call { rule, .. } => waiting.push(self.rules[*rule as usize].start),
                 Position::Choose(list) => {
                     let list = &self.members[*list as usize];
                     waiting.extend(list.starts.iter().chain([&list.separator]));
                 }
+                _ => {}
             }
         }
         reachable
@@ -278,23 +290,16 @@ fn solve(
     let mut ways_at: FastMap<u32, (u32, u32, u32)> = FastMap::default();
     for (index, position) in positions.iter().enumerate() {
         let index = index as u32;
+        for place in position.following() {
+            before[*place as usize].push(index);
+        }
         match position {
-            Position::End => {}
-            Position::Terminal { next, .. }
-            | Position::Token { next, .. }
-            | Position::Distinct { next, .. }
-            | Position::Value { next, .. }
-            | Position::Cut { next } => before[*next as usize].push(index),
-            Position::Call { rule, next } => {
-                before[*next as usize].push(index);
-                callers[*rule as usize].push(index);
-            }
-            Position::Split(next) => next.iter().for_each(|place| before[*place as usize].push(index)),
-            Position::Came { .. } => {}
+            Position::Call { rule, .. } => callers[*rule as usize].push(index),
             Position::Choose(list) => {
                 let starts = members.get(*list as usize).map_or(&[][..], |list| &list.starts);
                 ways_at.extend((0..).zip(starts).map(|(way, start)| (*start, (index, *list, way))));
             }
+            _ => {}
         }
         let need = needs(position);
         missing.push(need.unwrap_or(u8::MAX));

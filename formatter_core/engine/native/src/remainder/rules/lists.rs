@@ -1,0 +1,264 @@
+//! Lists of members: the shortest text that completes one, whatever has come.
+
+use std::sync::Arc;
+
+use super::{RuleRemainders, Tail};
+use crate::hash::FastMap;
+use crate::limits::{Meter, Outcome};
+use crate::members::{Cost, Members, Memory, Search, WayTexts, UNUSABLE};
+use crate::network::{Network, Position, END};
+use crate::remainder::{Sized, LONGEST, NONE};
+use crate::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
+use crate::term::{Term, NOTHING};
+
+/// A list of members, and the texts of its ways.
+pub struct List {
+    pub(super) separator: Text,
+    pub(super) ways: WayTexts,
+    /// By way, the first terminal of a distinct member, and what comes after it.
+    pub(super) distinct: Box<[Option<(Term, u32)>]>,
+    /// The most tokens that each member takes, its separator included, and the most of all.
+    pub(super) tokens: Box<[u32]>,
+    pub(super) most_tokens: u32,
+    /// Where the list begins.
+    pub(super) start: u32,
+}
+
+impl RuleRemainders {
+    /// How long the shortest text is that completes a list after one of its members, or after a separator.
+    pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
+        if self.needs_value(tail, memory) {
+            return Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length);
+        }
+        let Some(ways) = self.ways_of_rest(tail, memory, meter)? else {
+            return Ok(NEVER);
+        };
+        let list = &self.lists[tail.list as usize];
+        let whole = ways.iter().map(|way| list.ways.symbols(*way).len() as u32).fold(0, add);
+        Ok(match tail.way {
+            Some(_) => whole,
+            None => whole - self.length_of(list.separator),
+        })
+    }
+
+    /// That text, in front of what is missing after the list.
+    pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
+        if self.needs_value(tail, memory) {
+            return self.one_value(tail, memory, rest, meter);
+        }
+        let length = add(self.length_of_rest(tail, memory, meter)?, rest.length);
+        let ways = self.ways_of_rest(tail, memory, meter)?.unwrap_or_default();
+        if length > LONGEST {
+            return Ok(NONE);
+        }
+        let separator = self.lists[tail.list as usize].separator;
+        let members = self.members.clone();
+        let mut text = rest.text;
+        for (index, way) in ways.iter().enumerate().rev() {
+            let start = members[tail.list as usize].starts[*way as usize];
+            text = self.join(self.shortest[start as usize].text, text, meter)?;
+            if index > 0 || tail.way.is_some() {
+                text = self.join(separator, text, meter)?;
+            }
+        }
+        Ok(Sized { length, text })
+    }
+
+    /// The ways that are missing of a list, in order.
+    fn ways_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
+        let members = &self.members[tail.list as usize];
+        let after = tail.way.map(|way| members.after(memory, way));
+        if after.as_ref().is_some_and(|after| members.may_end(after)) {
+            return Ok(Some(Arc::default()));
+        }
+        let list = &mut self.lists[tail.list as usize];
+        list.ways.completion(members, after.as_ref().unwrap_or(memory), meter)
+    }
+
+    /// Whether more members must come of a list of distinct ones.
+    fn needs_value(&self, tail: Tail, memory: &Memory) -> bool {
+        let members = &self.members[tail.list as usize];
+        let may_end = |way| members.may_end(&members.after(memory, way));
+        members.are_distinct() && !tail.way.is_some_and(may_end)
+    }
+
+    /// What completes a list of distinct members after a separator: one more, whose value has not come.
+    fn one_value(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
+        let members = self.members.clone();
+        let members = &members[tail.list as usize];
+        let mut best = NONE;
+        if tail.way.is_some() || needs_several_values(members) {
+            return Ok(best);
+        }
+        for way in members.choices(memory, meter)? {
+            let Some((term, next)) = self.lists[tail.list as usize].distinct[*way as usize] else {
+                continue;
+            };
+            let left = self.lexicon.without(term, &memory.seen, meter)?;
+            if left == NOTHING || !members.may_end(&members.after(memory, *way)) {
+                continue;
+            }
+            let after = self.shortest[next as usize];
+            let bytes = self.nearest.bytes(left, &self.lexicon, meter)?;
+            let length = add(add(bytes.len() as u32, after.length), rest.length);
+            if length <= LONGEST && length < best.length {
+                let text = self.join(after.text, rest.text, meter)?;
+                let text = self.after_bytes(&bytes, text, meter)?;
+                best = Sized { length, text };
+            }
+        }
+        Ok(best)
+    }
+
+    /// The shortest separator of a list.
+    pub(super) fn separator(&mut self, list: &Members, network: &Network, meter: &mut Meter) -> Outcome<Sized> {
+        let Position::Terminal { term, .. } = network.position(list.separator) else {
+            return Ok(Sized::EMPTY);
+        };
+        let length = self.nearest.distance(*term, &self.lexicon, meter)?;
+        if length > LONGEST {
+            return Ok(NONE);
+        }
+        let bytes = self.nearest.bytes(*term, &self.lexicon, meter)?;
+        let text = self.after_bytes(&bytes, NIL, meter)?;
+        Ok(Sized { length, text })
+    }
+
+    /// The shortest text of a whole list, from what is known of its ways.
+    pub(super) fn list_text(&mut self, number: u32, network: &Network, meter: &mut Meter) -> Outcome<Text> {
+        let list = &network.members[number as usize];
+        let (separator, mut ways) = self.way_texts(list, network, meter)?;
+        let Some(ways) = ways.completion(list, &list.first(), meter)? else {
+            return Ok(IMPOSSIBLE);
+        };
+        let mut text = NIL;
+        for (index, way) in ways.iter().enumerate().rev() {
+            text = self.join(self.shortest[list.starts[*way as usize] as usize].text, text, meter)?;
+            if index > 0 {
+                text = self.join(separator, text, meter)?;
+            }
+        }
+        Ok(text)
+    }
+
+    fn way_texts(&mut self, list: &Members, network: &Network, meter: &mut Meter) -> Outcome<(Text, WayTexts)> {
+        let separator = self.separator(list, network, meter)?.text;
+        let mut symbols: Vec<Option<Box<[u32]>>> = vec![None; list.ways.len()];
+        for (known, start) in symbols.iter_mut().zip(&list.starts) {
+            let Sized { length, text } = self.shortest[*start as usize];
+            if text != IMPOSSIBLE && separator != IMPOSSIBLE {
+                meter.work(length as usize)?;
+                *known = Some(self.symbols(separator).chain(self.symbols(text)).collect());
+            }
+        }
+        Ok((separator, WayTexts::new(list, symbols, meter)?))
+    }
+
+    /// The lists of members, once the texts of their ways are known, and the positions in them.
+    pub(super) fn find_lists(&mut self, network: &Network, meter: &mut Meter) -> Outcome<()> {
+        if network.members.is_empty() {
+            return Ok(());
+        }
+        self.tails = vec![None; network.len()];
+        let mut beginnings = vec![END; network.members.len()];
+        for index in 0..network.len() as u32 {
+            if let Position::Choose(list) = network.position(index) {
+                self.tails[index as usize] = Some(Tail { list: *list, way: None });
+                beginnings[*list as usize] = index;
+            }
+        }
+        for (number, list) in (0..).zip(network.members.iter()) {
+            let (separator, ways) = self.way_texts(list, network, meter)?;
+            let mut tokens = vec![0; list.members.len()];
+            for (way, start) in (0..).zip(&list.starts) {
+                self.mark_way(number, way, *start, network, meter)?;
+                let text = self.shortest[*start as usize].text;
+                let own = add(self.texts.fewest(separator), self.texts.fewest(text));
+                let most = &mut tokens[list.ways[way as usize].member as usize];
+                if text != IMPOSSIBLE {
+                    *most = own.max(*most);
+                }
+            }
+            let distinct = list.starts.iter().map(|start| match *network.position(*start) {
+                Position::Distinct { term, next } => Some((term, next)),
+                _ => None,
+            });
+            self.lists.push(List {
+                distinct: distinct.collect(),
+                separator,
+                ways,
+                most_tokens: tokens.iter().copied().max().unwrap_or(0),
+                tokens: tokens.into(),
+                start: beginnings[number as usize],
+            });
+        }
+        Ok(())
+    }
+
+    /// Note the positions of a way.
+    fn mark_way(&mut self, list: u32, way: u32, start: u32, network: &Network, meter: &mut Meter) -> Outcome<()> {
+        let mut waiting = vec![start];
+        while let Some(index) = waiting.pop() {
+            meter.work(1)?;
+            if self.tails[index as usize].is_some() {
+                continue;
+            }
+            self.tails[index as usize] = Some(Tail { list, way: Some(way) });
+            waiting.extend(network.position(index).following());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a list may need several members that differ.
+pub fn needs_several_values(list: &Members) -> bool {
+    list.are_distinct() && (list.minimum > 1 || list.conditions > 0)
+}
+
+/// The lengths of the ways of lists while they become known.
+#[derive(Default)]
+pub struct WayLengths {
+    /// Where lists begin, with the length of the separator, and the costs of the ways that are known.
+    lists: Vec<(u32, u32, Vec<Cost>)>,
+    /// The list and the way that begin at a position.
+    ways: FastMap<u32, (usize, u32)>,
+}
+
+impl WayLengths {
+    pub fn add(&mut self, place: u32, list: &Members, separator: u32) {
+        let ways = (0..)
+            .zip(&list.starts)
+            .map(|(way, start)| (*start, (self.lists.len(), way)));
+        self.ways.extend(ways);
+        let unknown = Cost {
+            length: UNUSABLE,
+            rank: 0,
+        };
+        self.lists.push((place, separator, vec![unknown; list.ways.len()]));
+    }
+
+    /// A position's length is known: if a way begins there that completes a list, the list's place and length.
+    pub fn arrive(
+        &mut self,
+        index: u32,
+        length: u32,
+        network: &Network,
+        meter: &mut Meter,
+    ) -> Outcome<Option<(u32, u32)>> {
+        let Some(&(list, way)) = self.ways.get(&index) else {
+            return Ok(None);
+        };
+        let (place, separator, costs) = &mut self.lists[list];
+        if *separator == NEVER {
+            return Ok(None);
+        }
+        costs[way as usize].length = length + *separator;
+        let Position::Choose(number) = network.position(*place) else {
+            return Ok(None);
+        };
+        let members = &network.members[*number as usize];
+        let found = Search::new(members, &members.first(), Some(costs), meter)?.run(meter)?;
+        let length = found.map_or(u64::from(NEVER), |found| found.length - u64::from(*separator));
+        Ok((length <= u64::from(LONGEST)).then_some((*place, length as u32)))
+    }
+}
