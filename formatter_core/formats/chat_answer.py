@@ -150,7 +150,14 @@ def chat_answer(
         max_reasoning_tokens = whole_number(max_reasoning_tokens, "max_reasoning_tokens", 1)
     final = None if content is None else as_format(content)
     return ChatAnswerFormat(
-        *(chosen, made, tool_choice, bool(parallel), reasoning, bool(reasoning_is_open), final, max_reasoning_tokens)
+        chosen,
+        made,
+        tool_choice,
+        bool(parallel),
+        reasoning,
+        bool(reasoning_is_open),
+        final,
+        max_reasoning_tokens,
     )
 
 

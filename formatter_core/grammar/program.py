@@ -144,7 +144,10 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
     if writer.regions and writer.has_members:
         _check_regions(rules)
     made = Program(
-        *(bytes(writer.out), writer.nodes, tuple(writer.tokens), tuple(writer.names)),
+        bytes(writer.out),
+        writer.nodes,
+        tuple(writer.tokens),
+        tuple(writer.names),
         specials=writer.specials,
         regions=writer.regions,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -170,17 +171,17 @@ class Compiler:
             return self._compile_now(format)
 
     def _compile_now(self, format: Format) -> CompiledFormat:
-        program = None if self._reader is None else program_of(format, self.limits)
+        reader = self._reader
+        program = None if reader is None else program_of(format, self.limits)
         lowering: IsLowered
-        if program is None:
+        if reader is None or program is None:
             lowering = lower(format, self.vocabulary, self.limits)
+            make = partial(self._engine.compile, lowering.lowered.grammar)
         else:
-            lowering = LoweredLater(format, program, self.vocabulary, self.limits)
+            lowering = LoweredLater(lambda: format, program, self.vocabulary, self.limits)
+            make = partial(reader.load, program)
         try:
-            if self._reader is None or program is None:
-                engine_grammar = self._engine.compile(lowering.lowered.grammar, self.vocabulary, self.limits)
-            else:
-                engine_grammar = self._reader.load(program, self.vocabulary, self.limits)
+            engine_grammar = make(self.vocabulary, self.limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(

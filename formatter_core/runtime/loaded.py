@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import from_json
-from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Program
-from formatter_core.grammar.lazy import cached_property
+from formatter_core.formats.protocol import Format
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.runtime.lowering import Lowering, check_tokens, lower, program_of
+from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
 from formatter_core.runtime.stored import StoredFormat
 from formatter_core.vocabulary import Vocabulary
 
@@ -40,46 +39,18 @@ def load_format(
 ) -> CompiledFormat[Any]:
     """Make a stored format ready: only what masks need."""
     check_tokens(stored.program.tokens, vocabulary)
-    lowering = _StoredLowering(stored, vocabulary, limits, type)
+    lowering = _StoredLowering(partial(format_of, stored, type), stored.program, vocabulary, limits)
     if _PYTHON_TYPE in stored.format:
         _ = lowering.format  # which raises where the type is not given, or is another one
     engine_grammar = engine.load(stored.program, vocabulary, limits)
     return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
 
 
-class _StoredLowering:
-    """A stored format, whose grammar values are lowered from the format when first needed; see `IsLowered`."""
-
-    def __init__(self, stored: StoredFormat, vocabulary: Vocabulary, limits: Limits, type: Any) -> None:
-        self._stored = stored
-        self._vocabulary = vocabulary
-        self._limits = limits
-        self._type = type
-
-    @cached_property
-    def format(self) -> Format:
-        """What was compiled."""
-        return format_of(self._stored, self._type)
-
-    @property
-    def program(self) -> Program:
-        """The program that was stored."""
-        return self._stored.program
-
-    @property
-    def as_written(self) -> Lowered:
-        """See `IsLowered`."""
-        return self._made.as_written
-
-    @property
-    def lowered(self) -> Lowered:
-        """See `IsLowered`."""
-        return self._made.lowered
-
-    @cached_property
-    def _made(self) -> Lowering:
-        made = lower(self.format, self._vocabulary, self._limits)
-        if self.program not in (made.program, program_of(self.format, self._limits)):
+class _StoredLowering(LoweredLater):
+    def make(self) -> Lowering:
+        """Lower the format, whose grammar must be the one that was stored."""
+        made = super().make()
+        if self.program != made.program and self.program != program_of(self.format, self.limits):
             raise InvalidFormat(
                 "the bytes of the compiled format hold another grammar than this release makes of it; compile it again"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -40,13 +40,25 @@ def program_of(format: Format, limits: Limits) -> Program | None:
 
 
 class LoweredLater:
-    """A format of which only the program is there yet; see `IsLowered`."""
+    """A format of which only the program is there yet: the rest is made when it is first needed. See `IsLowered`.
 
-    def __init__(self, format: Format, program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
-        self.format = format
+    Args:
+        read: gives the format.
+        program: of its grammar.
+        vocabulary: see `lower`.
+        limits: see `lower`.
+    """
+
+    def __init__(self, read: Callable[[], Format], program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
         self.program = program
+        self.limits = limits
+        self._read = read
         self._vocabulary = vocabulary
-        self._limits = limits
+
+    @cached_property
+    def format(self) -> Format:
+        """What was compiled."""
+        return self._read()
 
     @property
     def as_written(self) -> Lowered:
@@ -60,7 +72,11 @@ class LoweredLater:
 
     @cached_property
     def _made(self) -> Lowering:
-        return lower(self.format, self._vocabulary, self._limits)
+        return self.make()
+
+    def make(self) -> Lowering:
+        """Lower the format."""
+        return lower(self.format, self._vocabulary, self.limits)
 
 
 def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
