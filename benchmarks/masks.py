@@ -251,18 +251,18 @@ def show(found: dict[str, Any]) -> str:
 def verdicts(found: dict[str, Any], ours: str, other: str) -> list[str]:
     """Our figures over the other's for every group, beside what we aim at where the other is `REFERENCE`."""
 
-    def told(what: str, value: float, limit: float) -> str:
+    def judged(what: str, value: float, limit: float) -> str:
         return aim(what, value, limit) if other == REFERENCE else f"{what} {value:.4g}"
 
     lines = []
     for name, group in found["groups"].items():
         if other in group:
             ratio = group[other]["ratio"]
-            cells = [told(f"{key} {which}", ratio[key][which], limit) for (key, which), limit in TARGETS.items()]
+            cells = [judged(f"{key} {which}", ratio[key][which], limit) for (key, which), limit in TARGETS.items()]
             lines.append(f"{name}: {', '.join(cells)}; first mean {ratio['first']['mean']:.2f}")
     seconds = found["build seconds"]
     what = f"building the vocabulary: {seconds[other]:.2f} s, we"
-    return [*lines, told(what, seconds[ours], seconds[other] + BUILD_SECONDS)]
+    return [*lines, judged(what, seconds[ours], seconds[other] + BUILD_SECONDS)]
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:

@@ -61,7 +61,7 @@ def sample(
 
 
 def _judged(judge: Callable[..., Any], *arguments: Any) -> Any:
-    """What `judge` returns in a process of its own, or in words what became of it."""
+    """What `judge` returns in a process of its own, or what happened to it in words."""
 
     def work() -> Any:
         try:

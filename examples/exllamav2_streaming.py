@@ -1,4 +1,4 @@
-"""What a job captures, told while it is still being written, and a format that begins in the prompt.
+"""What a job captures, reported while it is still being written, and a format that begins in the prompt.
 
 python examples/exllamav2_streaming.py MODEL_FOLDER
 python examples/exllamav2_streaming.py                 # without a GPU, see exllamav2_json.py

@@ -15,5 +15,5 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def _leaves(link: str, depth: int) -> bool:
-    """Whether a link of a page so many folders deep leads out of the folder of pages."""
+    """Whether a link of a page at this depth leads out of the folder of pages."""
     return link.partition("](")[2].count("../") > depth

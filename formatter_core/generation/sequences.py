@@ -145,7 +145,7 @@ def continuation(
         model: what writes.
         max_tokens: of each output at most, by default 128.
         stop_strings: the text ends before the first of these.
-        stop_ids: ids that end the text and are no part of it.
+        stop_ids: ids that end the text and are not part of it.
         ignore_eos: never choose the model's own end ids.
         sampling: see `completion`.
         scores: see `completion`.

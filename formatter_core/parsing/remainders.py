@@ -214,7 +214,7 @@ class Tables:
             result.extend((symbol, self._cat(rest, close)) for symbol, rest in self._linear_form(key[1]))
         return result
 
-    # --- captures, which matter to what people are told and to nothing else -------------------------------------
+    # --- captures, which matter to explanations and to nothing else -------------------------------------
 
     def _opened(self, term: int) -> int:
         """The remainder without the captures that close at its very beginning."""

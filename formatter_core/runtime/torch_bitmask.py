@@ -159,7 +159,7 @@ def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
-    """The indices of the allowed logits, or None if there are so many that a boolean mask is cheaper."""
+    """The indices of the allowed logits, or None if a boolean mask is cheaper because they are many."""
     packed = _as_numpy(rows)
     if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
         return None

@@ -132,7 +132,7 @@ def _compare_news(
             report.news += 1
             report.with_marks += bool(other.marks)
             if may_be_late and _is_later(one, other):
-                break  # what follows is told in other portions
+                break  # what follows is delivered in other portions
             if one != other:
                 report.differences.append(f"{place}, {parts[:done]!r}: native {one}, Python {other}")
                 break

@@ -62,7 +62,7 @@ class OracleGrammar(OneByOne):
         return OracleState(self, [self._first.copy()], [])
 
     def may_name(self, token_id: int) -> bool:
-        """Whether a grammar's `Token` may be this id: one of the vocabulary that is no end id."""
+        """Whether a grammar's `Token` may be this id: one of the vocabulary that is not an end id."""
         return 0 <= token_id < len(self.vocabulary) and token_id not in self.vocabulary.end_ids
 
 

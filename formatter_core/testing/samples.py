@@ -39,7 +39,7 @@ class TextSampler:
 
     Args:
         grammar: without special tokens; a `Token` is spelt by nothing.
-        room: about so many bytes; past them, the shortest way to the end is taken.
+        room: about how many bytes to write; past them, the shortest way to the end is taken.
         seed: equal seeds give equal texts.
 
     Raises:

@@ -99,7 +99,7 @@ def _parser() -> ArgumentParser:
     one = _command(commands, sample, "random texts of a format")
     one.add_argument("-n", type=_count, default=1, help="how many (default 1)")
     one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--length", type=_count, default=200, help="about so many bytes at most (default 200)")
+    one.add_argument("--length", type=_count, default=200, help="write at most about this many bytes (default 200)")
     one.add_argument("--json", action="store_true", help="as JSON strings, one a line")
 
     one = _command(commands, run, "what a model writes in a format", has_model=True)

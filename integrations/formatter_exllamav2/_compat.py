@@ -1,4 +1,4 @@
-"""What the adapter needs of ExLlamaV2; only `_compat_jobs` beside it looks at exllamav2 or inside its objects.
+"""What the adapter needs of ExLlamaV2; only `_compat_jobs` beside it inspects exllamav2 or its objects.
 
 A filter tells the sampler what may come next in one of three ways, by release: up to 0.2.0 as a set; from 0.2.1 as a
 sorted list, worked out by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
@@ -54,7 +54,7 @@ def tokenizer_model(tokenizer: Any) -> Any:
     """What holds the pieces: a `tokenizers.Tokenizer`, or, before 0.3.1, a SentencePiece processor.
 
     Raises:
-        InvalidVocabulary: this is no tokenizer of ExLlamaV2.
+        InvalidVocabulary: this is not an ExLlamaV2 tokenizer.
     """
     inner = getattr(tokenizer, "tokenizer_model", None) or getattr(tokenizer, "tokenizer", None)
     for name in ("hf_tokenizer", "spm"):
@@ -84,7 +84,7 @@ def logits_width(tokenizer: Any, model: Any = None) -> int | None:
 
 
 def padded_width(tokenizer: Any, model: Any, least: int) -> int:
-    """How wide a row of logits will be, as far as that can be told: at least as wide as the vocabulary."""
+    """How wide a row of logits will be, as far as that is known: at least as wide as the vocabulary."""
     width = max(logits_width(tokenizer, model) or 0, least)
     return (width + 31) // 32 * 32
 

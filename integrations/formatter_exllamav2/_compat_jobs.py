@@ -48,14 +48,14 @@ def runs(job: Any) -> bool:
 
 
 def job_width(job: Any) -> int | None:
-    """How many ids the model of the job's generator has logits for, where that can be told."""
+    """How many ids the model of the job's generator has logits for, if that is known."""
     config = getattr(getattr(job.generator, "model", None), "config", None)
     width = getattr(config, "vocab_size", None)
     return width if isinstance(width, int) else None
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that can be told."""
+    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
     own = getattr(job.generator, "tokenizer", None)
     if own is None or tokenizer is None or own is tokenizer:
         return True

@@ -21,7 +21,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
     """The vocabulary of a tokenizer; made once for each tokenizer object.
 
     The pieces are read from the `tokenizer.json` (or, before 0.3.1, the SentencePiece model) that the tokenizer holds:
-    `get_id_to_piece_list` has lost what is no whole character.
+    `get_id_to_piece_list` has lost bytes that are not whole characters.
 
     Args:
         tokenizer: an `ExLlamaV2Tokenizer`.
@@ -30,8 +30,8 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
         end_ids: the ids that end an output, in place of those that the model's files name.
 
     Raises:
-        InvalidVocabulary: this is no such tokenizer, it does not say how its tokens become text, or no id ends an
-            output.
+        InvalidVocabulary: this is not an ExLlamaV2 tokenizer, it does not say how its tokens become text, or no id ends
+            an output.
     """
     return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
 

@@ -1,4 +1,4 @@
-"""What the adapter needs of ExLlamaV3; no other module looks at exllamav3 or inside its objects.
+"""What the adapter needs of ExLlamaV3; no other module inspects exllamav3 or its objects.
 
 Releases differ in one thing that a filter must know: from 1.4.1 on a mask may be packed, and filters are rewound.
 """
@@ -87,7 +87,7 @@ def runs(job: Any) -> bool:
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that can be told."""
+    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
     own = getattr(job.generator, "tokenizer", None)
     if own is None or tokenizer is None or own is tokenizer:
         return True

@@ -13,7 +13,7 @@ __all__ = ["result_of"]
 
 
 def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
-    """The result of a job, and of how it ended where that is told.
+    """The result of a job, with how it ended where that is known.
 
     Args:
         formatter: after all tokens of the job; left as it is.

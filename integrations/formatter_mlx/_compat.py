@@ -1,4 +1,4 @@
-"""What the adapter needs of mlx-lm; no other module looks at its loops, tokenizers or models."""
+"""What the adapter needs of mlx-lm; no other module inspects its loops, tokenizers or models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adapter needs of the openai package; no other module looks at it."""
+"""What the adapter needs of the openai package; no other module inspects it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adapter needs of transformers; no other module looks at transformers or at a model's configuration."""
+"""What the adapter needs of transformers; no other module inspects transformers or a model's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How transformers' models take keys and values, and how one is run; with `_compat`, all that looks at transformers."""
+"""How transformers' models take keys and values, and how one is run; with `_compat`, all that inspects transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adapter needs of vLLM; no other module looks at vLLM, its configuration or its parameters.
+"""What the adapter needs of vLLM; no other module inspects vLLM, its configuration or its parameters.
 
 vLLM has two interfaces for custom logits processors: that of the V1 model runner (from 0.10.1 on), which reports the
 changes of a batch, and that of Model Runner V2 (from 0.31 on), which numbers request slots.

@@ -106,6 +106,6 @@ def _compiler(vllm_config: Any) -> tuple[RequestCompiler | None, Exception | Non
         if tokenizer is None:
             return None, None
         return compiler_of(create_vocabulary(tokenizer, model=vllm_config)), None
-    except Exception as error:  # noqa: BLE001 - as above; the cause is told to every request that asks for a format
+    except Exception as error:  # noqa: BLE001 - as above; every request that asks for a format gets the cause
         logger.warning("formatter_vllm cannot serve formats with this tokenizer: %s", error)
         return None, error

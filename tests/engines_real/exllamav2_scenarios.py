@@ -1,4 +1,4 @@
-"""What one release of exllamav2 does with the filter, told as JSON: run by `test_exllamav2.py`, one process a release.
+"""What one release of exllamav2 does with the filter, as JSON: run by `test_exllamav2.py`, one process a release.
 
     python -m tests.engines_real.exllamav2_scenarios OUTPUT
 
@@ -213,7 +213,7 @@ def ends() -> Any:
         for stop in (True, False):
             records.clear()
             found[f"{name}, {stop}"] = generated(made, filters_of(made, mode), stop_conditions=stop)
-            found[f"{name}, {stop}"]["told"] = sum("stop_conditions" in record for record in records)
+            found[f"{name}, {stop}"]["stop_conditions"] = sum("stop_conditions" in record for record in records)
         found[f"{name}, prefer_eos"] = generated(made, filters_of(made, mode), filter_prefer_eos=True)
         found[f"{name}, min_new_tokens"] = generated(made, filters_of(made, mode), min_new_tokens=100)
         found[f"{name}, cut"] = generated(made, filters_of(made, mode), max_new_tokens=5)
@@ -434,11 +434,11 @@ def failures() -> Any:
         bad.__dict__.update(mode)
         batch = generated(made, [good[0], bad, *good[1:]])
         try:
-            told = bad.result().text
+            outcome = bad.result().text
         except FormatterError as error:
-            told = type(error).__name__
+            outcome = type(error).__name__
         again = generated(made, [bad])  # its grammar is whole again
-        found[name] = {**batch, "told": told, "again": again["complete"]}
+        found[name] = {**batch, "outcome": outcome, "again": again["complete"]}
     return found
 
 
@@ -733,7 +733,7 @@ def main(output: str) -> None:
     for name, function in SCENARIOS.items():
         try:
             report[name] = function()
-        except Exception:  # noqa: BLE001 - told to the test that reads it
+        except Exception:  # noqa: BLE001 - reported to the test that reads it
             report[name] = {"failed": traceback.format_exc()}
             _KEPT.clear()  # jobs may be left in a generator
     Path(output).write_text(json.dumps(report), encoding="utf-8")

@@ -59,16 +59,16 @@ def reported(version: str) -> dict[str, Any]:
 
 
 class Report:
-    """What one release told, by scenario; one that failed fails whoever asks for it."""
+    """What one release reported, by scenario; reading one that failed fails the test."""
 
     def __init__(self, version: str) -> None:
         self.version = version
 
     def __getattr__(self, name: str) -> Any:
-        told = reported(self.version)[name]
-        if isinstance(told, dict) and "failed" in told:
-            pytest.fail(told["failed"])
-        return told
+        outcome = reported(self.version)[name]
+        if isinstance(outcome, dict) and "failed" in outcome:
+            pytest.fail(outcome["failed"])
+        return outcome
 
 
 @pytest.fixture(params=VERSIONS)
@@ -76,15 +76,15 @@ def report(request: pytest.FixtureRequest) -> Report:
     return Report(request.param)
 
 
-def batches(told: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def batches(outcome: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """The batches of a scenario, each by its name."""
-    yield from ((name, batch) for name, batch in told.items() if "texts" in batch)
+    yield from ((name, batch) for name, batch in outcome.items() if "texts" in batch)
 
 
-def by_case(told: dict[str, Any]) -> dict[str, list[Any]]:
+def by_case(outcome: dict[str, Any]) -> dict[str, list[Any]]:
     """What came out, by case, without the way in which the filter answered."""
     found: dict[str, list[Any]] = {}
-    for name, batch in told.items():
+    for name, batch in outcome.items():
         case = name.rpartition(", ")[0]
         found.setdefault(case, []).append(batch.get("texts", batch.get("text")))
     return found
@@ -114,10 +114,10 @@ def test_every_way_gives_the_same_texts_here_too(report: Report, scenario: str) 
 @pytest.mark.parametrize("scenario", ["texts", "drafts", "unpaged", "cfg", "healing", "older_generators"])
 def test_every_release_gives_the_same_texts(scenario: str) -> None:
     def of(version: str) -> Any:
-        told = getattr(Report(version), scenario)
+        outcome = getattr(Report(version), scenario)
         if scenario in ("unpaged", "cfg", "healing"):
-            return next(iter(told.values())).get("texts")
-        return {case: texts[0] for case, texts in by_case(told).items()}
+            return next(iter(outcome.values())).get("texts")
+        return {case: texts[0] for case, texts in by_case(outcome).items()}
 
     first, *others = VERSIONS
     assert all(of(version) == of(first) for version in others)
@@ -151,9 +151,9 @@ def test_every_output_is_in_its_format_and_read_as_it_is(report: Report, scenari
 
 
 def test_older_generators(report: Report) -> None:
-    for name, told in report.older_generators.items():
-        jsonschema.validate(told["value"], SCHEMA)
-        assert json.loads(told["text"]) == told["value"], name
+    for name, outcome in report.older_generators.items():
+        jsonschema.validate(outcome["value"], SCHEMA)
+        assert json.loads(outcome["text"]) == outcome["value"], name
 
 
 def test_the_asynchronous_generator(report: Report) -> None:
@@ -162,9 +162,9 @@ def test_the_asynchronous_generator(report: Report) -> None:
 
 
 def test_cfg(report: Report) -> None:
-    for told in report.cfg.values():
-        jsonschema.validate(json.loads(told["text"]), SCHEMA)
-        assert told["complete"]
+    for outcome in report.cfg.values():
+        jsonschema.validate(json.loads(outcome["text"]), SCHEMA)
+        assert outcome["complete"]
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------
@@ -173,10 +173,10 @@ def test_cfg(report: Report) -> None:
 def test_generation_stops_with_stop_conditions_and_without(report: Report) -> None:
     for name, batch in report.ends.items():
         if name.endswith("True"):
-            assert (set(batch["reasons"]), batch["told"]) == ({"stop_token"}, 0), name
+            assert (set(batch["reasons"]), batch["stop_conditions"]) == ({"stop_token"}, 0), name
         elif name.endswith("False"):
             assert set(batch["reasons"]) == {"end_filter"}, name
-            assert batch["told"] == len(batch["reasons"])
+            assert batch["stop_conditions"] == len(batch["reasons"])
             assert all(batch["complete"])
             assert batch["texts"] == batch["read"]
 
@@ -200,27 +200,27 @@ def test_an_output_that_is_cut_off_is_not_complete(report: Report) -> None:
 
 
 def test_several_filters_on_one_job(report: Report) -> None:
-    told = dict(report.several_filters)
-    first, second = told.pop("two of ours")["read"]
+    outcome = dict(report.several_filters)
+    first, second = outcome.pop("two of ours")["read"]
     assert first == second
     assert set(first[:-1]) <= set("abc")
-    (text,) = told.pop("with upstream's")["texts"]
+    (text,) = outcome.pop("with upstream's")["texts"]
     assert text in ("name", "true")
-    texts = [batch["texts"] for batch in told.values()]
+    texts = [batch["texts"] for batch in outcome.values()]
     assert all(each == texts[0] for each in texts)
-    assert all(batch["texts"] == batch["read"] for batch in told.values())
+    assert all(batch["texts"] == batch["read"] for batch in outcome.values())
     assert not any(character.isdigit() for character in texts[0][0])
 
 
 def test_a_filter_that_fails_ends_its_job_alone(report: Report) -> None:
     alone = report.texts["byte level, 4, the release's own"]["texts"][0]
-    for name, told in report.failures.items():
-        assert told["told"] == "LimitExceeded", name
-        assert told["complete"] == [True] * 3
-        assert set(told["reasons"]) == {"stop_token"}
-        assert told["texts"][0] == alone
-        assert len(told["texts"][1]) < 20
-        assert told["again"] == [True]
+    for name, outcome in report.failures.items():
+        assert outcome["outcome"] == "LimitExceeded", name
+        assert outcome["complete"] == [True] * 3
+        assert set(outcome["reasons"]) == {"stop_token"}
+        assert outcome["texts"][0] == alone
+        assert len(outcome["texts"][1]) < 20
+        assert outcome["again"] == [True]
 
 
 def test_what_is_allowed_may_be_forbidden_elsewhere(report: Report) -> None:
@@ -231,9 +231,9 @@ def test_what_is_allowed_may_be_forbidden_elsewhere(report: Report) -> None:
 
 def test_returned_logits_are_those_of_the_model(report: Report) -> None:
     alone = report.texts["byte level, 1, the release's own"]["texts"]
-    for name, told in report.returned_logits.items():
-        assert -100 < told["least"] < 0, name
-        assert [told["text"]] == alone
+    for name, outcome in report.returned_logits.items():
+        assert -100 < outcome["least"] < 0, name
+        assert [outcome["text"]] == alone
 
 
 def test_one_filter_in_two_jobs_at_a_time_ends_both(report: Report) -> None:
@@ -271,27 +271,27 @@ def test_what_happens_to_a_filter_that_is_written_without_care(report: Report) -
         "0.2.6": {"drafts": "asserts", "never stops": "max_new_tokens"},
         "0.3.2": {"drafts": "fine", "never stops": "max_new_tokens"},
     }[report.version]
-    told = report.traps
-    assert {name: told[name] for name in expected} == expected
-    if "sorted" in told:
-        assert (told["sorted"], told["unsorted"]) == (9, 250)
-    if "nothing left" in told:
-        assert told["nothing left"] != 3
+    outcome = report.traps
+    assert {name: outcome[name] for name in expected} == expected
+    if "sorted" in outcome:
+        assert (outcome["sorted"], outcome["unsorted"]) == (9, 250)
+    if "nothing left" in outcome:
+        assert outcome["nothing left"] != 3
 
 
 # --- tokenizers, prompts, values -------------------------------------------------------------------------------------
 
 
 def test_the_vocabulary_loses_nothing(report: Report) -> None:
-    told = report.vocabularies
-    for each in told.values():
+    outcome = report.vocabularies
+    for each in outcome.values():
         assert each["bytes"] == 256
         assert each["lossy"] >= 128  # what `get_id_to_piece_list` has lost
         assert each["differing"] == []
         assert each["width"] < each["logits"]
         assert each["logits"] % 32 == 0
         assert each["once"]
-    assert len(told["byte level"]["ends"]) == 2  # one of them from generation_config.json
+    assert len(outcome["byte level"]["ends"]) == 2  # one of them from generation_config.json
 
 
 def test_a_sentencepiece_model(report: Report) -> None:
@@ -302,15 +302,15 @@ def test_a_sentencepiece_model(report: Report) -> None:
 
 
 def test_a_format_that_begins_in_the_prompt(report: Report) -> None:
-    told = report.from_the_prompt
-    assert json.loads('{"name":"A' + told["text"]) == told["value"]
-    jsonschema.validate(told["value"], SCHEMA)
+    outcome = report.from_the_prompt
+    assert json.loads('{"name":"A' + outcome["text"]) == outcome["value"]
+    jsonschema.validate(outcome["value"], SCHEMA)
 
 
 def test_captures_and_events(report: Report) -> None:
-    told = report.captures
-    assert set(told["captures"]) == {"age", "name"}
-    assert {"HoleOpened", "ValueCompleted"} <= set(told["events"])
+    outcome = report.captures
+    assert set(outcome["captures"]) == {"age", "name"}
+    assert {"HoleOpened", "ValueCompleted"} <= set(outcome["events"])
 
 
 # --- the page, the examples, the benchmark ---------------------------------------------------------------------------

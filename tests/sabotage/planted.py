@@ -78,9 +78,9 @@ def outcomes(tests: Sequence[str], plant: Plant | None) -> dict[str, object]:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as file:
-        told = file.read()
+        reported = file.read()
     os.waitpid(child, 0)
-    return json.loads(told) if told else {"hung or crashed": 1, "failures": []}
+    return json.loads(reported) if reported else {"hung or crashed": 1, "failures": []}
 
 
 def is_there(name: str) -> bool:

@@ -24,7 +24,7 @@ _FIRST = "first "
 def with_gaps(rules: dict[str, Node], gap: Node, start: str) -> dict[str, Node]:
     """The rules with the gap before every lexeme, and a start rule that has none before the first.
 
-    What is no rule of `rules` is a lexeme: a terminal, a token, or a rule of another grammar.
+    A name that is not a rule of `rules` is a lexeme: a terminal, a token, or a rule of another grammar.
     """
     return _Gaps(rules, gap).rules(start)
 

@@ -1,8 +1,8 @@
 """Rust syntax: the language of the crate `regex` (https://docs.rs/regex, section "Syntax"), for a whole text.
 
 Perl classes (`\\d`, `\\w`, `\\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII,
-and is refused where it would match bytes that are not UTF-8. Look-around and back-references are no part of the syntax;
-word boundaries and `(?m)^` are refused. Anchors keep their meaning: they hold at the ends of the text only.
+and is refused where it would match bytes that are not UTF-8. Look-around and back-references are not part of the
+syntax; word boundaries and `(?m)^` are refused. Anchors keep their meaning: they hold at the ends of the text only.
 """
 
 from __future__ import annotations

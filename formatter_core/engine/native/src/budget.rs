@@ -42,7 +42,7 @@ impl Budget {
         Budget { maximum, avoided }
     }
 
-    /// How many tokens there is room for when so many have come.
+    /// How many tokens there is still room for after this many.
     pub fn room(&self, tokens: u32) -> Room {
         let most = match self.maximum {
             UNLIMITED => UNLIMITED,
@@ -51,7 +51,7 @@ impl Budget {
         Room { tokens, most }
     }
 
-    /// A state after so many tokens, without what leaves a region no time to end, and the fewest tokens known to complete
+    /// A state after this many tokens, without what leaves a region no time to end, and the fewest tokens known to complete
     /// it, the end id included; None if nothing is left.
     pub fn kept(&self, grammar: &Grammar, state: &Arc<State>, tokens: u32) -> Outcome<Option<(Arc<State>, u32)>> {
         let mut meter = grammar.meter();
@@ -78,7 +78,7 @@ impl Budget {
         Ok(kept.and_then(|(state, distance)| (distance <= room.most).then_some(state)))
     }
 
-    /// Whether there is room for every token that may come after so many: it is cheap to say, and sometimes no although it
+    /// Whether there is room for every token that may come after this many: it is cheap to say, and sometimes no although it
     /// is so.
     #[inline]
     pub fn is_far(&self, grammar: &Grammar, state: &State, tokens: u32) -> Outcome<bool> {

@@ -27,7 +27,7 @@ pub enum Item {
     },
     Reference(u32),
     Token(u32),
-    /// A region in which at most so many tokens may begin.
+    /// A region in which at most this number of tokens may begin.
     Region {
         item: u32,
         budget: u32,

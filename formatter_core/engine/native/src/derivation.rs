@@ -26,7 +26,7 @@ use crate::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
 pub use expected::{Expected, What};
 
-/// The items of a column are searched one by one up to so many.
+/// A column with at most this many items is searched item by item.
 const FEW: usize = 12;
 
 struct Caller {

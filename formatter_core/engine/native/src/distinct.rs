@@ -341,7 +341,7 @@ impl Derivatives {
                 return Ok(false);
             }
         }
-        // States that lead to a circle: those that are left when what leads nowhere else is taken away again and again.
+        // States that lead to a circle: those left once every state that leads nowhere else is removed, repeatedly.
         let mut after = vec![0; states.len()];
         before.iter().flatten().for_each(|from| after[*from] += 1);
         Ok(!after.contains(&0))

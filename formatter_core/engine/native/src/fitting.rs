@@ -9,7 +9,7 @@ use crate::mask::{join, set};
 use crate::trie::Vocabulary;
 
 /// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
-/// until so many tokens have come, and something else later.
+/// until this many tokens have come, and something else later.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Reach {
     distance: u32,
@@ -37,7 +37,7 @@ impl Reach {
         })
     }
 
-    /// The distance when so many tokens have come; None where nothing leads to the end any more.
+    /// The distance after this many tokens; None where nothing leads to the end any more.
     pub fn at(&self, tokens: u32) -> Option<u32> {
         let mut current = Some(self);
         while let Some(reach) = current {

@@ -115,7 +115,7 @@ impl<T> Index<usize> for Blocks<T> {
 /// Values by number, each value once.
 pub struct Interner<K> {
     items: Blocks<K>,
-    /// The upper half of each value's hash with its number and one, so that growing looks at no value; or 0.
+    /// The upper half of each value's hash with its number and one, so that growing need not read the values; or 0.
     table: Vec<u64>,
     /// The table before it grew, which is moved little by little: some of it with each new value.
     old: Vec<u64>,

@@ -7,7 +7,7 @@ pub const NONE: u32 = u32::MAX;
 /// In the place of an item that ends a call: the call of this number, over no text at all.
 pub const OVER_NOTHING: u32 = 1 << 31;
 
-/// A step that is no byte.
+/// A step that does not take a byte.
 pub const NO_BYTE: u16 = u16::MAX;
 /// What the making of an item, a call or a thread costs, for the bytes that it takes.
 pub const COST: usize = 4;
@@ -121,7 +121,7 @@ impl Edge {
         }
     }
 
-    /// The same after so many rounds.
+    /// The same after this many rounds.
     pub fn after(self, count: u32) -> Self {
         Edge { count, ..self }
     }

@@ -113,7 +113,7 @@ impl Network {
         while let Some(&body) = builder.bodies.get(starts.len()) {
             starts.push(builder.body(body)?);
         }
-        // Before the whole text there is no call, but a list of members, or a region with a budget, needs one.
+        // The whole text is not called by a rule, but a list of members, or a region with a budget, needs one.
         let first = match builder.items[builder.bodies[start] as usize] {
             Item::Members { .. } | Item::Region { .. } => builder.call(source.start, END)?,
             _ => starts[start],

@@ -63,7 +63,7 @@ impl Parser {
     }
 }
 
-/// Steps that each byte adds to those that a text may take: so many it takes where there is nothing to choose.
+/// Steps that each byte adds to those that a text may take: the number that it takes where there is nothing to choose.
 pub const ALLOWANCE: u64 = 100;
 
 /// One text, read from its beginning on.

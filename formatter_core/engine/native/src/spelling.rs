@@ -1,6 +1,6 @@
 //! Texts as lists that share their ends, and the fewest tokens that spell each.
 //!
-//! A region with a budget is spelt by tokens of its own: barriers stand where it begins and ends, which are no part of the
+//! A region with a budget is spelt by tokens of its own: barriers stand where it begins and ends, which are not part of the
 //! text. Of a text that can be read in several ways, with barriers in different places, all of them are kept.
 
 use std::cmp::Ordering;
@@ -132,7 +132,7 @@ impl Texts {
         self.split(text).filter(|(symbol, _)| *symbol >= FIRST_BARRIER)
     }
 
-    /// What is left of a text after some symbols that are no barriers.
+    /// What is left of a text after some symbols that are not barriers.
     pub fn skip(&self, mut text: Text, mut symbols: u32) -> Text {
         while symbols > 0 {
             match self.split(text) {

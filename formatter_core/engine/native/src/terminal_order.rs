@@ -46,7 +46,7 @@ impl Orders {
         }
     }
 
-    /// Compare two ends; `text` goes at least as far, and numbers past 255 are no bytes.
+    /// Compare two ends; `text` goes at least as far, and numbers past 255 are not bytes.
     pub fn compare(
         &mut self,
         asked: &Question,

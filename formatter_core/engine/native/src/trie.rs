@@ -19,7 +19,7 @@ pub struct Node {
     pub longest: u16,
 }
 
-/// Keys in ascending order, each with one or more ids. The root is no node: node 0 is its first child.
+/// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
 pub struct Trie {
     nodes: Box<[Node]>,
     ids: Box<[u32]>,

@@ -93,7 +93,7 @@ pub struct Walk<'a> {
     uncounted: FastMap<Term, (Term, u32)>,
     /// How many single bytes have left states whose moves have not been worked out.
     left_by: FastMap<Term, u32>,
-    /// How many bytes are too many for `all_go_on`, for each state where it was once said of so many.
+    /// For each state where `all_go_on` has once been false: how many bytes were too many for it.
     too_far: FastMap<Term, usize>,
     visited: usize,
 }

@@ -185,7 +185,7 @@ fn sizes(written: &Written, meter: &mut Meter) -> Outcome<Vec<u32>> {
     Ok(sizes)
 }
 
-/// How many nodes there are at and below a node outside of terminals, as a tree; each rule that is referred to is told.
+/// How many nodes there are at and below a node outside of terminals, as a tree; reports each rule that is referred to.
 fn walk(written: &Written, node: u32, meter: &mut Meter, mut refers: impl FnMut(u32)) -> Outcome<u32> {
     let mut count = 0u32;
     let mut stack = vec![node];

@@ -55,7 +55,7 @@ impl Remainders {
         Ok(Reach::of(found))
     }
 
-    /// What is left of a state after so many tokens; None if nothing is.
+    /// What is left of a state after this many tokens; None if nothing is.
     pub fn kept(&mut self, parts: &Frozen, tokens: u32, meter: &mut Meter) -> Outcome<Option<Kept>> {
         let mut keeps = vec![false; parts.threads.len() + parts.tokens.len()];
         let mut distance = parts.can_stop.then_some(1);

@@ -2,7 +2,7 @@
 
 use super::{Kind, Term, Terms, EMPTY, NOTHING};
 
-/// So many alternatives beside one are compared with it, and so many parts of their sequences.
+/// At most this many alternatives beside one are compared with it, and at most this many parts of their sequences.
 const MOST_COMPARED: usize = 32;
 /// How deep terms are looked into for whether one lies within another.
 const DEPTH_COMPARED: usize = 24;
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(terms.alternation(vec![narrow, with_a]), with_a);
         let narrower = terms.intersection(vec![with_a, few, with_b]);
         assert_eq!(terms.alternation(vec![narrow, narrower]), narrow);
-        // Bytes that are no whole characters.
+        // Bytes that are not whole characters.
         let part = terms.literal(b"\xc3");
         let both = terms.alternation(vec![part, all]);
         assert!(both != all && terms.intersection(vec![part, all]) != part);
