@@ -127,13 +127,13 @@ class Assertions:
             elif isinstance(value, bool):
                 booleans |= 2 if value else 1
             elif isinstance(value, str):
-                if self._spelled(value, location, keyword):
+                if self.spelled(value, location, keyword):
                     strings[value] = None
             elif isinstance(value, list):
                 prefix = tuple(self._value(item, pointer, step) for step, item in enumerate(value))
                 arrays.append(ArraySet((ArrayPart(prefix, FALSE, silent=True),), len(value), len(value)))
             elif isinstance(value, dict):
-                if all(self._spelled(name, location, keyword) for name in value):
+                if all(self.spelled(name, location, keyword) for name in value):
                     named = {name: self._value(item, pointer, name) for name, item in value.items()}
                     part = ObjectPart(named, rest=FALSE, silent=True)
                     objects.append(ObjectSet((part,), tuple(value), len(value)))
@@ -151,7 +151,8 @@ class Assertions:
     def _value(self, value: Any, pointer: str, step: str | int) -> int:
         return self._loader.synthetic({"enum": [value]}, f"{pointer}/{step}")
 
-    def _spelled(self, text: str, location: Location, keyword: str) -> bool:
+    def spelled(self, text: str, location: Location, keyword: str) -> bool:
+        """Whether a text has a spelling; without one it is refused and dropped."""
         if has_spelling(text):
             return True
         self._refusals.refuse(
@@ -264,7 +265,7 @@ class Assertions:
         patterns: list[tuple[str, int]] = []
         properties = self._mapping(location, "properties")
         for name in properties:
-            if self._spelled(name, location, "properties"):
+            if self.spelled(name, location, "properties"):
                 named[name] = child(location, "properties", name)
         for pattern in self._mapping(location, "patternProperties"):
             if self.pattern(location, "patternProperties", pattern) is not None:
@@ -296,7 +297,7 @@ class Assertions:
             return ()
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise location.invalid(keyword, "a list of names")
-        return tuple(dict.fromkeys(name for name in value if self._spelled(name, location, keyword)))
+        return tuple(dict.fromkeys(name for name in value if self.spelled(name, location, keyword)))
 
     def _number(self, location: Location, keyword: str) -> Fraction | None:
         value = location.get(keyword)

@@ -8,6 +8,7 @@ from typing import Any
 from formatter_core.schema.keywords import IN_PLACE
 from formatter_core.schema.load import TRUE, Loader, Location
 from formatter_core.schema.shapes import Goal
+from formatter_core.schema.spelling import has_spelling
 
 __all__ = ["KeyOrder"]
 
@@ -28,7 +29,7 @@ class KeyOrder:
             named.update(first)
             late.update(second)
         named.update(late)
-        return tuple(named)
+        return tuple(filter(has_spelling, named))
 
     def _walk(self, literal: int) -> tuple[dict[str, None], dict[str, None]]:
         known = self._known.get(literal)
@@ -41,10 +42,10 @@ class KeyOrder:
         only_reference = location.resource.draft <= 7 and "$ref" in location.schema
         for keyword in ["$ref"] if only_reference else sorted(location.schema, key="properties".__ne__):
             value = location.get(keyword)
-            if keyword == "properties" and value is not None:
-                named.update(dict.fromkeys(value))
-            elif keyword == "required" and value is not None:
-                late.update(dict.fromkeys(value))
+            if keyword == "properties":
+                named.update(dict.fromkeys(_names(value)))
+            elif keyword == "required":
+                late.update(dict.fromkeys(_names(value)))
             elif keyword in ("enum", "const"):
                 for listed in (value or ()) if keyword == "enum" else [value]:
                     named.update(dict.fromkeys(listed) if isinstance(listed, dict) else {})
@@ -67,6 +68,11 @@ class KeyOrder:
             for name, wanted in value.items():
                 late[name] = None
                 if isinstance(wanted, list):
-                    late.update(dict.fromkeys(wanted))
+                    late.update(dict.fromkeys(_names(wanted)))
                 else:
                     yield child(location, keyword, name)
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The names that a keyword gives; nobody has checked a keyword of objects where the type excludes them."""
+    return (name for name in value if isinstance(name, str)) if isinstance(value, (dict, list)) else iter(())

@@ -274,11 +274,15 @@ class Normalizer(Emptiness):
         if not isinstance(value, dict):
             raise location.invalid(keyword, "an object")
         shapes: list[Shape] = []
+        spelled = self._assertions.spelled
         for name, wanted in value.items():
+            if not spelled(name, location, keyword):
+                continue
             absent = ObjectSet((ObjectPart({name: FALSE}, silent=True),))
             present: tuple[ObjectSet, ...] = (ObjectSet(required=(name,), minimum=1),)
             if isinstance(wanted, list) and all(isinstance(other, str) for other in wanted):
-                names = tuple(dict.fromkeys((name, *wanted)))
+                others = (other for other in wanted if spelled(other, location, keyword))
+                names = tuple(dict.fromkeys((name, *others)))
                 present = (ObjectSet(required=names, minimum=len(names)),)
             elif keyword == "dependentRequired" or isinstance(wanted, list):
                 raise location.invalid(keyword, "an object with a list of names for each name")
