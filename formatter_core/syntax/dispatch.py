@@ -22,7 +22,7 @@ from formatter_core.grammar import (
     optional,
 )
 
-__all__ = ["dispatch", "text_without", "token_dispatch", "tokens_without"]
+__all__ = ["any_special", "dispatch", "text_without", "token_dispatch", "tokens_without"]
 
 
 def text_without(excluded: Iterable[str]) -> Node:
@@ -54,9 +54,14 @@ def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: b
 
 def tokens_without(excluded: Iterable[Special | Token]) -> Node:
     """Any text and special tokens, except these tokens."""
-    by_name = (each.name if isinstance(each, Special) else each.token_id for each in excluded)
     text = Terminal(ANY_TEXT)
-    return Sequence((text, Repeat(Sequence((AnySpecial(tuple(dict.fromkeys(by_name))), text)))))
+    return Sequence((text, Repeat(Sequence((any_special(excluded), text)))))
+
+
+def any_special(excluded: Iterable[Special | Token]) -> AnySpecial:
+    """Any special token except these."""
+    names = (each.name if isinstance(each, Special) else each.token_id for each in excluded)
+    return AnySpecial(tuple(dict.fromkeys(names)))
 
 
 def token_dispatch(

@@ -57,6 +57,24 @@ def test_tokens_by_id() -> None:
     assert formatter.accept_tokens([*b"any text", 257, *b"a", 256]) == 11
 
 
+#: grammar, texts that fit its budgets with a token for each byte, texts that do not
+BUDGETS: list[tuple[str, list[str], list[str]]] = [
+    ('root ::= "<" r ">"\nr[max_tokens=2] ::= [^]*', ["<>", "<ab>", "<é>"], ["<abc>", "<éa>"]),
+    ('root ::= "<" r ">"\nr[max_chars=2, max_tokens=3] ::= [^]*', ["<ab>", "<éa>"], ["<abc>", "<éé>"]),
+    ('root ::= ("<" r ">")+\nr[max_tokens=3] ::= "a" | "(" r ")"', ["<(a)><a>"], ["<((a))>"]),
+    ('root ::= "<" r ">"\nr[max_chars=0] ::= [a-z]*', ["<>"], ["<a>"]),
+]
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), BUDGETS, ids=[text for text, *_ in BUDGETS])
+def test_budgets(text: str, good: list[str], bad: list[str]) -> None:
+    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.ebnf(text))
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        data = sample.encode()
+        assert (formatter.accept_tokens(data) == len(data) and formatter.can_stop) == (sample in good), sample
+
+
 #: grammar, line, column, what the message says
 FAULTS = [
     ('root ::= "a" | item', 1, 16, "`item` is not defined"),
@@ -79,7 +97,9 @@ FAULTS = [
     ('root ::= Regex("(?i)a")', 1, 10, "both cases"),
     ('root ::= Regex("a", flags="i")', 1, 10, "both cases"),
     ('root ::= Regex("a"', 1, 10, "never closed"),
-    ('root[max_tokens=5] ::= "a"', 1, 6, "`max_tokens` is not enforced"),
+    ('root[max_tokens=0] ::= "a"', 1, 6, "`max_tokens` is malformed"),
+    ('root[max_chars] ::= "a"', 1, 6, "`max_chars` is malformed"),
+    ('root[max_chars=5] ::= x\nx ::= "a"', 1, 1, "a rule with `max_chars`"),
     ('root[lazy, temperature=0.5] ::= "a"', 1, 11, "`temperature` is not enforced"),
     ('root[greedy] ::= "a"', 1, 6, "is not known"),
     ('root[lazy] ::= root "a"', 1, 1, "lazy rule"),

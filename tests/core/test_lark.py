@@ -49,6 +49,26 @@ def test_special_tokens() -> None:
         compiler.compile(formats.lark("start: <thin>"))
 
 
+#: grammar, texts that fit its budget with a token for each byte, texts that do not
+BUDGETS: list[tuple[str, list[str], list[str]]] = [
+    ('start: "a" r "."\nr[max_tokens=2]: /x*/', ["a.", "axx."], ["axxx."]),
+    ('start: "a" r "."\nr[max_tokens=0]: /x*/', ["a."], ["ax."]),
+    ('start: "a" (r ".")+\nr[max_tokens=2]: X Y?\nX: "x"\nY: "y"', ["ax.xy."], ["axyy.", "ay."]),
+    ("start: r r\nr[max_tokens=2, lazy]: /x+y/", ["xyxy"], ["xxyxy"]),
+    ('start: r "!"\nr[max_tokens=2, suffix="."]: /x*/', ["x.!"], ["xx.!"]),
+    ('start: r "."\nr[max_tokens=2, capture]: %json {"type": "integer"}\n%ignore " "', ["12 .", "7."], ["123."]),
+]
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), BUDGETS, ids=[text for text, *_ in BUDGETS])
+def test_budgets_of_tokens(text: str, good: list[str], bad: list[str]) -> None:
+    compiled = Compiler(Vocabulary.of_bytes()).compile(formats.lark(text))
+    for sample in [*good, *bad]:
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(sample.encode())
+        assert (taken == len(sample) and formatter.can_stop) == (sample in good), sample
+
+
 #: grammar, line, column, what the message says
 FAULTS = [
     ('start: "a" | item', 1, 14, "`item` is not defined"),
@@ -60,10 +80,11 @@ FAULTS = [
     ('start: ("a"', 1, 8, "never closed"),
     ('start: "a" ) ', 1, 12, "found `\\)`"),
     ('start: "a" start: "b"', 1, 17, "end of the line|found `:`"),
-    ("start[max_tokens=5]: /a/", 1, 7, "`max_tokens` is not enforced"),
+    ("start[max_tokens=x]: /a/", 1, 18, "a whole number"),
+    ('start[max_tokens=5]: start "a"', 1, 1, "terminals only"),
     ('start[stop="x"]: /a/', 1, 7, "`suffix`"),
     ('start[suffix=""]: /a/', 1, 7, "empty suffix"),
-    ("start[greedy]: /a/", 1, 7, "`capture`, `lazy` and `suffix`"),
+    ("start[greedy]: /a/", 1, 7, "`capture`, `lazy`, `suffix` and `max_tokens`"),
     ('start[lazy]: start "a"', 1, 1, "terminals only"),
     ('start.2: "a"', 1, 6, "priorities"),
     ('start{x}: "a"', 1, 6, "templates"),

@@ -1,7 +1,7 @@
 """EBNF text -> grammar: the notation of XGrammar, described in its documentation under "EBNF Grammar".
 
-Refused, each with what to write instead: budgets (`max_tokens`, `max_chars`), temperatures, look-ahead, and the macros
-that count tokens of any kind. Captures are ours: those of the preferred parse.
+Refused, each with what to write instead: temperatures, look-ahead, and the macro `ExcludeToken`. Captures are those of
+the preferred parse. Budgets are never relaxed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,23 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from formatter_core.grammar import EMPTY, Capture, Grammar, Node, Reference, Shortest, Terminal, map_children, walk
+from formatter_core.grammar import (
+    ANY_CHAR,
+    EMPTY,
+    AnySpecial,
+    Capture,
+    Grammar,
+    Intersection,
+    Node,
+    Reference,
+    Region,
+    Repeat,
+    Shortest,
+    Terminal,
+    Token,
+    map_children,
+    walk,
+)
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.bnf.analysis import may_be_empty
 from formatter_core.syntax.bnf.macros import MACROS, MacroReader
@@ -27,9 +43,14 @@ _NAME = r"[A-Za-z_.\-][A-Za-z0-9_.\-]*"
 _HEAD = re.compile(rf"({_NAME})(\[[^\]\r\n]*\])?{_BLANKS}::=")
 _NO_TEXT = re.compile(rf"\({_BLANKS}\)")
 _OPTION = re.compile(r'[ \t]*([a-z_]+)[ \t]*(?:=[ \t]*("[^"\\\r\n]*"|[0-9.eE+-]+))?[ \t]*')
+#: The options of a rule, and how their values are written.
+_OPTIONS = {
+    "capture": re.compile(r'|"[^"]+"'),
+    "lazy": re.compile(""),
+    "max_chars": re.compile("[0-9]{1,10}"),
+    "max_tokens": re.compile("[1-9][0-9]{0,9}"),
+}
 _REFUSED_OPTIONS = {
-    "max_tokens": "a rule cannot count tokens; bound what it repeats, as in `[^]{0,2000}`",
-    "max_chars": "write the bound where the rule repeats, as in `[^]{0,2000}`",
     "temperature": "a grammar does not choose how to sample; give the temperature to the sampler",
 }
 _WHAT_FOLLOWS = "expected a literal, a class, a rule name, a group or a macro"
@@ -82,6 +103,11 @@ class _EbnfReader(BnfReader):
         body = self._expression()
         if "lazy" in options:
             body = self._lazy(body, offset)
+        if "max_chars" in options:
+            bound = Repeat(ANY_CHAR, 0, int(options["max_chars"]))
+            body = Terminal(Intersection((self._regular(body, "a rule with `max_chars`", offset), bound)))
+        if "max_tokens" in options:
+            body = Region(body, int(options["max_tokens"]))
         if "capture" in options:
             body = Capture(options["capture"] or name, body)
         self.rules.define(name, offset, body)
@@ -93,25 +119,29 @@ class _EbnfReader(BnfReader):
             word = option[1] if option else ""
             if word in _REFUSED_OPTIONS:
                 raise self.fault(f"the option `{word}` is not enforced; {_REFUSED_OPTIONS[word]}", offset)
-            if option is None or word not in ("capture", "lazy") or word in found:
+            if option is None or word not in _OPTIONS or word in found:
+                known = "there are `capture`, `lazy`, `max_chars` and `max_tokens`"
+                raise self.fault(f"the option `{cut(part.strip())}` is not known; {known}", offset)
+            if not _OPTIONS[word].fullmatch(option[2] or ""):
                 raise self.fault(
-                    f"the option `{cut(part.strip())}` is not known; there are `capture` and `lazy`", offset
+                    f'the option `{word}` is malformed; write `lazy`, `capture="name"` or `max_tokens=100`', offset
                 )
             found[word] = (option[2] or "").strip('"')
-            if (option[2] or "") == '""' or (word == "lazy" and option[2]):
-                raise self.fault(f'the option `{word}` is malformed; write `lazy` or `capture="name"`', offset)
             offset += len(part) + 1
         return found
 
     def _lazy(self, body: Node, offset: int) -> Node:
-        if any(isinstance(part, (Reference, Capture)) for part in walk(body)):
+        regular = self._regular(body, "a lazy rule", offset)
+        return EMPTY if may_be_empty(regular) else Terminal(Shortest(regular))
+
+    def _regular(self, body: Node, of_what: str, offset: int) -> Node:
+        if any(isinstance(part, (Reference, Capture, Token, AnySpecial)) for part in walk(body)):
             raise self.fault(
-                "the body of a lazy rule is made of literals, classes, repeats and `Regex` only; write what its rules "
+                f"the body of {of_what} is made of literals, classes, repeats and `Regex` only; write what its rules "
                 "stand for in their places",
                 offset,
             )
-        regular = _without_terminals(body)
-        return EMPTY if may_be_empty(regular) else Terminal(Shortest(regular))
+        return _without_terminals(body)
 
     def _expression(self) -> Node:
         expression = Expression(self.source, self.limits, self.at)

@@ -15,6 +15,7 @@ from formatter_core.grammar import (
     Grammar,
     Node,
     Reference,
+    Region,
     Repeat,
     Sequence,
     Special,
@@ -64,7 +65,8 @@ class _Cut:
 
 
 def _is_regular(node: Node) -> bool:
-    return not any(isinstance(part, (Reference, Token, Special, AnySpecial, Capture, Terminal)) for part in walk(node))
+    others = (Reference, Token, Special, AnySpecial, Capture, Region, Terminal)
+    return not any(isinstance(part, others) for part in walk(node))
 
 
 def _measure(node: Node) -> tuple[int, int]:

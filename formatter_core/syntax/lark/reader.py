@@ -21,6 +21,7 @@ from formatter_core.grammar import (
     Intersection,
     Node,
     Reference,
+    Region,
     Repeat,
     Sequence,
     Shortest,
@@ -47,7 +48,6 @@ _OPERATORS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None),
 _HEX = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.)")
 _TOKEN_ID = re.compile(r"<\[([0-9]{1,10})\]>")
 _REFUSED = {
-    "max_tokens": "a rule cannot count tokens; bound its regex, as in /(.|\\n){0,2000}/",
     "temperature": "a grammar does not choose how to sample; give the temperature to the sampler",
     "stop": "what a stop matches is hidden from the model; use `suffix`",
     "stop_capture": "capture the end in a rule of its own",
@@ -89,6 +89,7 @@ class _Reader:
         self._at = 0
         self._rules = Rules(self._source)
         self._parts = 0
+        self._schemas: set[str] = set()
         #: Terminals as they are written, with references to others; where they and their uses stand.
         self._terminals: dict[str, Node] = {}
         self._places: dict[str, int] = {}
@@ -171,13 +172,16 @@ class _Reader:
                 found["capture"] = self._text(self._next()) if self._take("=") else name
             elif option.text == "lazy":
                 found["suffix"] = EMPTY
+            elif option.text == "max_tokens":
+                self._expect("=")
+                found["max_tokens"] = self._count()
             elif option.text == "suffix":
                 self._expect("=")
                 found["suffix"] = self._value(self._next(), is_terminal=True)
                 if found["suffix"] == EMPTY:
                     raise self._fault(option, "an empty suffix ends nothing; write `lazy`, or leave it out")
             else:
-                raise self._fault(option, "the options of a rule are `capture`, `lazy` and `suffix`")
+                raise self._fault(option, "the options of a rule are `capture`, `lazy`, `suffix` and `max_tokens`")
         if found.get("suffix", EMPTY) != EMPTY and "capture" in found:
             raise self._fault(rule, "a capture does not hold the suffix, which is not enforced; put the suffix into a "
                                     "rule of its own")  # fmt: skip
@@ -308,6 +312,7 @@ class _Reader:
                 raise self._fault(token, "the options `x-guidance` of %json are not enforced; leave them out")
             grammar = self._json_schema(token.value).renamed(f"json {self._parts}.")
             self._parts += 1
+            self._schemas.add(grammar.start)
             for name, body in grammar.rules.items():
                 self._rules.define(name, token.offset, body)
             return Reference(grammar.start)
@@ -411,19 +416,28 @@ class _Reader:
     def _rule_body(
         self, name: str, offset: int, body: Node, options: dict[str, Any], resolved: dict[str, Node]
     ) -> Node:
-        if "suffix" in options:
+        most = options.get("max_tokens")
+        if "suffix" in options or (most is not None and not self._is_schema(body)):
             if any(isinstance(part, (Special, Token)) or self._is_rule(part) for part in walk(body)):
-                raise self._source.fault(
-                    offset, f"the body of the lazy rule `{cut(name)}` is made of terminals only; define one for it"
-                )
+                kind = "a lazy rule" if "suffix" in options else "a rule with `max_tokens`"
+                reason = f"`{cut(name)}` is {kind}, whose body is made of terminals only; define one for it"
+                raise self._source.fault(offset, reason)
             plain = self._regular(_without_terminals(body), resolved)
-            suffix = self._regular(options["suffix"], resolved)
-            body = Terminal(Shortest(_of_text(Sequence((plain, suffix)))))
-            if options["suffix"] == EMPTY and _may_be_empty(plain):
+            if options.get("suffix") == EMPTY and _may_be_empty(plain):
                 body = EMPTY
+            elif "suffix" in options:
+                suffix = self._regular(options["suffix"], resolved)
+                body = Terminal(Shortest(_of_text(Sequence((plain, suffix)))))
+            else:
+                body = Terminal(_of_text(plain))
         else:
             body = self._with_lexemes(body)
+        if most is not None:
+            body = Region(body, most) if most else EMPTY
         return Capture(options["capture"], body) if "capture" in options else body
+
+    def _is_schema(self, body: Node) -> bool:
+        return isinstance(body, Reference) and body.name in self._schemas
 
     def _is_rule(self, part: Node) -> bool:
         return isinstance(part, Reference) and part.name not in self._terminals
