@@ -78,6 +78,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
+    "fcn_best_tokens": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }
 

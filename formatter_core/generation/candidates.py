@@ -1,4 +1,4 @@
-"""The best tokens of a batch of logits, ties included: what comes out of it, and how it is done with numpy."""
+"""The best tokens of a batch of logits, ties included: what comes out of it, and how it is done on the host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine import native_logits
 from formatter_core.errors import InvalidArgument, LimitExceeded
 from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 Ties: TypeAlias = Literal["all", "none"]
+
+_NO_NUMBERS = "the logits hold NaN or +inf, so they say nothing; look for an overflow in the model"
+#: What the native library reads: the rest is done with numpy, as everything is without the library.
+_NATIVE = (np.float32, np.float16, np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +198,11 @@ def top_tokens(
     """The `n` best tokens of each row, and those that are exactly as good as the last of them.
 
     Tokens of -inf, which a mask forbids, are never among them. `formatter_transformers.top_tokens` does the same on
-    torch tensors, and knows float16 and bfloat16.
+    torch tensors.
 
     Args:
-        logits: floating (rows, width), as the model gives them; left unchanged.
+        logits: floating (rows, width), as the model gives them; uint16 stands for the bits of bfloat16, which numpy
+            does not have. Left unchanged.
         n: how many, for all rows or for each; 0 gives none.
         chosen: a token for each row, to learn its log-probability and rank.
         ties: `"all"`, at most `Limits.max_top_n` tokens in all; or `"none"` for exactly `n`. Of equally good tokens
@@ -209,18 +215,76 @@ def top_tokens(
         InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
         LimitExceeded: `n` is greater than `Limits.max_top_n`.
     """
-    if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
+    is_bits = logits.dtype.newbyteorder("=") == np.uint16
+    if logits.ndim != 2 or not (is_bits or np.issubdtype(logits.dtype, np.floating)):
         raise InvalidArgument(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
-    counts = checked_counts(n, len(logits), limits)
+    rows, width = logits.shape
+    counts = [min(count, width) for count in checked_counts(n, rows, limits)]
     if chosen is not None:
-        check_ids(chosen, logits.shape[1])
-    taken = [None] * len(logits) if chosen is None else [int(token) for token in chosen]
-    if len(taken) != len(logits):
-        raise InvalidArgument(f"{len(taken)} chosen tokens for {len(logits)} rows of logits; give one for each row")
+        check_ids(chosen, width)
+    taken = None if chosen is None else [int(token) for token in chosen]
+    if taken is not None and len(taken) != rows:
+        raise InvalidArgument(f"{len(taken)} chosen tokens for {rows} rows of logits; give one for each row")
+    if logits.dtype in _NATIVE and native_logits.is_available():
+        return _by_the_library(logits, counts, taken, ties, logprob, rank, limits)
+    if is_bits:
+        logits = (logits.astype(np.uint32) << 16).view(np.float32)
     return [
         _one(row, count, token, ties, logprob, rank, limits)
-        for row, count, token in zip(logits, counts, taken, strict=True)
+        for row, count, token in zip(logits, counts, _each(taken, rows), strict=True)
     ]
+
+
+def _each(chosen: list[int] | None, rows: int) -> Sequence[int | None]:
+    return [None] * rows if chosen is None else chosen
+
+
+def _by_the_library(
+    logits: NDArray[Any],
+    counts: list[int],
+    chosen: list[int] | None,
+    ties: Ties,
+    logprob: bool,
+    rank: bool,
+    limits: Limits,
+) -> list[TopTokens]:
+    most = max(counts, default=0)
+    is_asked = chosen is not None
+    found = native_logits.best_tokens(
+        logits,
+        counts,
+        chosen,
+        room=limits.max_top_n if most and ties == "all" else most,
+        wants_scale=logprob and is_asked,
+        wants_rank=rank,
+    )
+    if found is None:
+        raise InvalidArgument(_NO_NUMBERS)
+    columns = zip(
+        counts,
+        found.ids.tolist(),
+        found.logprobs.tolist(),
+        found.ranks.tolist(),
+        _each(chosen, len(counts)),
+        (found.numbers[:, 1] - found.numbers[:, 0]).tolist(),
+        found.amounts.tolist(),
+        strict=True,
+    )
+    lists = []
+    for count, ids, logprobs, ranks, token, chosen_logprob, (better, tied, listed) in columns:
+        kept = min(listed, count) if ties == "none" else listed
+        lists.append(
+            TopTokens(
+                tuple(ids[:kept]),
+                tuple(logprobs[:kept]),
+                tuple(ranks[:kept]),
+                tied > kept,
+                token,
+                chosen_logprob if is_asked and logprob else None,
+                better + 1 if is_asked and rank else None,
+            )
+        )
+    return lists
 
 
 def _one(
@@ -234,7 +298,6 @@ def _one(
         chosen_rank = 1 + int(np.count_nonzero(row > row[chosen]))
     if not n:
         return TopTokens((), (), (), False, chosen, chosen_logprob, chosen_rank)
-    n = min(n, len(row))
     threshold = np.partition(row, len(row) - n)[len(row) - n]
     found = np.flatnonzero((row >= threshold) & (row > -np.inf))
     found = found[np.lexsort((found, -row[found]))]
@@ -259,5 +322,5 @@ def _log_sum(row: NDArray[Any]) -> float:
     if best == -np.inf:
         return 0.0
     if not np.isfinite(best):
-        raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
+        raise InvalidArgument(_NO_NUMBERS)
     return best + float(np.log(np.exp(row.astype(np.float64) - best).sum()))

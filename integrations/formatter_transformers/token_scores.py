@@ -1,4 +1,4 @@
-"""The best tokens of a batch of logits in torch: measured on their device, brought over in one copy."""
+"""The best tokens of a batch of logits in torch: measured where they are; from a device, one copy brings them over."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ __all__ = ["score_step", "top_tokens"]
 
 Chosen: TypeAlias = "torch.Tensor | Sequence[int]"
 
-#: Logits that are measured at a time; what is computed on the way takes at most eight bytes for each. With more, a CPU
-#: spends most of the time on new memory.
+#: Logits that are measured at a time on a device; what is computed on the way takes at most eight bytes for each.
 _AT_ONCE = 1 << 20
-#: Columns in a group of which only the best one is compared at first.
-_GROUP = 16
+_NUMPY_DTYPES = (torch.float64, torch.float32, torch.float16)
 #: Columns before the ids and values: the chosen token, its logit, how many are better, the scale, how many are kept.
 _HEAD = 5
 
@@ -41,11 +39,14 @@ def top_tokens(
 ) -> list[TopTokens]:
     """`formatter_core.generation.top_tokens` for floating torch logits of any dtype, on any device.
 
-    All rows are measured together on the device of the logits, and one copy brings what was found to the host; a row
-    comes over whole where more than `n / 4 + 8` tokens tie at the end of its list. Ties are those of the logits' own
-    dtype; log-probabilities are computed in float32 at least.
+    Logits in the host's memory are measured there. Those of a device are measured on it, all rows together, and one
+    copy brings what was found to the host; a row comes over whole where more than `n / 4 + 8` tokens tie at the end of
+    its list. Ties are those of the logits' own dtype; log-probabilities are computed in float32 at least.
     """
-    measure = _Measure(logits, n, chosen, ScoreSettings(0, logprob, rank, ties=ties, limits=limits))
+    settings = ScoreSettings(0, logprob, rank, ties=ties, limits=limits)
+    if _is_on_host(logits):
+        return _measured_on_host(logits, n, chosen, settings)
+    measure = _Measure(logits, n, chosen, settings)
     return measure.read(measure.packed().cpu().numpy())
 
 
@@ -63,13 +64,50 @@ def score_step(
     Returns:
         one for each row, the entries of `Generated.chosen`.
     """
-    after = _Measure(masked, settings.top, chosen, settings)
-    if not settings.unmasked or masked is logits:
-        found = after.read(after.packed().cpu().numpy())
-        return [chosen_token(one, one if settings.unmasked else None) for one in found]
-    before = _Measure(logits, settings.top, chosen, settings)
-    both = torch.cat([after.packed(), before.packed()]).cpu().numpy()
-    return list(map(chosen_token, after.read(both[: len(both) // 2]), before.read(both[len(both) // 2 :])))
+    batches = (masked, logits) if settings.unmasked and masked is not logits else (masked,)
+    if _is_on_host(logits):
+        found = [_measured_on_host(batch, settings.top, chosen, settings) for batch in batches]
+    else:
+        measures = [_Measure(batch, settings.top, chosen, settings) for batch in batches]
+        packed = torch.cat([measure.packed() for measure in measures]).cpu().numpy()
+        parts = np.split(packed, len(measures))
+        found = [measure.read(part) for measure, part in zip(measures, parts, strict=True)]
+    return [
+        chosen_token(after, before if settings.unmasked else None)
+        for after, before in zip(found[0], found[-1], strict=True)
+    ]
+
+
+def _is_on_host(logits: torch.Tensor) -> bool:
+    return logits.device.type == "cpu"
+
+
+def _measured_on_host(
+    logits: torch.Tensor, n: int | Sequence[int], chosen: Chosen | None, settings: ScoreSettings
+) -> list[TopTokens]:
+    _check(logits, chosen)
+    rows = logits.detach()
+    if rows.dtype == torch.bfloat16:  # which numpy does not have
+        array = rows.view(torch.int16).numpy().view(np.uint16)
+    else:
+        array = (rows if rows.dtype in _NUMPY_DTYPES else rows.float()).numpy()
+    return candidates.top_tokens(
+        array,
+        n,
+        chosen=chosen.tolist() if isinstance(chosen, torch.Tensor) else chosen,
+        ties=settings.ties,
+        logprob=settings.logprob,
+        rank=settings.rank,
+        limits=settings.limits,
+    )
+
+
+def _check(logits: torch.Tensor, chosen: Chosen | None = None) -> None:
+    if logits.ndim != 2 or not logits.is_floating_point():
+        raise InvalidArgument(f"logits are floating (rows, width), but these are {logits.dtype} {tuple(logits.shape)}")
+    if isinstance(chosen, torch.Tensor) and chosen.shape != logits.shape[:1]:
+        found = f"chosen tokens of shape {tuple(chosen.shape)}"
+        raise InvalidArgument(f"{found} for {len(logits)} rows of logits; give one for each row")
 
 
 @dataclass
@@ -82,10 +120,7 @@ class _Measure:
     settings: ScoreSettings
 
     def __post_init__(self) -> None:
-        if self.logits.ndim != 2 or not self.logits.is_floating_point():
-            raise InvalidArgument(
-                f"logits are floating (rows, width), but these are {self.logits.dtype} {tuple(self.logits.shape)}"
-            )
+        _check(self.logits)
         rows, self.width = self.logits.shape
         self.counts = [min(count, self.width) for count in checked_counts(self.n, rows, self.settings.limits)]
         most = max(self.counts, default=0)
@@ -99,8 +134,7 @@ class _Measure:
         if not isinstance(self.chosen, torch.Tensor):  # of a tensor this would wait for its device
             check_ids(self.chosen, self.width)
         self.chosen = torch.as_tensor(self.chosen, dtype=torch.int64, device=self.logits.device)
-        if self.chosen.shape != (rows,):
-            raise InvalidArgument(f"{len(self.chosen)} chosen tokens for {rows} rows of logits; give one for each row")
+        _check(self.logits, self.chosen)
 
     @torch.inference_mode()
     def packed(self) -> torch.Tensor:
@@ -115,13 +149,14 @@ class _Measure:
             logit = rows.gather(1, token[:, None])
             value = self._bits(logit[:, 0])
             if self.settings.rank:
-                place = _how_many_are_better(rows, logit)
+                parts = zip(_parts(rows), _parts(rows, logit), strict=True)
+                place = torch.cat([(part > own).sum(1) for part, own in parts])
         if self.sorted or (self.chosen is not None and self.settings.logprob):
-            scale = self._bits(_log_sums(rows, self.dtype))
+            scale = self._bits(torch.cat([part.to(self.dtype).logsumexp(1) for part in _parts(rows)]))
         head = [token, value, place, scale]
         if not self.sorted:
             return torch.stack([*head, tied], 1)
-        values, ids = _topk(rows, self.sorted)
+        values, ids = rows.topk(self.sorted, 1)
         wanted = torch.tensor(self.counts, device=rows.device)[:, None]
         last = values.gather(1, (wanted - 1).clamp(min=0))
         kept = (values >= last) & (values > -torch.inf) & (wanted > 0)
@@ -184,62 +219,11 @@ class _Measure:
         return candidates.top_tokens(logits, n, chosen=chosen, **options)[0]
 
 
-def _parts(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """As many rows at a time as a pass over all columns takes."""
-    at_once = _AT_ONCE // 4 if rows.device.type == "cpu" else _AT_ONCE  # a CPU is faster within its cache
-    parts: tuple[torch.Tensor, ...] = rows.split(max(1, at_once // max(1, rows.shape[1])))
+def _parts(rows: torch.Tensor, beside: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
+    """As many rows at a time as are measured at once, of `beside` if that is given."""
+    at_once = max(1, _AT_ONCE // max(1, rows.shape[1]))
+    parts: tuple[torch.Tensor, ...] = (rows if beside is None else beside).split(at_once)
     return parts
-
-
-def _log_sums(rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`rows.logsumexp(1)`, about twice as fast on a CPU: what the best logit of each row loses to be a log-probability.
-
-    Every part is computed in the same memory, since new memory costs a CPU as much as the numbers in it.
-    """
-    parts, sums = _parts(rows), []
-    memory = rows.new_empty((2, *parts[0].shape), dtype=dtype)
-    for part in parts:
-        converted, logprobs = memory[:, : len(part)]
-        values = part if part.dtype == dtype else converted.copy_(part)
-        torch.log_softmax(values, 1, out=logprobs)
-        best = values.amax(1)
-        sums.append(torch.where(best == -torch.inf, best, best - logprobs.amax(1)))
-    return torch.cat(sums)
-
-
-def _how_many_are_better(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """How many values of each row are greater than its own of `logits`, (rows, 1)."""
-    better = []
-    for part, own in zip(_parts(rows), logits.split(len(_parts(rows)[0])), strict=True):
-        better.append((part > own).view(torch.uint8).sum(1, dtype=torch.int64))  # a CPU is slow to sum booleans
-    return torch.cat(better)
-
-
-def _topk(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """`rows.topk(k, 1)`, two to three times as fast on a CPU: only groups of columns are sorted out whose best ones
-    are among the best.
-
-    At most k groups hold a value of the k best, so none of these is in a group that is left out, save for ties.
-    """
-    groups = rows.shape[1] // _GROUP
-    if rows.device.type != "cpu" or groups < 4 * k:
-        best = rows.topk(k, 1)
-        return best.values, best.indices
-    # A group is every n-th column, so that vectors of neighbouring columns are compared at once.
-    maxima = rows[:, : groups * _GROUP].reshape(len(rows), _GROUP, groups).amax(1)
-    members = _best_places(maxima, k)[:, None] + groups * np.arange(_GROUP)[:, None]
-    remainder = np.broadcast_to(np.arange(groups * _GROUP, rows.shape[1]), (len(rows), rows.shape[1] % _GROUP))
-    columns = np.concatenate([members.reshape(len(rows), -1), remainder], axis=1)
-    values = rows.gather(1, torch.from_numpy(columns))
-    places = torch.from_numpy(_best_places(values, k))
-    values, order = values.gather(1, places).sort(1, descending=True)
-    return values, torch.from_numpy(columns).gather(1, places.gather(1, order))
-
-
-def _best_places(values: torch.Tensor, k: int) -> NDArray[np.intp]:
-    """Where the k best of each row are, in any order; numpy, because it is faster at that."""
-    wide = values.float() if values.dtype.itemsize < 4 else values
-    return np.argpartition(wide.numpy(), -k, axis=1)[:, -k:]
 
 
 def _ranks(values: NDArray[Any]) -> NDArray[np.intp]:

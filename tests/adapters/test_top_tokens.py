@@ -12,13 +12,27 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import Vocabulary  # noqa: E402
 from formatter_core import generation as core  # noqa: E402
+from formatter_core.engine import native_logits  # noqa: E402
 from formatter_core.errors import InvalidArgument, LimitExceeded  # noqa: E402
 from formatter_core.generation import ScoreSettings  # noqa: E402
 from formatter_core.limits import DEFAULT_LIMITS, Limits  # noqa: E402
 from formatter_transformers import score_step, top_tokens  # noqa: E402
 
+WAYS = ("library", "numpy", "device")
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 WIDTH = 5003
+
+
+@pytest.fixture(autouse=True, params=WAYS)
+def way(request, monkeypatch) -> str:
+    """Logits of the host, with and without the native library, and as on a device, which here is the processor too."""
+    if request.param == "library" and not native_logits.is_available():
+        pytest.skip("needs the native library")
+    if request.param == "numpy":
+        monkeypatch.setattr("formatter_core.engine.native_logits.is_available", lambda: False)
+    if request.param == "device":
+        monkeypatch.setattr("formatter_transformers.token_scores._is_on_host", lambda logits: False)
+    return request.param
 
 
 def spread(dtype) -> torch.Tensor:
@@ -109,15 +123,16 @@ class Copies(torch.overrides.TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_one_copy_brings_a_whole_batch_to_the_host() -> None:
+def test_one_copy_brings_a_whole_batch_to_the_host(way) -> None:
     logits, chosen = spread(torch.bfloat16), torch.arange(8)
     masked = logits.masked_fill(torch.arange(WIDTH) % 7 > 0, -torch.inf)
+    expected = ["cpu"] if way == "device" else []
     with Copies() as copies:
-        top_tokens(logits, [1, 2, 3, 4, 5, 6, 7, 8], chosen=chosen)
-    assert copies.names == ["cpu"]
+        top_tokens(logits, [1, 2, 3, 4, 5, 6, 7, 8], chosen=list(range(8)))
+    assert copies.names == expected
     with Copies() as copies:
         score_step(logits, masked, chosen * 7, ScoreSettings(top=5, logprob=True, rank=True))
-    assert copies.names == ["cpu"]
+    assert [name for name in copies.names if name != "tolist"] == expected
 
 
 class Calls(torch.overrides.TorchFunctionMode):
@@ -134,17 +149,17 @@ class Calls(torch.overrides.TorchFunctionMode):
     ("n", "asked", "computed"),
     [
         (0, {"logprob": False, "rank": False}, set()),
-        (0, {"logprob": True, "rank": False}, {"log_softmax"}),
+        (0, {"logprob": True, "rank": False}, {"logsumexp"}),
         (0, {"logprob": False, "rank": True}, {"gt"}),
-        (3, {"logprob": False, "rank": False}, {"log_softmax", "sort"}),
+        (3, {"logprob": False, "rank": False}, {"logsumexp", "topk"}),
     ],
 )
-def test_what_is_off_is_not_computed(n, asked, computed) -> None:
+def test_what_is_off_is_not_computed(way, n, asked, computed) -> None:
     logits = spread(torch.float32)
     with Calls() as calls:
         (one, *_) = top_tokens(logits, n, chosen=[1] * 8, **asked)
     names = {"gt" if name == "__gt__" else name for name in calls.names}
-    assert names & {"log_softmax", "sort", "topk"} == computed - {"gt"}
+    assert names & {"logsumexp", "topk"} == (computed - {"gt"} if way == "device" else set())
     assert bool(one.ids) == bool(n)
     assert (one.chosen_logprob is None) == (not asked["logprob"])
     assert (one.chosen_rank is None) == (not asked["rank"])
@@ -216,6 +231,9 @@ def test_candidates_have_bytes_and_text() -> None:
 def test_faults_are_named_by_both(logits, options, error, message) -> None:
     with pytest.raises(error, match=message):
         top_tokens(logits, **options)
+    if "chosen" in options:
+        with pytest.raises(InvalidArgument, match="one for each row"):
+            top_tokens(logits, **{**options, "chosen": torch.zeros(2, 1, dtype=torch.int64)})
     with pytest.raises(error, match=message):
         core.top_tokens(logits.numpy(), **options)
 
@@ -230,7 +248,8 @@ def test_the_switches_are_checked() -> None:
 def test_the_strides_of_the_logits_do_not_matter() -> None:
     logits = spread(torch.float32)
     expected = top_tokens(logits, 20, chosen=[5] * 8)
-    for other in (logits.t().contiguous().t(), torch.stack([logits, logits], 2)[:, :, 1]):
+    others = logits.t().contiguous().t(), torch.stack([logits, logits], 2)[:, :, 1], logits.repeat(1, 2)[:, :WIDTH]
+    for other in others:
         for one, same in zip(top_tokens(other, 20, chosen=[5] * 8), expected, strict=True):
             assert (one.ids, one.ranks, one.chosen_rank) == (same.ids, same.ranks, same.chosen_rank)
             assert one.logprobs == pytest.approx(same.logprobs, abs=1e-5)  # sums are made in another order
@@ -244,3 +263,44 @@ def test_logits_with_a_gradient_are_as_good_as_others() -> None:
 def test_no_rows_give_no_results() -> None:
     assert top_tokens(torch.zeros(0, 5), 3) == []
     assert core.top_tokens(np.zeros((0, 5)), 3) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
+def test_arrays_of_any_layout_hold_the_same_rows(dtype) -> None:
+    """Views that are reversed, shifted, repeated or unaligned, in either order of bytes; uint16 means bfloat16."""
+    logits = spread(torch.bfloat16)
+    array = logits.view(torch.int16).numpy().view(np.uint16) if dtype == np.uint16 else logits.float().numpy()
+    array = array.astype(dtype)
+    expected = core.top_tokens(logits.double().numpy(), 7, chosen=[2] * 8)
+    bytes_of_it = np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:]
+    backwards = np.ascontiguousarray(array[::-1])[::-1]
+    for other in (
+        array,
+        backwards,
+        np.asfortranarray(array),
+        np.pad(array, ((1, 1), (3, 3)))[1:-1, 3:-3],
+        bytes_of_it.view(dtype).reshape(array.shape),
+        array.astype(array.dtype.newbyteorder()),
+    ):
+        for ours, theirs in zip(core.top_tokens(other, 7, chosen=[2] * 8), expected, strict=True):
+            assert (ours.ids, ours.ranks, ours.chosen_rank) == (theirs.ids, theirs.ranks, theirs.chosen_rank)
+            assert ours.logprobs == pytest.approx(theirs.logprobs, abs=2e-5)
+    same = core.top_tokens(np.broadcast_to(array[0], (3, WIDTH)), 7)
+    assert same[0] == same[1] == same[2]
+
+
+def test_the_processor_s_own_numbers() -> None:
+    """Zeros of both signs tie, subnormal numbers do not vanish, and rows may be shorter than any vector."""
+    for width in (1, 2, 15, 17, 64, 65):
+        row = np.zeros((1, width), np.float32)
+        row[0, ::2] = -0.0
+        assert core.top_tokens(row, 1)[0].ids == tuple(range(min(width, 64)))
+    tiny = np.full((1, 100), -1.0, np.float16)
+    tiny[0, [40, 90]] = 2**-24, 2**-23
+    assert core.top_tokens(tiny, 2)[0].ids == (90, 40)
+    far = np.array([[0.0, -1e30, -200.0, -np.inf] * 40], np.float32)
+    (one,) = core.top_tokens(far, 60, chosen=[1])
+    assert one.is_cut
+    assert one.ranks[40:] == (41,) * 24
+    assert one.chosen_logprob == pytest.approx(-1e30)
+    assert one.logprobs[0] == pytest.approx(-math.log(40), abs=1e-6)

@@ -8,7 +8,7 @@
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
 //! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
-//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`.
+//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`. The best tokens of a model's logits: `logits`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -36,6 +36,7 @@ mod gate;
 mod grammar;
 mod hash;
 mod interface;
+mod interface_logits;
 mod interface_parser;
 mod interface_schema;
 #[cfg(test)]
@@ -43,6 +44,7 @@ mod interface_tests;
 mod items;
 mod lexicon;
 mod limits;
+mod logits;
 mod mask;
 mod members;
 mod memories;

@@ -1,0 +1,393 @@
+//! Rows of a model's logits: the best tokens of one, ties and all, and what turns a logit into a log-probability.
+//!
+//! A row is read in blocks. Their maxima say which of them can hold one of the best, and which count for a sum or a
+//! rank, so that all but the maxima and the sum touch few blocks. The loops over a block are written so that the compiler
+//! turns them into vector code.
+
+use std::cmp::Reverse;
+
+/// Elements of a block.
+const BLOCK: usize = 64;
+/// Sums and maxima that are kept side by side: a vector, or a few of them.
+const LANES: usize = 16;
+/// Blocks after which the sums, which are `f32`, are put into an `f64`.
+const BLOCKS_A_SUM: usize = 16;
+/// What an exponent to base 2 must be above to count in a sum in which the greatest term is 1.
+const LEAST_EXPONENT: f32 = -120.0;
+/// Added to a small number, it leaves the nearest whole one in the lowest bits: 1.5 × 2^23.
+const TO_WHOLE: f32 = 12_582_912.0;
+
+/// What a logit is kept as. As an `f32` it is exact.
+pub trait Logit: Copy {
+    fn wide(self) -> f32;
+}
+
+impl Logit for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+}
+
+/// A bfloat16: the upper half of an `f32`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Brain(u16);
+
+impl Logit for Brain {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+}
+
+/// An IEEE float16.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Half(u16);
+
+impl Logit for Half {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        let bits = (u32::from(self.0) & 0x7fff) << 13;
+        let sign = (u32::from(self.0) & 0x8000) << 16;
+        let magnitude = if bits < 0x0080_0000 {
+            // A subnormal one: its digits stand behind a one that is not there.
+            (f32::from_bits(bits + (113 << 23)) - f32::from_bits(113 << 23)).to_bits()
+        } else if bits < 0x0f80_0000 {
+            bits + (112 << 23)
+        } else {
+            bits + (224 << 23)
+        };
+        f32::from_bits(magnitude | sign)
+    }
+}
+
+/// What is asked about a row.
+#[derive(Clone, Copy)]
+pub struct Question {
+    /// How many of the best tokens; with those that tie with the last, at most `room`.
+    pub count: usize,
+    pub room: usize,
+    pub chosen: Option<usize>,
+    /// Whether the scale is needed; it is for a list.
+    pub wants_scale: bool,
+    pub wants_rank: bool,
+}
+
+/// What was found out about a row; of what was not asked it says nothing.
+#[derive(Default)]
+pub struct Answer {
+    /// The logarithm of the sum of the exponentials; 0 if every logit is -inf.
+    pub scale: f64,
+    pub chosen_logit: f64,
+    /// How many logits are greater than that of the chosen token.
+    pub better: usize,
+    /// How many tokens are as good as the last of the list, or better.
+    pub tied: usize,
+    /// The list, at most `Question::room` long: the best first, ties by id.
+    pub best: Vec<(u32, f32)>,
+}
+
+/// Memory that rows use one after another.
+#[derive(Default)]
+pub struct Scratch {
+    maxima: Vec<f32>,
+    sorted: Vec<f32>,
+    found: Vec<(u32, f32)>,
+}
+
+/// Answer a question about a row; None if the row holds NaN or +inf and its values are asked for.
+pub fn ask<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Option<Answer> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        // SAFETY: this processor has what the function is compiled for.
+        return unsafe { ask_wide(row, question, scratch) };
+    }
+    answer_of(row, question, scratch)
+}
+
+/// # Safety
+/// The processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn ask_wide<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Option<Answer> {
+    answer_of(row, question, scratch)
+}
+
+#[inline(always)]
+fn answer_of<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Option<Answer> {
+    let mut answer = Answer::default();
+    let (greatest, has_nan) = find_maxima(row, &mut scratch.maxima);
+    if question.count > 0 || question.wants_scale {
+        if has_nan || greatest == f32::INFINITY {
+            return None;
+        }
+        answer.scale = scale_of(row, &scratch.maxima, greatest);
+    }
+    if let Some(chosen) = question.chosen {
+        let logit = row[chosen].wide();
+        answer.chosen_logit = f64::from(logit);
+        if question.wants_rank {
+            answer.better = count_above(row, &scratch.maxima, logit);
+        }
+    }
+    if question.count > 0 {
+        find_best(row, question, scratch, &mut answer);
+    }
+    Some(answer)
+}
+
+/// The greatest of each block, and of all; and whether there is a NaN, which is greater than nothing.
+#[inline(always)]
+fn find_maxima<L: Logit>(row: &[L], maxima: &mut Vec<f32>) -> (f32, bool) {
+    maxima.clear();
+    let mut strange = [0u32; LANES];
+    let mut greatest = f32::NEG_INFINITY;
+    let mut blocks = row.chunks_exact(BLOCK);
+    for block in &mut blocks {
+        let mut lanes = [f32::NEG_INFINITY; LANES];
+        for part in block.chunks_exact(LANES) {
+            for (place, logit) in part.iter().enumerate() {
+                let value = logit.wide();
+                lanes[place] = if value > lanes[place] { value } else { lanes[place] };
+                strange[place] |= u32::from(value.is_nan());
+            }
+        }
+        let best = lanes.into_iter().fold(f32::NEG_INFINITY, greater);
+        greatest = greater(greatest, best);
+        maxima.push(best);
+    }
+    let rest = blocks.remainder();
+    if !rest.is_empty() {
+        let best = rest.iter().map(|logit| logit.wide()).fold(f32::NEG_INFINITY, greater);
+        strange[0] |= u32::from(rest.iter().any(|logit| logit.wide().is_nan()));
+        greatest = greater(greatest, best);
+        maxima.push(best);
+    }
+    (greatest, strange.into_iter().any(|one| one != 0))
+}
+
+#[inline(always)]
+fn greater(one: f32, other: f32) -> f32 {
+    if other > one {
+        other
+    } else {
+        one
+    }
+}
+
+/// The logarithm of the sum of the exponentials.
+#[inline(always)]
+fn scale_of<L: Logit>(row: &[L], maxima: &[f32], greatest: f32) -> f64 {
+    if greatest == f32::NEG_INFINITY {
+        return 0.0;
+    }
+    let mut sum = 0.0;
+    let least = LEAST_EXPONENT / std::f32::consts::LOG2_E;
+    for (part, maxima) in row.chunks(BLOCK * BLOCKS_A_SUM).zip(maxima.chunks(BLOCKS_A_SUM)) {
+        let mut lanes = [0.0f32; LANES];
+        let mut blocks = part.chunks_exact(BLOCK);
+        for (block, &best) in (&mut blocks).zip(maxima) {
+            if best - greatest > least {
+                for part in block.chunks_exact(LANES) {
+                    for (place, logit) in part.iter().enumerate() {
+                        lanes[place] += exponential(logit.wide() - greatest);
+                    }
+                }
+            }
+        }
+        for logit in blocks.remainder() {
+            lanes[0] += exponential(logit.wide() - greatest);
+        }
+        sum += lanes.into_iter().map(f64::from).sum::<f64>();
+    }
+    f64::from(greatest) + sum.ln()
+}
+
+/// `exp` of a number up to 0, to about 1e-6 of its value where that counts: 2 to a whole number times 2 to a remainder
+/// between -1/2 and 1/2, which is a polynomial.
+#[inline(always)]
+fn exponential(value: f32) -> f32 {
+    let exponent = value * std::f32::consts::LOG2_E;
+    let exponent = if exponent > LEAST_EXPONENT {
+        exponent
+    } else {
+        LEAST_EXPONENT
+    };
+    let shifted = exponent + TO_WHOLE;
+    let rest = exponent - (shifted - TO_WHOLE);
+    // The coefficients of 2^x fitted to the interval.
+    let mut power = 1.339_887_4e-3;
+    for coefficient in [9.618_437e-3, 5.550_340_7e-2, 2.402_265e-1, 6.931_472e-1, 1.0] {
+        power = power * rest + coefficient;
+    }
+    f32::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// How many logits of a row are greater than this one.
+#[inline(always)]
+fn count_above<L: Logit>(row: &[L], maxima: &[f32], logit: f32) -> usize {
+    let mut count = 0;
+    for (block, _) in row.chunks(BLOCK).zip(maxima).filter(|(_, &best)| best > logit) {
+        count += block.iter().map(|other| u32::from(other.wide() > logit)).sum::<u32>() as usize;
+    }
+    count
+}
+
+/// The best tokens of a row, and those that tie with the last of them.
+#[inline(always)]
+fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, answer: &mut Answer) {
+    let Scratch { maxima, sorted, found } = scratch;
+    // As many blocks as tokens are asked for have one that is at least as good as the last of the best maxima.
+    let mut bound = f32::NEG_INFINITY;
+    if question.count <= maxima.len() {
+        sorted.clear();
+        sorted.extend_from_slice(maxima);
+        bound = nth_best(sorted, question.count);
+    }
+    found.clear();
+    for (number, (block, _)) in row
+        .chunks(BLOCK)
+        .zip(&*maxima)
+        .enumerate()
+        .filter(|(_, (_, &best))| best >= bound)
+    {
+        for (id, logit) in (number * BLOCK..).zip(block) {
+            let value = logit.wide();
+            if value >= bound && value > f32::NEG_INFINITY {
+                found.push((id as u32, value));
+            }
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    sorted.clear();
+    sorted.extend(found.iter().map(|&(_, value)| value));
+    let last = nth_best(sorted, question.count.min(found.len()));
+    answer.tied = found.iter().filter(|&&(_, value)| value >= last).count();
+    // Of those that tie with the last the first ones stay, which have the lowest ids: so many find room.
+    let above = found.iter().filter(|&&(_, value)| value > last).count();
+    let mut room = question.room.saturating_sub(above);
+    answer.best.extend(found.iter().filter(|&&(_, value)| {
+        let ties = value == last && room > 0;
+        room -= usize::from(ties);
+        value > last || ties
+    }));
+    answer.best.sort_by_key(|&(id, value)| (Reverse(key(value)), id));
+    answer.best.truncate(question.room);
+}
+
+/// The `count`-th of the numbers from the greatest on; they change their places.
+fn nth_best(numbers: &mut [f32], count: usize) -> f32 {
+    let place = numbers.len() - count;
+    *numbers.select_nth_unstable_by_key(place, |&number| key(number)).1
+}
+
+/// A whole number that is greater where the number is; 0 and -0 have the same.
+fn key(number: f32) -> i32 {
+    let bits = (number + 0.0).to_bits() as i32;
+    bits ^ (((bits >> 31) as u32) >> 1) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(count: usize) -> Question {
+        Question {
+            count,
+            room: 64,
+            chosen: Some(3),
+            wants_scale: true,
+            wants_rank: true,
+        }
+    }
+
+    fn numbers(length: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            f64::from(state) / f64::from(u32::MAX)
+        };
+        (0..length)
+            .map(|_| ((next() + next() + next() - 1.5) * 12.0) as f32)
+            .collect()
+    }
+
+    #[test]
+    fn a_sum_is_that_of_exact_exponentials() {
+        for length in [1, 5, 63, 64, 65, 1000, 5003, 50_257] {
+            for scale in [0.0f32, 0.01, 1.0, 30.0] {
+                let row: Vec<f32> = numbers(length, length as u32)
+                    .iter()
+                    .map(|one| one * scale + 7.0)
+                    .collect();
+                let best = row.iter().copied().fold(f32::MIN, f32::max);
+                let sum: f64 = row.iter().map(|&one| f64::from(one - best).exp()).sum();
+                let exact = f64::from(best) + sum.ln();
+                let question = Question {
+                    chosen: None,
+                    ..question(0)
+                };
+                let found = ask(&row, question, &mut Scratch::default()).unwrap().scale;
+                assert!((found - exact).abs() < 5e-6, "{length} {scale}: {found} {exact}");
+                let plain = answer_of(&row, question, &mut Scratch::default()).unwrap().scale;
+                assert!((plain - exact).abs() < 5e-6, "{length} {scale}: {plain} {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_are_those_of_a_sort() {
+        for length in [4, 64, 65, 130, 5003] {
+            for (count, step) in [(1, 0.0), (3, 0.5), (20, 2.0), (64, 0.25), (4, 100.0)] {
+                let mut row = numbers(length, 7 + length as u32);
+                if step > 0.0 {
+                    row.iter_mut().for_each(|one| *one = (*one / step).round() * step);
+                }
+                let count = count.min(length);
+                let mut order: Vec<usize> = (0..length).collect();
+                order.sort_by(|&one, &other| row[other].partial_cmp(&row[one]).unwrap().then(one.cmp(&other)));
+                let tied = row.iter().filter(|&&one| one >= row[order[count - 1]]).count();
+                let found = ask(&row, question(count), &mut Scratch::default()).unwrap();
+                let ids: Vec<usize> = found.best.iter().map(|&(id, _)| id as usize).collect();
+                assert_eq!(ids, order[..tied.min(64)], "{length} {count} {step}");
+                assert_eq!(found.tied, tied);
+                assert_eq!(found.better, row.iter().filter(|&&one| one > row[3]).count());
+            }
+        }
+    }
+
+    #[test]
+    fn every_half_is_the_number_that_it_means() {
+        for bits in 0..=u16::MAX {
+            let (sign, exponent, digits) = (bits >> 15, (bits >> 10) & 31, f32::from(bits & 1023));
+            let magnitude = match exponent {
+                0 => digits * 2f32.powi(-24),
+                31 if bits & 1023 == 0 => f32::INFINITY,
+                31 => f32::NAN,
+                _ => (1024.0 + digits) * 2f32.powi(i32::from(exponent) - 25),
+            };
+            let expected = if sign == 1 { -magnitude } else { magnitude };
+            let found = Half(bits).wide();
+            assert!(found == expected || (found.is_nan() && expected.is_nan()), "{bits:x}");
+        }
+    }
+
+    #[test]
+    fn rows_without_numbers_have_no_answer() {
+        for strange in [f32::NAN, f32::INFINITY] {
+            for place in [0, 70, 129] {
+                let mut row = vec![1.0; 130];
+                row[place] = strange;
+                assert!(ask(&row, question(2), &mut Scratch::default()).is_none());
+            }
+        }
+        let found = ask(&[f32::NEG_INFINITY; 70], question(2), &mut Scratch::default()).unwrap();
+        assert_eq!((found.scale, found.tied, found.best.len()), (0.0, 0, 0));
+    }
+}

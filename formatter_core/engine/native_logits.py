@@ -1,0 +1,120 @@
+"""The best tokens of rows of logits, found by the native library in one call, without the GIL."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.engine.native_library import check, load
+from formatter_core.errors import EngineUnavailable
+
+__all__ = ["BestTokens", "best_tokens", "is_available"]
+
+#: What the library reads; numpy has no bfloat16, so its bits come as uint16.
+_KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
+_SCALE, _RANK = 1, 2
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = (
+        ("logits", ctypes.c_void_p),
+        ("kind", ctypes.c_uint32),
+        ("wants", ctypes.c_uint32),
+        ("rows", ctypes.c_size_t),
+        ("width", ctypes.c_size_t),
+        ("stride", ctypes.c_size_t),
+        ("counts", ctypes.c_void_p),
+        ("chosen", ctypes.c_void_p),
+        ("room", ctypes.c_size_t),
+    )
+
+
+class _Found(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("numbers", "amounts", "ids", "logprobs", "ranks"))
+
+
+@dataclass(frozen=True, slots=True)
+class BestTokens:
+    """What was found, row by row; of what was not asked for it says nothing.
+
+    Attributes:
+        numbers: float64 (rows, 2): the logarithm of the sum of the exponentials, 0 where no logit is finite; the logit
+            of the chosen token.
+        amounts: int64 (rows, 3): how many tokens are better than the chosen one; how many are as good as the last of
+            the list, or better; how many are listed.
+        ids: int64 (rows, room), the best first and ties by id.
+        logprobs: float64 (rows, room).
+        ranks: int64 (rows, room).
+    """
+
+    numbers: NDArray[np.float64]
+    amounts: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    logprobs: NDArray[np.float64]
+    ranks: NDArray[np.int64]
+
+
+@cache
+def is_available() -> bool:
+    """Whether the library is there."""
+    try:
+        load()
+    except EngineUnavailable:
+        return False
+    return True
+
+
+def best_tokens(
+    logits: NDArray[Any],
+    counts: Sequence[int],
+    chosen: Sequence[int] | None,
+    *,
+    room: int,
+    wants_scale: bool,
+    wants_rank: bool,
+) -> BestTokens | None:
+    """The best tokens of each row; None if a row holds NaN or +inf and its values are asked for.
+
+    Args:
+        logits: float32, float16, or the bits of bfloat16 as uint16; (rows, width).
+        counts: for each row how many of the best tokens.
+        chosen: for each row the id of a token.
+        room: how many are listed at most, those included that tie with the last.
+        wants_scale: whether the first of the numbers is wanted where no tokens are asked for.
+        wants_rank: whether the first of the amounts is.
+    """
+    size = logits.itemsize
+    if logits.strides[1] != size or logits.strides[0] < 0 or logits.strides[0] % size or not logits.flags.aligned:
+        logits = np.ascontiguousarray(logits)
+    rows, width = logits.shape
+    asked = np.array(counts, dtype=np.uint32)
+    tokens = None if chosen is None else np.array(chosen, dtype=np.uint32)
+    if asked.shape != (rows,) or (tokens is not None and tokens.shape != (rows,)):
+        raise ValueError(f"{asked.shape} counts for {rows} rows")
+    given = _Rows(
+        logits.ctypes.data,
+        _KINDS[logits.dtype],
+        _SCALE * wants_scale | _RANK * wants_rank,
+        rows,
+        width,
+        logits.strides[0] // size,
+        asked.ctypes.data,
+        None if tokens is None else tokens.ctypes.data,
+        room,
+    )
+    found = BestTokens(
+        np.zeros((rows, 2)),
+        np.zeros((rows, 3), dtype=np.int64),
+        np.zeros((rows, room), dtype=np.int64),
+        np.zeros((rows, room)),
+        np.zeros((rows, room), dtype=np.int64),
+    )
+    where = (found.numbers, found.amounts, found.ids, found.logprobs, found.ranks)
+    answer = load().fcn_best_tokens(ctypes.byref(given), ctypes.byref(_Found(*(part.ctypes.data for part in where))))
+    return None if check(answer) else found
