@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -187,6 +188,27 @@ def test_the_message_says_what_to_do(name: str) -> None:
     message = str(caught.value)
     assert [word for word in words if word not in message] == []
     assert len(message) < 1000
+
+
+def said_twice(text: str) -> set[str]:
+    """Sentences and quoted texts of more than 20 characters that stand in a text more than once."""
+    pieces = re.split(r"[.;:]\s+|\n", text)
+    quoted = re.findall(r"'[^'\n]{21,}'|\"[^\"\n]{21,}\"|`[^`\n]{21,}`", text)
+    return {piece for piece in (*pieces, *quoted) if len(piece) > 20 and text.count(piece) > 1}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_error_says_anything_twice(name: str, caplog, recwarn) -> None:
+    """Neither its message, nor those of its causes, which a traceback shows as well, nor what is logged and warned."""
+    call, kind, *_ = CASES[name]
+    with pytest.raises(kind) as caught:
+        call()
+    shown = [record.getMessage() for record in caplog.records] + [str(warning.message) for warning in recwarn]
+    error: BaseException | None = caught.value
+    while error is not None:
+        shown.append(str(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert said_twice("\n".join(shown)) == set()
 
 
 def test_nothing_is_said_twice() -> None:
