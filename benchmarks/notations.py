@@ -124,17 +124,15 @@ class XGrammar:
     def allowed(self) -> list[int]:
         if not self._matcher.fill_next_token_bitmask(self._row):
             return list(range(END + 1))
-        return [symbol for symbol in range(END + 1 + _SPECIALS) if self._has(symbol)]
+        words = self._row[0].tolist()
+        return [symbol for symbol in range(END + 1 + _SPECIALS) if words[symbol // 32] >> symbol % 32 & 1]
 
     def push(self, byte: int) -> bool:
         if self._matcher.is_terminated():
             return False
-        if self._matcher.fill_next_token_bitmask(self._row) and not self._has(byte):  # only masks keep budgets
-            return False
+        if self._matcher.fill_next_token_bitmask(self._row) and not self._row[0].tolist()[byte // 32] >> byte % 32 & 1:
+            return False  # only masks keep budgets
         return bool(self._matcher.accept_token(byte))
-
-    def _has(self, symbol: int) -> bool:
-        return bool(int(self._row[0, symbol // 32]) >> symbol % 32 & 1)
 
 
 class Llguidance:

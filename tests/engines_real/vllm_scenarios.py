@@ -19,6 +19,7 @@ from typing import Any
 
 from formatter_core.errors import UnsupportedEngineVersion
 from tests.adapters.vllm_stand_ins import count_copies
+from tests.engines_real.reasoning_budgets import budgeted_answer, judged
 from tests.engines_real.vllm_processes import DTYPE
 
 STEP_TOKENS = 48  # tokens that one step reads at most: longer prompts are read in chunks
@@ -176,6 +177,7 @@ class Scenarios:
             "ends": self.ends(),
             "refused": self.refused(),
             "unchecked": self.unchecked(),
+            "reasoning": self.reasoning(),
             "mixed again": self.mixed(seed=1),
         }
 
@@ -293,6 +295,25 @@ class Scenarios:
         finally:
             self.hook.validate_params = check
         return [*found, {"failures": self.failures() - before}]
+
+    def reasoning(self) -> list[dict[str, Any]]:
+        """Reasoning with a budget of tokens, with several seeds: what we read, and what stands in the tokens."""
+        from vllm import SamplingParams
+
+        from formatter_vllm import create_extra_args, result
+
+        format = budgeted_answer()
+        parameters = [
+            SamplingParams(max_tokens=150, temperature=1.0, seed=seed, extra_args=create_extra_args(format))
+            for seed in range(6)
+        ]
+        outputs = self.llm.generate([self.prompt(seed) for seed in range(6)], parameters, use_tqdm=False)
+        records = []
+        for output in outputs:
+            value = result(output.outputs[0], format, vocabulary=self.vocabulary).value
+            reasoning, number, count = judged(self.vocabulary, output.outputs[0].token_ids)
+            records.append({"read": [value.reasoning, value.content], "said": [reasoning, number], "count": count})
+        return records
 
     def backend(self) -> dict[str, Any]:
         """The structured outputs of vLLM, kept by this project."""
