@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from formatter_core import ChatAnswer, Layout, ToolCall, formats
-from scripts.layout_judges import TEMPLATES, templates_of
+from scripts.layout_judges import TEMPLATES, module_of, templates_of
 from scripts.layout_walks import Walker, walkers
 
 __all__ = ["CHAT_TEMPLATES", "Checkpoint", "mutated", "random_tool", "rendered"]
 
-#: By layout: the chat templates in TRL that write it.
+#: By layout: the chat templates that write it, in TRL or in mlx-lm.
 CHAT_TEMPLATES = {
     "hermes": ("qwen2_5",),
     "qwen3": ("qwen3", "qwen3_instruct_2507"),
@@ -28,6 +28,7 @@ CHAT_TEMPLATES = {
     "harmony": ("gptoss",),
     "deepseek-v3": ("deepseekv3",),
     "gemma4": ("gemma4", "gemma4_v2", "gemma4_v3", "gemma4_v4", "gemma4_v5"),
+    "deepseek-v3.2": ("mlx-lm/deepseek_v32",),
 }
 #: By layout: XGrammar's name for the model that writes it.
 _XGRAMMAR = {
@@ -38,6 +39,7 @@ _XGRAMMAR = {
     "kimi-k2": "kimi",
     "deepseek-r1": "deepseek_r1",
     "deepseek-v3.1": "deepseek_v3_1",
+    "deepseek-v3.2": "deepseek_v3_2",
     "harmony": "harmony",
     "minimax-m2": "minimax",
     "glm-4.5": "glm_4_7",
@@ -62,6 +64,16 @@ def _chat_template(trl: Path, name: str) -> Any:
     return environment.from_string(path.read_text(encoding="utf-8"))
 
 
+class _ByMlx:
+    """A chat template of mlx-lm, which is a module."""
+
+    def __init__(self, mlx: Path, name: str) -> None:
+        self._module = module_of(mlx / "mlx_lm" / "chat_templates" / f"{name}.py")
+
+    def render(self, messages: list[Any], mode: str, **options: Any) -> str:
+        return str(self._module.encode_messages(messages, mode))
+
+
 class Checkpoint:
     """What `Layout.from_tokenizer` asks of a tokenizer whose checkpoint publishes its response template."""
 
@@ -74,10 +86,11 @@ class Checkpoint:
 
 
 def rendered(
-    trl: Path, layout: Layout, name: str, count: int, seed: int, tokenizers: Path | None = None
+    folder: Path, layout: Layout, name: str, count: int, seed: int, tokenizers: Path | None = None
 ) -> dict[str, Any]:
     """Random turns as a chat template writes them, accepted token by token by the layout's format, and read."""
-    template = _chat_template(trl, name)
+    by_mlx = name.startswith("mlx-lm/")
+    template = _ByMlx(folder, name.removeprefix("mlx-lm/")) if by_mlx else _chat_template(folder, name)
     rng = random.Random(f"rendered {name} {seed}")
     sides = walkers(layout, tokenizers)
     counts: Counter[str] = Counter()
@@ -87,7 +100,8 @@ def rendered(
         if name in _WITHOUT_REASONING:
             answer = replace(answer, reasoning=None)
         messages = [{"role": "user", "content": "Question."}]
-        given = {"tools": [tool], "bos_token": "", "eos_token": ""}
+        mode = "chat" if answer.reasoning is None else "thinking"
+        given = {"tools": [tool], "bos_token": "", "eos_token": "", "mode": mode}
         prompt = template.render(messages=messages, add_generation_prompt=True, **given)
         whole = template.render(messages=[*messages, _turn(layout, answer)], add_generation_prompt=False, **given)
         if not whole.startswith(prompt):  # some open the reasoning in prompts and leave it out of earlier turns

@@ -147,8 +147,10 @@ def main() -> int:
                 print(name, error, file=sys.stderr, flush=True)
                 continue
         found: dict[str, Any] = {"mutated": mutated(layout, options.turns, options.seed, options.tokenizers)}
-        for template in CHAT_TEMPLATES.get(name, ()) if options.trl else ():
-            found[template] = rendered(options.trl, layout, template, options.turns, options.seed, options.tokenizers)
+        for template in CHAT_TEMPLATES.get(name, ()):
+            folder = options.mlx if template.startswith("mlx-lm/") else options.trl
+            if folder is not None:
+                found[template] = rendered(folder, layout, template, options.turns, options.seed, options.tokenizers)
         judges = judges_of(layout, options.trl, options.mlx)
         found["answers"] = judged(layout, judges, tools, options.answers, options.seed, options.tokenizers)
         for part, figures in found.items():

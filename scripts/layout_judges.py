@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from formatter_core import Layout
 
-__all__ = ["TEMPLATES", "Judge", "Reading", "judges_of", "templates_of"]
+__all__ = ["TEMPLATES", "Judge", "Reading", "judges_of", "module_of", "templates_of"]
 
 
 def _hide_broken_packages() -> None:
@@ -88,6 +88,7 @@ PARSERS = {
     "deepseek-v3": ("deepseek_v3", None),
     "deepseek-r1": ("deepseek_v3", "deepseek_r1"),
     "deepseek-v3.1": ("deepseek_v31", "deepseek_r1"),
+    "deepseek-v3.2": ("deepseek_v32", "deepseek_v3"),
     "harmony": ("openai", "openai_gptoss"),
     "kimi-k2": ("kimi_k2", "kimi_k2"),
     "glm-4.5": ("glm45", "glm45"),
@@ -134,16 +135,21 @@ def templates_of(trl: Path) -> dict[str, Any]:
     return names
 
 
+def module_of(path: Path) -> Any:
+    """A file of an unpacked wheel, imported by itself."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise FileNotFoundError(path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 def _mlx(mlx: Path, layout: str) -> Judge | None:
     """mlx-lm's parser, which is handed what stands between its two markers."""
     if layout not in MODULES:
         return None
-    path = mlx / "mlx_lm" / "tool_parsers" / f"{MODULES[layout]}.py"
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    if specification is None or specification.loader is None:
-        return None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = module_of(mlx / "mlx_lm" / "tool_parsers" / f"{MODULES[layout]}.py")
 
     def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
         found: list[tuple[str, Any]] = []

@@ -297,16 +297,13 @@ class Scenarios:
         return [*found, {"failures": self.failures() - before}]
 
     def reasoning(self) -> list[dict[str, Any]]:
-        """Reasoning with a budget of tokens, with several seeds: what we read, and what stands in the tokens."""
+        """Reasoning with a budget of tokens, sampled: what we read, and what stands in the tokens."""
         from vllm import SamplingParams
 
         from formatter_vllm import create_extra_args, result
 
         format = budgeted_answer()
-        parameters = [
-            SamplingParams(max_tokens=150, temperature=1.0, seed=seed, extra_args=create_extra_args(format))
-            for seed in range(6)
-        ]
+        parameters = SamplingParams(max_tokens=150, temperature=1.0, extra_args=create_extra_args(format))
         outputs = self.llm.generate([self.prompt(seed) for seed in range(6)], parameters, use_tqdm=False)
         records = []
         for output in outputs:
