@@ -101,7 +101,7 @@ def rendered(
             answer = replace(answer, reasoning=None)
         messages = [{"role": "user", "content": "Question."}]
         mode = "chat" if answer.reasoning is None else "thinking"
-        given = {"tools": [tool], "bos_token": "", "eos_token": "", "mode": mode}
+        given: dict[str, Any] = {"tools": [tool], "bos_token": "", "eos_token": "", "mode": mode}
         prompt = template.render(messages=messages, add_generation_prompt=True, **given)
         whole = template.render(messages=[*messages, _turn(layout, answer)], add_generation_prompt=False, **given)
         if not whole.startswith(prompt):  # some open the reasoning in prompts and leave it out of earlier turns
