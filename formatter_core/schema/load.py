@@ -211,6 +211,13 @@ class Loader:
                 raise LimitExceeded("nodes", self._limits.nodes, "the schema")
         return number
 
+    def at(self, pointer: str) -> int:
+        """The literal of the schema at a JSON Pointer into the root resource, on the way to which none has a URI."""
+        schema: Any = self.root_resource.schema
+        for step in pointer.split("/")[1:]:
+            schema = schema[int(step) if isinstance(schema, list) else step.replace("~1", "/").replace("~0", "~")]
+        return self.number(schema, pointer, self.root_resource)
+
     def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
         """The literal of a schema that stands for a part of a keyword's value."""
         number = self.number(schema, pointer, self.root_resource)

@@ -44,21 +44,25 @@ def lower_beside(
     refusals: Refusals,
     whitespace: Whitespace,
     limits: Limits,
-) -> PartlyLowered | None:
-    """The rules of what is not plain; None if there is no document.
+) -> PartlyLowered:
+    """The rules of what is not plain.
 
     Raises:
-        UnsupportedSchema: something cannot be expressed exactly.
+        FormatterError: why it cannot be lowered, in the order in which that is found here.
     """
     return _Lowering(loader, normalizer, refusals, whitespace, False, limits, plain).partly()
 
 
 class PartlyLowered(NamedTuple):
-    """Rules that use others: those of goals that are lowered elsewhere, by their numbers, and that of any value."""
+    """Rules that use others: those of goals that are lowered elsewhere, by their numbers, and that of any value.
+
+    `holes` are rules that the others use.
+    """
 
     rules: dict[str, Node]
     start: str
     plain: dict[str, int]
+    holes: list[str]
     uses_any: bool
 
 
@@ -88,17 +92,16 @@ class _Lowering:
         rules = self._rules.rules
         if self._rules.uses_any:
             rules.update(self._any_rules)
-        rules = productive(rules, start)
+        rules = productive(rules, [start])
         if not rules:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         return Grammar(rules, start)
 
-    def partly(self) -> PartlyLowered | None:
+    def partly(self) -> PartlyLowered:
         start = self._lower_all()
-        plain = self._rules.plain
-        rules = {name: body for name, body in self._rules.rules.items() if name not in plain}
-        rules = productive(rules, start, {*plain, ANY_RULE})
-        return PartlyLowered(rules, start, plain, self._rules.uses_any) if rules else None
+        found = self._rules
+        rules = {name: body for name, body in found.rules.items() if name not in found.plain}
+        return PartlyLowered(rules, start, found.plain, found.holes, found.uses_any)
 
     def _lower_all(self) -> str:
         """Make all rules but those of any value; the name of the start rule."""
@@ -108,6 +111,8 @@ class _Lowering:
             raise UnsatisfiableSchema("it is `false`, which allows nothing; use another schema")
         start = self._rules.goal(() if root == TRUE else (root,))
         pending = self._rules.pending
+        if not pending:
+            self._rules.fill_holes()
         while pending:
             goal, name = pending.pop()
             try:
@@ -115,6 +120,8 @@ class _Lowering:
             except LimitExceeded as error:
                 raise (error.at(self._loader.location(goal[0]).pointer) if goal else error) from None
             self._rules.define(name, body)
+            if not pending:
+                self._rules.fill_holes()
         for name in self._any_rules:
             del self._rules.rules[name]
         return start.name

@@ -10,14 +10,15 @@ from functools import lru_cache
 from typing import Any
 
 from formatter_core.engine.native_schema import NativeSchema
-from formatter_core.errors import FormatterError, UnsatisfiableSchema
-from formatter_core.grammar import Program, write_inside, write_part
+from formatter_core.errors import FormatterError
+from formatter_core.grammar import Node, Program, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.numbers import hard_steps
+from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.spelling import FREE_BODY
@@ -54,36 +55,62 @@ def schema_program(
         return None
     if native is None:
         return None
+    part = PartlyLowered({}, _START, {}, [], uses_any=False)
     number = native.goal("")
-    part: PartlyLowered | None
-    if number is None:
-        part = _not_plain(native, schema, whitespace, enforce_formats, limits)
-    else:
-        part = PartlyLowered({}, _START, {_START: number}, uses_any=False)
-    if part is None:
+    if number is not None:
+        part.plain[_START] = number
+    if number is None or native.holes():
+        try:
+            part = _not_plain(native, schema, whitespace, enforce_formats, limits)
+        except (FormatterError, RecursionError):  # which lowering it as a whole explains
+            return None
+    count, any_rule = native.lower(part.uses_any, limits)
+    if not count and (part.plain or part.uses_any):
         return None
-    first = len(part.rules)
-    count, any_rule = native.lower(first, part.uses_any, limits)
+    rules = _productive(native, part)
+    if rules is None:
+        return None
     scalars = [_scalars_of(wanted, draft, enforce_formats, limits) for wanted in native.wanted()]
-    if (not count and (part.plain or part.uses_any)) or None in scalars:
+    if None in scalars:
         return None
-    others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: any_rule}
-    beginning = write_part(part.rules, part.start, others, first + count, limits)
+    first = len(rules)
+    others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
+    beginning = write_part(rules, part.start, others, first + count, limits)
     given = [_tokens(whitespace), *(each for each in scalars if each is not None)]
-    return beginning.followed_by(*native.write(b"".join(given), b"".join(beginning.terminals)), limits)
+    places = {name: place for place, name in enumerate(rules)}
+    holes = [places[name] for name in part.holes]
+    written = native.write(first, holes, b"".join(given), b"".join(beginning.terminals))
+    return beginning.followed_by(*written, limits)
 
 
 def _not_plain(
     native: NativeSchema, schema: dict[str, Any], whitespace: Whitespace, enforce_formats: bool, limits: Limits
-) -> PartlyLowered | None:
-    """What is not plain, lowered; None if there may be no document."""
+) -> PartlyLowered:
+    """What is not plain, lowered."""
     refusals = Refusals()
     loader = Loader(schema, limits)
     normalizer = Normalizer(loader, limits, refusals, enforce_formats)
-    try:
-        return lower_beside(native, loader, normalizer, refusals, whitespace, limits)
-    except (UnsatisfiableSchema, RecursionError):  # which lowering it as a whole explains
+    return lower_beside(native, loader, normalizer, refusals, whitespace, limits)
+
+
+#: How often both kinds of rules are asked which of them derive something.
+_MOST_ROUNDS = 8
+
+
+def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | None:
+    """The rules of a part without what derives nothing; None if one that others need may do so."""
+    found = {ANY_RULE}
+    for _ in range(_MOST_ROUNDS):
+        all_derive, goals = native.all_derive(bytes(name in found for name in part.holes), len(part.plain))
+        if all_derive:
+            break
+        found.update(name for name, number in part.plain.items() if goals[number])
+        found = derived(part.rules, found)
+    else:
         return None
+    starts = part.holes if part.start in part.plain else [part.start, *part.holes]
+    rules = productive(part.rules, starts, {*part.plain, ANY_RULE})
+    return rules if rules or not starts else None
 
 
 @lru_cache

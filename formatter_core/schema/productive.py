@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterator
 
 from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, children
 
-__all__ = ["productive"]
+__all__ = ["derived", "productive"]
 
 
-def productive(rules: dict[str, Node], start: str, others: Collection[str] = ()) -> dict[str, Node]:
-    """The rules without what derives nothing, and without what the start then does not reach; empty where it is all.
+def productive(rules: dict[str, Node], starts: Collection[str], others: Collection[str] = ()) -> dict[str, Node]:
+    """The rules without what derives nothing, and without what `starts` then do not reach; empty if one of these is that.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
     choices in which one option needs no rule. Of members, the required ones must derive something, or one of the
     others. Linear in their size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for
     Horn clauses). Rules may use `others`, which derive something.
     """
-    if _all_derive(rules, others):
+    if derived(rules, others).issuperset(rules):
         return rules
     found = set(others)
     waiting: dict[str, list[_Option]] = {}
@@ -30,15 +30,15 @@ def productive(rules: dict[str, Node], start: str, others: Collection[str] = ())
             _settle(each, needs.pop(each), found, waiting)
     if found.issuperset(rules):
         return rules
-    return _reachable(rules, start, found) if start in found else {}
+    return _reachable(rules, starts, found) if found.issuperset(starts) else {}
 
 
 #: How often undecided rules are read again before it is worked out which ones wait for which.
 _MOST_READINGS = 6
 
 
-def _all_derive(rules: dict[str, Node], others: Collection[str]) -> bool:
-    """Whether a few readings show that every rule derives something, which is nearly always so, as the others do."""
+def derived(rules: dict[str, Node], others: Collection[str]) -> set[str]:
+    """The rules of which a few readings show that they derive something, which is nearly always all; with `others`."""
     found = set(others)
     pending = list(rules)
     for _ in range(_MOST_READINGS):
@@ -48,8 +48,8 @@ def _all_derive(rules: dict[str, Node], others: Collection[str]) -> bool:
         # What a rule needs comes after it, as values do, or before it, as later properties do.
         pending = [name for name in reversed(pending) if name not in found]
         if not pending:
-            return True
-    return False
+            break
+    return found
 
 
 def _is_derived(node: Node, found: set[str]) -> bool:
@@ -107,9 +107,9 @@ def _spread(name: str, found: set[str], waiting: dict[str, list[_Option]]) -> No
                 queue.append(option.rule)
 
 
-def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str, Node]:
-    kept = {start: rules[start]}
-    for name in (pending := [start]):
+def _reachable(rules: dict[str, Node], starts: Collection[str], found: set[str]) -> dict[str, Node]:
+    kept = {start: rules[start] for start in starts}
+    for name in (pending := list(kept)):
         body = rules[name]
         options = body.items if isinstance(body, Choice) else (body,)
         options = tuple(each for each in options if found.issuperset(_needed(each, {})))

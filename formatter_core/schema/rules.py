@@ -22,6 +22,8 @@ class Rules:
         self._plain = plain
         #: The rules of goals that `plain` lowers, by its numbers.
         self.plain: dict[str, int] = {}
+        #: The rules that those need, by the numbers of its holes.
+        self.holes: list[str] = []
         self.rules: dict[str, Node] = {}
         self.pending: list[tuple[Goal, str]] = []
         self._limits = limits
@@ -45,6 +47,11 @@ class Rules:
             else:
                 self.plain[name] = number
         return known
+
+    def fill_holes(self) -> None:
+        """Make goals of what the rules that `plain` lowers need, but cannot be lowered there."""
+        holes = self._plain.holes() if self.plain and self._plain is not None else ()
+        self.holes += [self.goal((self._loader.at(pointer),)).name for pointer in holes[len(self.holes) :]]
 
     def _plain_number(self, goal: Goal) -> int | None:
         if self._plain is None or len(goal) > 1 or goal[0] < 0 or not self._loader.is_in_text(goal[0]):

@@ -50,6 +50,55 @@ pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8
     })
 }
 
+/// How many bytes the JSON Pointers of all holes have, see `fcn_schema_holes`: the schemas that goals lead to which are
+/// lowered elsewhere.
+///
+/// # Safety
+/// `schema` is a live handle; `length` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_find_holes(schema: *const Schema, length: *mut usize) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        length.write((*schema).pointers.len());
+        Ok(0)
+    })
+}
+
+/// The JSON Pointers of holes, each ended by a zero byte.
+///
+/// # Safety
+/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_find_holes` has said.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_holes(schema: *const Schema, data: *mut u8) -> i32 {
+    // SAFETY: the handle is live, and there is room, as the caller promises.
+    guarded(|| unsafe { copy_to(data, &(*schema).pointers) })
+}
+
+/// Whether every rule derives something, given which holes do; which goals do. See `Schema::all_derive`.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `holes` points to `hole_count` bytes, and `goal_count` bytes of `goals`
+/// may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_all_derive(
+    schema: *mut Schema,
+    holes: *const u8,
+    hole_count: usize,
+    goals: *mut u8,
+    goal_count: usize,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
+        let (schema, holes) = unsafe { (&mut *schema, view(holes, hole_count)) };
+        let holes: Vec<bool> = holes.iter().map(|derived| *derived != 0).collect();
+        let mut found = vec![0; goal_count];
+        let all = schema.all_derive(&holes, &mut found);
+        // SAFETY: there is room, as the caller promises.
+        unsafe { copy_to(goals, &found) }?;
+        Ok(truth(all))
+    })
+}
+
 /// Make the rules of all goals; how many, or 0 if that cannot be done here. See `Schema::lower`.
 ///
 /// # Safety
@@ -57,14 +106,13 @@ pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_lower(
     schema: *mut Schema,
-    first: u32,
     wants_any: u32,
     maximum_nodes: u64,
     any: *mut u32,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handle is live and nobody else's, as the caller promises.
-        let lowered = unsafe { &mut *schema }.lower(first, wants_any != 0, maximum_nodes);
+        let lowered = unsafe { &mut *schema }.lower(wants_any != 0, maximum_nodes);
         let (count, rule) = lowered.unwrap_or_default();
         // SAFETY: it may be written to, as the caller promises.
         unsafe { any.write(rule) };
@@ -98,11 +146,14 @@ pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut u8)
 /// Write the rules, see `Schema::write`: how many bytes they have, and how many nodes.
 ///
 /// # Safety
-/// `schema` is a live handle that no other call uses; `given` points to `size` bytes, `written` to `written_size`; the
-/// others may be written to.
+/// `schema` is a live handle that no other call uses; `holes` points to `hole_count` numbers, `given` to `size` bytes,
+/// `written` to `written_size`; the others may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_write(
     schema: *mut Schema,
+    first: u32,
+    holes: *const u32,
+    hole_count: usize,
     given: *const u8,
     size: usize,
     written: *const u8,
@@ -112,8 +163,10 @@ pub unsafe extern "C" fn fcn_schema_write(
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handle is live and nobody else's, and the pointers fit the sizes, as the caller promises.
-        let (schema, given, written) = unsafe { (&mut *schema, view(given, size), view(written, written_size)) };
-        let count = schema.write(given, written)?;
+        let (schema, holes) = unsafe { (&mut *schema, view(holes, hole_count)) };
+        // SAFETY: the pointers fit the sizes, as the caller promises.
+        let (given, written) = unsafe { (view(given, size), view(written, written_size)) };
+        let count = schema.write(first, holes, given, written)?;
         // SAFETY: these may be written to, as the caller promises.
         unsafe {
             length.write(schema.program.len());

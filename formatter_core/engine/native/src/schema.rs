@@ -13,11 +13,11 @@ mod terminals;
 use json::Tree;
 use locations::Locations;
 use lower::{Lowering, Terminal, TOKENS};
-use nodes::{Node, Regular, Writer};
+use nodes::{derives, Node, Regular, Writer};
 use terminals::Parts;
 
 use crate::hash::FastMap;
-use crate::limits::Outcome;
+use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
 
 /// The plain schemas of one text, on their way to rules of a program.
@@ -26,8 +26,15 @@ pub struct Schema {
     /// The schemas whose rules others use.
     goals: Vec<u32>,
     numbers: FastMap<u32, u32>,
+    /// The schemas that goals lead to: the plain ones, and the others by their numbers.
+    reached: FastMap<u32, ()>,
+    holes: FastMap<u32, u32>,
+    /// The JSON Pointers of holes, each ended by a zero byte.
+    pub pointers: Vec<u8>,
     rules: Vec<Node>,
     any: u32,
+    /// The rules that derive something, as far as is known.
+    derived: Vec<bool>,
     terminals: Vec<Terminal>,
     /// The schemas of scalars whose programs are needed, each ended by a zero byte.
     pub wanted: Vec<u8>,
@@ -43,8 +50,12 @@ impl Schema {
             locations: Locations::new(tree, draft),
             goals: Vec::new(),
             numbers: FastMap::default(),
+            reached: FastMap::default(),
+            holes: FastMap::default(),
+            pointers: Vec::new(),
             rules: Vec::new(),
             any: 0,
+            derived: Vec::new(),
             terminals: Vec::new(),
             wanted: Vec::new(),
             program: Vec::new(),
@@ -59,15 +70,32 @@ impl Schema {
         let number = *self.numbers.entry(schema).or_insert(next);
         if number == next {
             self.goals.push(schema);
+            self.explore(schema);
         }
         Some(number)
     }
 
-    /// Make the rules of all goals, by their numbers, and then those that these need, numbered from `first` on; how many
-    /// there are, and the number of the rule of any value, which is there if it is used here or wanted. None if a goal
-    /// has no value, or it takes too much.
-    pub fn lower(&mut self, first: u32, wants_any: bool, maximum_nodes: u64) -> Option<(u32, u32)> {
-        let made = Lowering::of(&self.locations, &self.goals, first, wants_any, maximum_nodes)?;
+    /// Find the schemas that a plain one leads to.
+    fn explore(&mut self, schema: u32) {
+        let mut pending = vec![schema];
+        while let Some(schema) = pending.pop() {
+            if self.locations.is_plain(schema) {
+                if self.reached.insert(schema, ()).is_none() {
+                    pending.extend(self.locations.uses(schema));
+                }
+            } else if !self.holes.contains_key(&schema) {
+                self.holes.insert(schema, self.holes.len() as u32);
+                self.pointers.extend(self.locations.tree.pointer(schema).as_bytes());
+                self.pointers.push(0);
+            }
+        }
+    }
+
+    /// Make the rules of all goals, by their numbers, and then those that these need, but for holes; how many there are, and
+    /// the number of the rule of any value, which is there if it is used here or wanted. None if a goal has no value, or it
+    /// takes too much.
+    pub fn lower(&mut self, wants_any: bool, maximum_nodes: u64) -> Option<(u32, u32)> {
+        let made = Lowering::of(&self.locations, &self.goals, &self.holes, wants_any, maximum_nodes)?;
         for terminal in &made.terminals {
             if let Terminal::Scalars(text) = terminal {
                 self.wanted.extend_from_slice(text.as_bytes());
@@ -77,13 +105,39 @@ impl Schema {
         self.any = made.any.unwrap_or(0);
         self.rules = made.rules;
         self.terminals = made.terminals;
+        self.derived = vec![false; self.rules.len()];
         Some((self.rules.len() as u32, self.any))
     }
 
-    /// Write the rules; how many nodes they have. `given` are the programs of the tokens, of the colon and of any string's
+    /// Whether every rule derives something, given which holes do; if not, `goals` says which of the goals do.
+    pub fn all_derive(&mut self, holes: &[bool], goals: &mut [u8]) -> bool {
+        let found = &mut self.derived;
+        let mut pending: Vec<usize> = (0..found.len()).filter(|rule| !found[*rule]).collect();
+        loop {
+            let before = pending.len();
+            // What a rule needs comes after it, as values do, or before it, as later properties do.
+            pending.reverse();
+            pending.retain(|rule| {
+                found[*rule] = derives(&self.rules[*rule], found, holes);
+                !found[*rule]
+            });
+            if pending.is_empty() || pending.len() == before {
+                break;
+            }
+        }
+        for (goal, derived) in goals.iter_mut().zip(found.iter()) {
+            *goal = u8::from(*derived);
+        }
+        pending.is_empty()
+    }
+
+    /// Write the rules, numbered from `first` on; how many nodes they have. `holes` are the rules of the holes; `given` are the programs of the tokens, of the colon and of any string's
     /// body, and then of the wanted scalars, each with its size before it; `written` those of terminals that stand in the
     /// rules before these, by number.
-    pub fn write(&mut self, given: &[u8], written: &[u8]) -> Outcome<u64> {
+    pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<u64> {
+        if holes.len() != self.holes.len() {
+            return Err(Fault::Malformed);
+        }
         let mut reader = Reader { data: given };
         let mut next = || -> Outcome<Regular> {
             let size = u64::from(reader.number()?);
@@ -106,7 +160,7 @@ impl Schema {
                 Terminal::Scalars(_) => next()?,
             });
         }
-        let mut writer = Writer::new(self.any, &terminals);
+        let mut writer = Writer::new(first, self.any, holes, &terminals);
         writer.know(written)?;
         for rule in &self.rules {
             writer.rule(rule);

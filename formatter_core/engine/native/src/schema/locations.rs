@@ -1,4 +1,5 @@
-//! Which schemas of a text are plain: what they say needs no algebra, and so it is with all that they lead to.
+//! Which schemas of a text are plain: what they say of a value, and what those say that they refer to, needs no algebra.
+//! What their items and properties are may need it.
 
 use crate::schema::json::{Tree, Value};
 
@@ -144,7 +145,7 @@ pub struct Locations {
     pub tree: Tree,
     draft: u32,
     kinds: Vec<Option<Kind>>,
-    /// For each value whether it is a schema that leads to plain ones only, where that is known.
+    /// For each value whether it is a plain schema, where that is known.
     plain: Vec<Option<bool>>,
 }
 
@@ -201,11 +202,16 @@ impl Locations {
         }
     }
 
-    /// Whether a schema and all that it leads to are plain.
+    /// Whether a schema is plain: what it says of a value, and so do all that it refers to.
     pub fn is_plain(&mut self, schema: u32) -> bool {
         if self.plain[schema as usize].is_none() {
             self.decide(schema);
         }
+        self.was_plain(schema)
+    }
+
+    /// The same of a schema that was asked for before.
+    pub fn was_plain(&self, schema: u32) -> bool {
         self.plain[schema as usize] == Some(true)
     }
 
@@ -218,7 +224,7 @@ impl Locations {
         while let Some(&user) = visited.get(next) {
             next += 1;
             let kind = self.read(user).unwrap_or(Kind::Other);
-            for used in self.uses(&kind) {
+            for used in in_place(&kind) {
                 users.push((used, user));
                 match self.plain[used as usize] {
                     None => {
@@ -246,25 +252,18 @@ impl Locations {
         }
     }
 
-    fn uses(&self, kind: &Kind) -> Vec<u32> {
-        let mut goals = Vec::new();
-        match kind {
-            Kind::Typed { array, object, .. } => {
-                goals.extend(array.iter().filter_map(|array| Some(array.items?.1)));
-                if let Some(object) = object {
-                    goals.push(object.rest);
-                    goals.extend(self.properties(object).map(|(_, goal)| goal));
-                }
+    /// The schemas that what a plain one says leads to: its references and branches, items and properties.
+    pub fn uses(&self, schema: u32) -> Vec<u32> {
+        let kind = self.kind(schema);
+        let mut found = in_place(kind);
+        if let Kind::Typed { array, object, .. } = kind {
+            found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
+            if let Some(object) = object {
+                found.extend(schema_of(object.rest));
+                found.extend(self.properties(object).filter_map(|(_, goal)| schema_of(goal)));
             }
-            Kind::Reference(goal) => goals.push(*goal),
-            Kind::Branches { goals: branches, .. } => goals.extend(branches),
-            _ => {}
         }
-        let schema = |goal| match goal {
-            Goal::Schema(schema) => Some(schema),
-            _ => None,
-        };
-        goals.into_iter().filter_map(schema).collect()
+        found
     }
 
     /// The named properties of objects with what they want of their values.
@@ -563,5 +562,21 @@ impl Locations {
             rest: rest.map_or(Some(Goal::Anything), |value| self.goal(value))?,
             required,
         })
+    }
+}
+
+/// The schemas whose values a schema's own are.
+fn in_place(kind: &Kind) -> Vec<u32> {
+    match kind {
+        Kind::Reference(goal) => schema_of(*goal).into_iter().collect(),
+        Kind::Branches { goals, .. } => goals.iter().copied().filter_map(schema_of).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn schema_of(goal: Goal) -> Option<u32> {
+    match goal {
+        Goal::Schema(schema) => Some(schema),
+        _ => None,
     }
 }

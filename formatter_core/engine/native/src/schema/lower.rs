@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
+use crate::hash::FastMap;
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_TEXT};
-use crate::schema::nodes::{any_of, derives, in_order, Node};
+use crate::schema::nodes::{any_of, in_order, Node};
 
 /// Longer chains of references and unions are left to others.
 const LONGEST_CHAIN: u32 = 50;
@@ -57,22 +58,23 @@ pub struct Lowering<'a> {
     pub terminals: Vec<Terminal>,
     /// The number of the first rule of any value, where it is used.
     pub any: Option<u32>,
-    first: u32,
     names: HashMap<Box<str>, u32>,
     others: HashMap<Vec<Box<str>>, u32>,
     scalars: HashMap<Box<str>, u32>,
     goals: HashMap<u32, u32>,
+    /// The schemas that are lowered elsewhere.
+    holes: &'a FastMap<u32, u32>,
     pending: Vec<(u32, u32)>,
     work: Cell<u64>,
 }
 
 impl<'a> Lowering<'a> {
-    /// The rules of plain schemas, numbered from `first` on in their order, and of those that they need; None where one has
-    /// no value, or takes too much.
+    /// The rules of plain schemas, in their order, and of those that they need, but for `holes`; None where one has no
+    /// value, or takes too much.
     pub fn of(
         locations: &'a Locations,
         roots: &[u32],
-        first: u32,
+        holes: &'a FastMap<u32, u32>,
         wants_any: bool,
         maximum_nodes: u64,
     ) -> Option<Self> {
@@ -81,11 +83,11 @@ impl<'a> Lowering<'a> {
             rules: Vec::new(),
             terminals: Vec::new(),
             any: wants_any.then_some(0),
-            first,
             names: HashMap::new(),
             others: HashMap::new(),
             scalars: HashMap::new(),
             goals: HashMap::new(),
+            holes,
             pending: Vec::new(),
             work: Cell::new(maximum_nodes.saturating_mul(WORK_PER_NODE)),
         };
@@ -97,7 +99,6 @@ impl<'a> Lowering<'a> {
             made.define(rule, body);
             made.spend(1)?;
         }
-        made.all_derive().then_some(())?;
         if made.any.is_some() {
             made.add_any();
         }
@@ -323,6 +324,9 @@ impl<'a> Lowering<'a> {
             self.any = Some(0);
             return Node::Any;
         };
+        if let Some(hole) = self.holes.get(&schema) {
+            return Node::Hole(*hole);
+        }
         if let Some(rule) = self.goals.get(&schema) {
             return Node::Rule(*rule);
         }
@@ -334,11 +338,11 @@ impl<'a> Lowering<'a> {
 
     fn reserve(&mut self) -> u32 {
         self.rules.push(Node::Choice(Vec::new()));
-        self.first + self.rules.len() as u32 - 1
+        self.rules.len() as u32 - 1
     }
 
     fn define(&mut self, rule: u32, body: Node) {
-        self.rules[(rule - self.first) as usize] = body;
+        self.rules[rule as usize] = body;
     }
 
     fn add(&mut self, body: Node) -> Node {
@@ -392,26 +396,9 @@ impl<'a> Lowering<'a> {
         Node::Terminal(number)
     }
 
-    /// Whether every rule derives something, so that no schema is empty.
-    fn all_derive(&self) -> bool {
-        let mut found = vec![false; self.rules.len()];
-        let mut pending: Vec<usize> = (0..self.rules.len()).collect();
-        loop {
-            let before = pending.len();
-            for rule in pending.iter().rev() {
-                found[*rule] = derives(&self.rules[*rule], self.first, &found);
-            }
-            pending.retain(|rule| !found[*rule]);
-            if pending.is_empty() || pending.len() == before {
-                return pending.is_empty();
-            }
-            pending.reverse();
-        }
-    }
-
     /// The rules of any value: scalars, objects and arrays, with their entries and items.
     fn add_any(&mut self) {
-        let first = self.first + self.rules.len() as u32;
+        let first = self.rules.len() as u32;
         self.any = Some(first);
         let rule = |place| Node::Rule(first + place);
         let pair = || in_order([token(Token::AnyName), Node::Any]);

@@ -11,6 +11,8 @@ pub enum Node {
     Rule(u32),
     /// The rule of any value, which comes after all others.
     Any,
+    /// The rule of a schema that is lowered elsewhere.
+    Hole(u32),
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
@@ -47,14 +49,15 @@ fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
     }
 }
 
-/// Whether a node derives something, given which rules do, from the rule `first` on.
-pub fn derives(node: &Node, first: u32, found: &[bool]) -> bool {
+/// Whether a node derives something, given which rules and holes do.
+pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     match node {
         Node::Terminal(_) | Node::Any => true,
-        Node::Rule(rule) => found[(*rule - first) as usize],
-        Node::Sequence(items) => items.iter().all(|item| derives(item, first, found)),
-        Node::Choice(items) => items.iter().any(|item| derives(item, first, found)),
-        Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, first, found),
+        Node::Rule(rule) => found[*rule as usize],
+        Node::Hole(hole) => holes.get(*hole as usize) == Some(&true),
+        Node::Sequence(items) => items.iter().all(|item| derives(item, found, holes)),
+        Node::Choice(items) => items.iter().any(|item| derives(item, found, holes)),
+        Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found, holes),
     }
 }
 
@@ -73,19 +76,24 @@ pub struct Writer<'a> {
     /// The number of each terminal that has been written: those that are the same are written once.
     written: FastMap<&'a [u8], u32>,
     next: u32,
+    first: u32,
     any: u32,
+    /// The rules of holes.
+    holes: &'a [u32],
 }
 
 impl<'a> Writer<'a> {
-    /// `any` is the rule of any value.
-    pub fn new(any: u32, terminals: &'a [Regular]) -> Self {
+    /// `first` is the number of the first rule, and `any` that of the rule of any value from there on.
+    pub fn new(first: u32, any: u32, holes: &'a [u32], terminals: &'a [Regular]) -> Self {
         Writer {
             out: Vec::new(),
             nodes: 0,
             terminals,
             written: FastMap::default(),
             next: 0,
+            first,
             any,
+            holes,
         }
     }
 
@@ -111,8 +119,9 @@ impl<'a> Writer<'a> {
         self.nodes += 1;
         match node {
             Node::Terminal(number) => self.terminal(*number),
-            Node::Rule(rule) => self.reference(*rule),
-            Node::Any => self.reference(self.any),
+            Node::Rule(rule) => self.reference(self.first + *rule),
+            Node::Any => self.reference(self.first + self.any),
+            Node::Hole(hole) => self.reference(self.holes[*hole as usize]),
             Node::Sequence(items) => self.list(operation::SEQUENCE, items),
             Node::Choice(items) => self.list(operation::CHOICE, items),
             Node::Repeat(item, minimum, maximum) => {
