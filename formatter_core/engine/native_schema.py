@@ -40,7 +40,7 @@ class NativeSchema(Handle):
         return number - 1 if number else None
 
     def holes(self) -> list[str]:
-        """The JSON Pointers of the schemas that the goals lead to, but that need the algebra, by the numbers of holes."""
+        """The JSON Pointers of the schemas that goals lead to, but that need the algebra, by the numbers of holes."""
         length = _SIZE()
         check(self._library.fcn_schema_find_holes(self.pointer, ctypes.byref(length)))
         return self._copied(self._library.fcn_schema_holes, length.value).decode().split("\0")[:-1]
@@ -75,7 +75,7 @@ class NativeSchema(Handle):
             first: the number of the first rule.
             holes: those of the rules of holes.
             given: what stands inside of the terminals that come from outside, see `write_inside`: of the tokens, the
-                colon, the body of any string, and what is wanted.
+                colon, the body of any string, any character of one, and what is wanted.
             written: the programs of the terminals that stand in earlier rules, by number.
         """
         length, nodes = _SIZE(), ctypes.c_uint64()

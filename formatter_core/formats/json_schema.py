@@ -38,6 +38,13 @@ from formatter_core.schema.whitespace import as_whitespace
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 
 
+_CHOICES = {
+    "key_order": get_args(KeyOrder),
+    "string_formats": get_args(StringFormats),
+    "on_unsupported": get_args(OnUnsupported),
+}
+
+
 class SchemaWarning(UserWarning):
     """A keyword that is not enforced, because the format was made with `on_unsupported="warn"`."""
 
@@ -58,9 +65,8 @@ class JsonSchemaFormat(Alternatives):
 
     def __post_init__(self) -> None:
         as_whitespace(self.whitespace)
-        one_of(self.key_order, "key_order", get_args(KeyOrder))
-        one_of(self.string_formats, "string_formats", get_args(StringFormats))
-        one_of(self.on_unsupported, "on_unsupported", get_args(OnUnsupported))
+        for argument, choices in _CHOICES.items():
+            one_of(getattr(self, argument), argument, choices)
 
     def to_grammar(self, limits: Limits) -> Lowered:
         dropped: list[Dropped] = []

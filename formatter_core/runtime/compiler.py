@@ -21,6 +21,7 @@ from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
 from formatter_core.runtime.prepared import IsLowered
 from formatter_core.runtime.stored import StoredFormat
+from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler"]
@@ -64,6 +65,8 @@ class Compiler:
         self.limits = Limits() if limits is None else checked_limits(limits)
         self._engine = choose_engine(engine)
         self._reader = self._engine if isinstance(self._engine, ReadsPrograms) else None
+        if self._reader is not None:
+            prepare()
         self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
             whole_number(cache_bytes, "cache_bytes"), _size_of
         )

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 from urllib.parse import unquote, urldefrag, urljoin
 
-from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
+from formatter_core.errors import FormatterError, InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.errors.arguments import shown
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
@@ -30,6 +30,8 @@ _TOO_LARGE = 10**_MOST_DIGITS
 _AS_THEY_ARE = frozenset([str, bool, type(None)])
 #: Keywords that give a schema a URI or an anchor.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
+#: Keywords that say something beside a `$ref`.
+_BESIDE_REFERENCES = SINCE.keys() - {"$ref", "$defs", "definitions", "maxContains", "minContains"}
 _HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
 
 
@@ -57,6 +59,10 @@ class Location:
         """The keyword's value; None where it is absent or newer than the location's draft."""
         value = self.schema.get(keyword)
         return value if value is None or SINCE.get(keyword, 0) <= self.resource.draft else None
+
+    def refers_only(self) -> bool:
+        """Whether all that the schema says is a reference."""
+        return "$ref" in self.schema and (self.resource.draft <= 7 or _BESIDE_REFERENCES.isdisjoint(self.schema))
 
     def invalid(self, keyword: str, expected: str) -> InvalidSchema:
         """The error for a value that a keyword does not take."""
@@ -255,6 +261,19 @@ class Loader:
             )
         schema, pointer = resource.anchors[fragment]
         return self.number(schema, pointer, resource)
+
+    def resolved(self, literal: int) -> int:
+        """The literal that a chain of references ends at; the same where it ends nowhere, or says more than that."""
+        target, passed = literal, {literal}
+        while target > TRUE and (location := self.location(target)).refers_only():
+            try:
+                target = self.resolve(location, "$ref")
+            except FormatterError:  # which lowering it reports
+                return literal
+            if target in passed:
+                return literal
+            passed.add(target)
+        return target if abs(target) > TRUE else literal
 
     def dynamic_resources(self, anchor: str) -> list[Resource]:
         """The resources that have this dynamic anchor."""

@@ -19,7 +19,7 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.scalars import ALL_NUMBERS, scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.tokens import ANY_RULE, any_rules, tokens_of
+from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
 
 __all__ = ["PartlyLowered", "lower", "lower_beside"]

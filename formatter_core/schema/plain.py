@@ -1,12 +1,15 @@
 """Schemas straight to programs: what is plain by the native library, the rest as always.
 
-Most schemas are plain: objects, arrays, references, and unions of what differs in type, which need no algebra. What the
-library makes of them are, byte for byte, the rules that `lower` makes. Scalars are lowered here, each kind once.
+Most schemas are plain: objects, arrays, references, and unions of what differs in type, which need no algebra, whatever
+their items and properties need. What the library makes of them are, byte for byte, the rules that `lower` makes. Where
+scalars are more than types, listed strings and lengths, they are lowered here, each kind once.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+import json
+from functools import cache, lru_cache
+from itertools import combinations
 from typing import Any
 
 from formatter_core.engine.native_schema import NativeSchema
@@ -21,11 +24,11 @@ from formatter_core.schema.numbers import hard_steps
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
-from formatter_core.schema.spelling import FREE_BODY
+from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
-from formatter_core.schema.whitespace import Whitespace, is_named
+from formatter_core.schema.whitespace import Whitespace, as_whitespace, is_named
 
-__all__ = ["schema_program"]
+__all__ = ["prepare", "schema_program"]
 
 _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
@@ -34,6 +37,23 @@ _NAMES = {draft: name for name, draft in DIALECTS.items()}
 #: The largest count of items that the library takes.
 _MOST_REPEATS = 100_000
 _START = "the whole schema"
+_SCALARS = ("null", "boolean", "integer", "number", "string")
+#: Formats that schemas often have, and whose terminals take long to make.
+_USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
+
+
+@cache
+def prepare() -> None:
+    """Make what most schemas need of scalars, so that no request waits for it."""
+    types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
+    schemas: list[dict[str, Any]] = [{"type": names} for names in types]
+    schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
+    schemas += [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
+    _tokens(as_whitespace("flexible"))
+    for draft in _NAMES:
+        for schema in schemas:
+            text = json.dumps(schema, separators=(",", ":")).encode()
+            _scalars_of(text, draft, enforce_formats=True, limits=DEFAULT_LIMITS)
 
 
 def schema_program(
@@ -117,7 +137,7 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
 def _tokens(whitespace: Whitespace) -> bytes:
     """What stands inside of the tokens, in the order that the library wants."""
     tokens = tokens_of(whitespace)
-    return b"".join(write_inside(node, DEFAULT_LIMITS) for node in (*tokens.in_order(), FREE_BODY))
+    return b"".join(write_inside(node, DEFAULT_LIMITS) for node in (*tokens.in_order(), FREE_BODY, FREE_CHAR))
 
 
 def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:

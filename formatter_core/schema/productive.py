@@ -10,7 +10,7 @@ __all__ = ["derived", "productive"]
 
 
 def productive(rules: dict[str, Node], starts: Collection[str], others: Collection[str] = ()) -> dict[str, Node]:
-    """The rules without what derives nothing, and without what `starts` then do not reach; empty if one of these is that.
+    """The rules without what derives nothing, and without what `starts` then do not reach; empty if one of them is.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
     choices in which one option needs no rule. Of members, the required ones must derive something, or one of the

@@ -37,6 +37,7 @@ class Rules:
         if not goal:
             self.uses_any = True
             return Reference(ANY_RULE)
+        goal = (self._loader.resolved(goal[0]),) if len(goal) == 1 else goal
         known = self._goals.get(goal)
         if known is None:
             name = self.reserve(self._title(goal))

@@ -44,6 +44,17 @@ PLAIN: list[Any] = [
     {"type": "string", "not": {"enum": ["a", "b"]}, "minLength": 1},
     {"type": ["string", "null"], "anyOf": [{"pattern": "^a"}, {"maxLength": 3}, {"type": "null"}]},
     {"type": "object", "properties": {"a": {"type": "number", "minimum": 0, "exclusiveMaximum": 1.5}}},
+    {"type": "string", "enum": ["a", "b", "a", None, "", "ab"]},
+    {"properties": {"a": {"enum": ["x", None, True]}, "b": {"enum": [False, None]}, "c": {"const": ""}}},
+    {"type": ["string", "null"], "minLength": 2, "maxLength": 5},
+    {"type": ["null", "string", "boolean"], "maxLength": 0},
+    {"items": {"anyOf": [{"type": "null"}, {"type": ["string", "boolean"]}]}},
+    {"items": {"oneOf": [{"type": "string"}, {"type": "null"}]}},
+    {"anyOf": [{"type": "integer"}, {"type": "number"}]},
+    {"oneOf": [{"type": "integer"}, {"type": "number"}, {"type": "string"}]},
+    {"properties": {n: {"$ref": "#/$defs/" + n} for n in "ab"},
+     "$defs": {"a": {"$ref": "#/$defs/b", "title": "a"}, "b": {"type": "object", "required": ["x"]}}},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "type": "string", "const": "x"},
     {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string",
      "definitions": {"a": {"type": "object"}}},
@@ -64,6 +75,17 @@ PARTLY: list[Any] = [
     {"enum": [{"a": [1]}, [], "x"]},
     {"$ref": "#/things/1", "things": [{}, {"type": "object", "properties": {"%": {"pattern": "^a$"}}}]},
     {"type": "object", "properties": {"enum": {"type": "object"}, "x": {"enum": [{"type": "object"}, {}]}}},
+]  # fmt: skip
+#: A part of these has no value.
+IMPOSSIBLE: list[Any] = [
+    {"type": "string", "minLength": 3, "maxLength": 2},
+    {"type": "object", "properties": {"a": {"not": {}}, "b": {}}},
+    {"type": "object", "properties": {"a": {"not": {}}, "b": {}}, "required": ["a"]},
+    {"type": "array", "items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
+    {"type": "object", "required": ["next"],
+     "properties": {"next": {"allOf": [{"$ref": "#"}, {"minProperties": 1}]}}},
+    {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/t"}], "$defs": {"t": {"type": "object", "required": ["t"],
+     "properties": {"t": {"allOf": [{"$ref": "#/$defs/t"}, {"required": ["u"]}]}}}}},
 ]  # fmt: skip
 INVALID: list[Any] = [
     {"type": "object", "properties": {"a": 3}},
@@ -185,6 +207,21 @@ def test_partly_plain_schemas_have_the_same_rules(schema: Any) -> None:
     straight, by_grammar = both(schema)
     assert isinstance(straight, Program)
     assert differs(straight, by_grammar) == ""
+
+
+@pytest.mark.parametrize("schema", IMPOSSIBLE, ids=json.dumps)
+def test_what_has_no_value_is_left_to_the_algebra(schema: Any) -> None:
+    straight, by_grammar = both(schema)
+    assert straight is None
+    by_grammar_alone = isinstance(by_grammar, FormatterError)
+    assert by_grammar_alone == isinstance(compiled_or_error(schema), FormatterError)
+
+
+def compiled_or_error(schema: Any) -> Any:
+    try:
+        return Compiler(Vocabulary.of_bytes(), engine="native").compile(schema)
+    except FormatterError as error:
+        return error
 
 
 @pytest.mark.parametrize("schema", INVALID, ids=json.dumps)

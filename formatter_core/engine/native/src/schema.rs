@@ -8,6 +8,7 @@ mod json;
 mod locations;
 mod lower;
 mod nodes;
+mod scalars;
 mod terminals;
 
 use json::Tree;
@@ -66,6 +67,7 @@ impl Schema {
     pub fn goal(&mut self, pointer: &str) -> Option<u32> {
         let schema = self.locations.at(pointer)?;
         self.locations.is_plain(schema).then_some(())?;
+        let schema = self.locations.resolved(schema);
         let next = self.goals.len() as u32;
         let number = *self.numbers.entry(schema).or_insert(next);
         if number == next {
@@ -79,7 +81,9 @@ impl Schema {
     fn explore(&mut self, schema: u32) {
         let mut pending = vec![schema];
         while let Some(schema) = pending.pop() {
-            if self.locations.is_plain(schema) {
+            let is_plain = self.locations.is_plain(schema);
+            let schema = self.locations.resolved(schema);
+            if is_plain {
                 if self.reached.insert(schema, ()).is_none() {
                     pending.extend(self.locations.uses(schema));
                 }
@@ -131,8 +135,8 @@ impl Schema {
         pending.is_empty()
     }
 
-    /// Write the rules, numbered from `first` on; how many nodes they have. `holes` are the rules of the holes; `given` are the programs of the tokens, of the colon and of any string's
-    /// body, and then of the wanted scalars, each with its size before it; `written` those of terminals that stand in the
+    /// Write the rules, numbered from `first` on; how many nodes they have. `holes` are the rules of the holes; `given` are the programs of the tokens, of the colon, of any string's
+    /// body and character, and then of the wanted scalars, each with its size before it; `written` those of terminals that stand in the
     /// rules before these, by number.
     pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<u64> {
         if holes.len() != self.holes.len() {
@@ -148,15 +152,17 @@ impl Schema {
         for _ in 0..TOKENS {
             terminals.push(next()?);
         }
-        let (colon, any_body) = (next()?, next()?);
+        let (colon, any_body, any_char) = (next()?, next()?, next()?);
         let parts = Parts {
             colon: &colon,
             any_body: &any_body,
+            any_char: &any_char,
         };
         for terminal in &self.terminals {
             terminals.push(match terminal {
                 Terminal::Name(name) => parts.name(name),
                 Terminal::NameOtherThan(names) => parts.name_other_than(names),
+                Terminal::Some { strings, words } => parts.some(strings, words),
                 Terminal::Scalars(_) => next()?,
             });
         }

@@ -108,6 +108,8 @@ const FAR_REACHING: [&str; 11] = [
     "dependentRequired",
     "dependentSchemas",
 ];
+/// Longer chains of references and unions are left to others.
+pub const LONGEST_CHAIN: u32 = 50;
 /// More exclusive branches are counted rather than kept apart.
 const FEW_BRANCHES: usize = 8;
 /// The most schemas that are read to find out whether branches are exclusive.
@@ -143,7 +145,7 @@ fn is_keyword(name: &str) -> bool {
 /// The schemas of one text; what they say is found out when it is first asked.
 pub struct Locations {
     pub tree: Tree,
-    draft: u32,
+    pub draft: u32,
     kinds: Vec<Option<Kind>>,
     /// For each value whether it is a plain schema, where that is known.
     plain: Vec<Option<bool>>,
@@ -250,6 +252,18 @@ impl Locations {
                 }
             }
         }
+    }
+
+    /// The schema that a chain of references ends at, of one that was asked for before.
+    pub fn resolved(&self, schema: u32) -> u32 {
+        let mut target = schema;
+        for _ in 0..LONGEST_CHAIN {
+            match self.kind(target) {
+                Kind::Reference(Goal::Schema(next)) => target = *next,
+                _ => return target,
+            }
+        }
+        schema
     }
 
     /// The schemas that what a plain one says leads to: its references and branches, items and properties.

@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use crate::hash::FastMap;
-use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_TEXT};
+use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN, LONGEST_TEXT};
 use crate::schema::nodes::{any_of, in_order, Node};
+use crate::schema::scalars::{Scalars, Strings};
 
-/// Longer chains of references and unions are left to others.
-const LONGEST_CHAIN: u32 = 50;
 /// How many properties are gone through for each node that a grammar may have.
 const WORK_PER_NODE: u64 = 4;
 /// The most alternatives for arrays, and for objects.
@@ -40,6 +39,10 @@ pub enum Terminal {
     NameOtherThan(Vec<Box<str>>),
     /// What a schema for scalars allows, by its text.
     Scalars(Box<str>),
+    Some {
+        strings: Strings,
+        words: Vec<&'static [u8]>,
+    },
 }
 
 /// The sets that a value may be in; `scalars` is a schema for them.
@@ -324,6 +327,7 @@ impl<'a> Lowering<'a> {
             self.any = Some(0);
             return Node::Any;
         };
+        let schema = self.locations.resolved(schema);
         if let Some(hole) = self.holes.get(&schema) {
             return Node::Hole(*hole);
         }
@@ -391,7 +395,11 @@ impl<'a> Lowering<'a> {
         if let Some(number) = self.scalars.get(&text) {
             return Node::Terminal(*number);
         }
-        let number = self.terminal(Terminal::Scalars(text.clone()));
+        let number = self.terminal(match Scalars::read(&text, self.locations.draft) {
+            Some(Scalars::Some { strings, words }) => Terminal::Some { strings, words },
+            Some(Scalars::Types(text)) => Terminal::Scalars(text),
+            None => Terminal::Scalars(text.clone()),
+        });
         self.scalars.insert(text, number);
         Node::Terminal(number)
     }

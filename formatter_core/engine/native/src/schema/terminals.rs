@@ -1,9 +1,10 @@
-//! What stands inside of the terminals of property names.
+//! What stands inside of the terminals of property names, and of most scalars.
 
 use std::collections::HashMap;
 
 use crate::program::operation;
 use crate::schema::nodes::{write_counted, write_number, Regular};
+use crate::schema::scalars::Strings;
 
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;
@@ -16,10 +17,11 @@ struct Inside {
     empty: Option<u32>,
 }
 
-/// The parts that come from outside: the colon after a name, and the body of any string.
+/// The parts that come from outside: the colon after a name, the body of any string, and any of its characters.
 pub struct Parts<'a> {
     pub colon: &'a Regular,
     pub any_body: &'a Regular,
+    pub any_char: &'a Regular,
 }
 
 impl Parts<'_> {
@@ -40,22 +42,54 @@ impl Parts<'_> {
     }
 
     fn quoted(&self, body: impl FnOnce(&mut Inside)) -> Regular {
-        let mut inside = Inside {
-            regular: Regular::default(),
-            made: 0,
-            empty: None,
-        };
-        write_counted(&mut inside.regular.program, operation::BYTES, b"\"");
-        inside.add(1);
+        let mut inside = Inside::new();
+        inside.bytes(b"\"");
         body(&mut inside);
         inside.again(0);
         inside.kept(self.colon);
         inside.list(operation::SEQUENCE, 4);
         inside.regular
     }
+
+    /// Strings in quotes, in every spelling, and words.
+    pub fn some(&self, strings: &Strings, words: &[&[u8]]) -> Regular {
+        let mut inside = Inside::new();
+        inside.bytes(b"\"");
+        match strings {
+            Strings::Listed(texts) => inside.trie(texts.iter().map(String::as_str).collect(), TRIE_DEPTH),
+            Strings::Long(minimum, maximum) => {
+                inside.kept(self.any_char);
+                inside.operation(operation::REPEAT);
+                write_number(&mut inside.regular.program, *minimum);
+                write_number(&mut inside.regular.program, maximum.map_or(0, |maximum| maximum + 1));
+            }
+        }
+        inside.again(0);
+        inside.list(operation::SEQUENCE, 3);
+        for word in words {
+            inside.bytes(word);
+        }
+        if !words.is_empty() {
+            inside.list(operation::CHOICE, 1 + words.len());
+        }
+        inside.regular
+    }
 }
 
 impl Inside {
+    fn new() -> Self {
+        Inside {
+            regular: Regular::default(),
+            made: 0,
+            empty: None,
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        write_counted(&mut self.regular.program, operation::BYTES, bytes);
+        self.add(1);
+    }
+
     fn add(&mut self, size: u64) {
         self.regular.size += size;
         self.made += 1;
