@@ -44,6 +44,7 @@ def test_a_value_that_has_come_does_not_end(schema: Any, text: str, forbidden: s
 
 def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
     tokens = ['["', '","', '"]', "a", "b", 'a"', '","a","b', '","b"]', "aa", '"', ",", "]", "[", '\\u0061","', 'a","a"']
+    tokens += ['","b","b"', '",",",","', '"b","b"', ',"ab","ab"']  # equal items in one token
     vocabulary = Vocabulary([*(token.encode() for token in tokens), b"</s>"], [len(tokens)])
     compiled = Compiler(vocabulary, engine="native").compile(STRINGS)
     bytewise = COMPILER.compile(STRINGS)

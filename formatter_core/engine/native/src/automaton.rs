@@ -309,6 +309,11 @@ impl Automaton {
                 live = live.union(row.live_bytes());
             }
         }
+        let keeps_text = |thread: &Thread| source.network.keeps_text(thread.next);
+        if situation.parts.threads.iter().any(keeps_text) {
+            // A frame keeps every byte.
+            cuts = ByteSet::range(0, 255);
+        }
         meter.work(situation.parts.threads.len() + 1)?;
         let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
         let mut runs = Vec::with_capacity(cuts.len());
