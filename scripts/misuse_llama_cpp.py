@@ -156,9 +156,36 @@ class Misuses:
             going_on = _judged(lambda: list(scheduler.run()))
         outputs = [sample.output for sample in request.samples]
         for output, expected in zip(outputs, alone, strict=True):
-            if output is not None and output.error is None and output.tokens != expected:
+            if output is None:
+                return "wrong: a sample without an output"
+            if output.error is None and output.tokens != expected:
                 return f"wrong: {output.text!r}"
         return "undisturbed" if left > 0 else going_on
+
+    def reused(self) -> str:
+        """A processor for two calls at a time, in one thread."""
+        processor = create_logits_processor(self.llama, _FORMAT)
+        stream = self.llama.create_completion("the", max_tokens=30, logits_processor=processor, stream=True)
+        for _ in range(int(self.random.integers(1, 5))):
+            next(stream, None)
+        output = self.llama.create_completion("a name", max_tokens=30, seed=self._seed(), logits_processor=processor)
+        return _judged(lambda: processor.result(output))
+
+    def cancelled(self) -> str:
+        """A request that is cancelled after some steps, beside one that goes on."""
+        job: dict[str, Any] = {"format": _FORMAT, "max_tokens": 40, "sampling": Sampling(1.0, seed=self._seed())}
+        alone = self._alone(job)
+        with Scheduler(self.llama, max_sequences=4, context_size=128) as scheduler:
+            request, other = scheduler.submit("the name", samples=6, **job), scheduler.submit("the", samples=2, **job)
+            for _ in range(int(self.random.integers(0, 12))):
+                scheduler.step()
+            scheduler.cancel(other)
+            for _ in scheduler.run():
+                pass
+        if [sample.output and sample.output.tokens for sample in request.samples] != alone:
+            return "wrong: the other request changed"
+        results = [sample.output.result for sample in other.samples if sample.output is not None]
+        return _judged(lambda: [result.value for result in results if result is not None])
 
     def _alone(self, job: dict[str, Any]) -> list[tuple[int, ...]]:
         with Scheduler(self.llama, max_sequences=6, context_size=512) as scheduler:
@@ -180,9 +207,9 @@ def _judged(call: Callable[[], Any]) -> str:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is to be reported
         return f"wrong: raw {error!r}"[:200]
     text = getattr(found, "text", None)
-    if text is not None and getattr(found, "is_complete", False) and not re.fullmatch(_LINE, text):
+    if text is not None and found.is_complete and not re.fullmatch(_LINE, text):
         return f"wrong: {text!r}"
-    return "no error"
+    return "incomplete" if text is not None and not found.is_complete else "right"
 
 
 def main() -> None:
@@ -204,6 +231,8 @@ def main() -> None:
             misuses.another_output,
             misuses.wrong_numbers,
             misuses.wrong_options,
+            misuses.reused,
+            misuses.cancelled,
         ]
         chosen = [kinds[number % len(kinds)] for number in range(max(0, options.count - options.interruptions))]
         for kind in [*chosen, *[misuses.interrupted] * min(options.count, options.interruptions)]:

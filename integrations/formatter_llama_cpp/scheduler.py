@@ -337,11 +337,11 @@ class Scheduler:
             self._finish(sample, stopped)
 
     def _finish(self, sample: Sample, stopped: Stopped, error: Exception | None = None) -> None:
-        self._open.pop(sample, None)
         self._slots.release(sample)
         if sample in self._waiting:
             self._waiting.remove(sample)
         text, events = sample.finish(stopped, error)
+        self._open.pop(sample, None)  # not before it has an output: `close` gives one to all that are open
         self._drop_logits(sample.request)
         if sample.output is not None and sample.output.error is not None:
             logger.warning("a sequence has ended after %d tokens: %s", len(sample.tokens), sample.output.error)
