@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
 use crate::class::{Class, Rest, TokenSet};
-use crate::classify::{class, then};
+use crate::classify::{class, class_for, takes_whole_walk, then};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::mask::{join, set, Mask};
 use crate::stack::{Frame, State, Thread};
-use crate::term::EMPTY;
+use crate::term::{Term, EMPTY};
 
 /// Work out the mask of `state`.
 pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Mask> {
@@ -22,6 +22,7 @@ pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, me
         shared: Vec::new(),
         ids: Vec::new(),
         row: Vec::new(),
+        has_walked: false,
     };
     mask.automaton.held.clear();
     mask.add_state(state, meter)?;
@@ -35,7 +36,12 @@ struct Builder<'a> {
     ids: Vec<u32>,
     /// The bits of ids that were too many for a list.
     row: Vec<u32>,
+    /// Whether a class was worked out by a walk over the whole trie.
+    has_walked: bool,
 }
+
+/// Where at most one token in this many is missing, a class may be worked out for the missing tokens alone.
+const FEW_MISSING: usize = 4;
 
 /// Remainders of tokens with this many nodes are not followed through a terminal that many of them fit: the class of
 /// the two terminals in a row is asked for, up to this many terminals.
@@ -59,7 +65,16 @@ impl Builder<'_> {
         self.ids.extend(named.filter(|token| *token < count));
         let mut light: Vec<&[Thread]> = Vec::new();
         let terminals = runs(&state.threads).count();
+        // Classes that are a lot of work come last: there may be few tokens left to ask them about.
+        let (mut ordered, mut last) = (Vec::with_capacity(terminals), Vec::new());
         for same in runs(&state.threads) {
+            match terminals > 1 && takes_whole_walk(lexicon, same[0].state, meter)? {
+                true => last.push((same, true)),
+                false => ordered.push((same, false)),
+            }
+        }
+        ordered.append(&mut last);
+        for (same, is_much_work) in ordered {
             let is_shared = same.len() >= SEVERAL;
             let (row, tail) = lexicon.first_row(same[0].state, meter)?;
             let is_wide = row.main_target().is_some();
@@ -73,8 +88,12 @@ impl Builder<'_> {
                 light.push(same);
                 continue;
             }
-            let class = class(lexicon, same[0].state, meter)?;
-            if by_class || is_wide || terminals < SEVERAL || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
+            let class = match is_much_work {
+                true => self.class_for_missing(same[0].state, meter)?,
+                false => class(lexicon, same[0].state, meter)?,
+            };
+            let is_followed = by_class || is_wide || is_much_work || terminals < SEVERAL;
+            if is_followed || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
@@ -83,6 +102,7 @@ impl Builder<'_> {
         if light.is_empty() {
             return Ok(());
         }
+        light.sort_unstable_by_key(|same| same[0].state);
         let number = if light.len() == terminals {
             self.automaton.situation(state)
         } else {
@@ -96,6 +116,40 @@ impl Builder<'_> {
         }
         self.automaton.held.pop();
         Ok(())
+    }
+
+    /// The class of a state; where few tokens are not allowed so far, for these alone.
+    fn class_for_missing(&mut self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        let lexicon = self.source.lexicon;
+        if let Some(missing) = self.few_missing(meter)? {
+            if lexicon.is_seldom_asked_for(state)? || self.has_walked {
+                return class_for(lexicon, state, &missing, meter);
+            }
+        }
+        self.has_walked = true;
+        class(lexicon, state, meter)
+    }
+
+    /// The nodes where tokens end that are not allowed so far, ascending; none if they are many.
+    fn few_missing(&self, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
+        if self.shared.is_empty() && self.row.is_empty() {
+            return Ok(None);
+        }
+        let vocabulary = &self.source.lexicon.vocabulary;
+        let mut row = self.row.clone();
+        row.resize(vocabulary.words(), 0);
+        self.shared.iter().for_each(|words| join(&mut row, words));
+        set(&mut row, &self.ids);
+        row.iter_mut().for_each(|word| *word = !*word);
+        let missing: u32 = row.iter().map(|word| word.count_ones()).sum();
+        if missing as usize > vocabulary.len() / FEW_MISSING {
+            return Ok(None);
+        }
+        let missing = TokenSet::Dense(row.into());
+        let mut nodes: Vec<u32> = missing.ids().filter_map(|id| vocabulary.node_of(id)).collect();
+        nodes.sort_unstable();
+        meter.work(nodes.len() / 16 + 1)?;
+        Ok(Some(nodes))
     }
 
     /// Add the tokens of `class`, the class of `terminals` terminals in a row, of which the last one is that of `threads`.

@@ -135,6 +135,14 @@ impl Owner {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// For a class that is not kept: what it takes is not counted with the others.
+    pub fn apart(&self) -> Self {
+        Owner {
+            health: self.health.clone(),
+            ..Owner::default()
+        }
+    }
+
     /// Begin to count again.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);

@@ -25,6 +25,37 @@ pub fn class(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<C
     class_by(lexicon, state, MOST_COMPARED, meter)
 }
 
+/// Whether the class of `state` is not known, and would be worked out by a walk over the whole trie.
+pub fn takes_whole_walk(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<bool> {
+    if !lexicon.uncertain(state)? || lexicon.known_class(state)?.is_some() {
+        return Ok(false);
+    }
+    let head = {
+        let mut derivatives = lexicon.derivatives()?;
+        let head = match *derivatives.terms.kind(state) {
+            Kind::Concatenation(head, _) => head,
+            _ => state,
+        };
+        let is_one = matches!(
+            derivatives.terms.kind(head),
+            Kind::Intersection(_) | Kind::Alternation(_)
+        );
+        if !is_one || derivatives.uncounted(head, meter)?.0 != head {
+            return Ok(false);
+        }
+        head
+    };
+    Ok(lexicon.known_class(head)?.is_none())
+}
+
+/// The class of `state` as far as it is about tokens that end at some nodes, which ascend; it says less of others.
+pub fn class_for(lexicon: &Lexicon, state: Term, nodes: &[u32], meter: &mut Meter) -> Outcome<Arc<Class>> {
+    let mut walk = Walk::new(lexicon, state, None, meter)?;
+    walk.pass_over_all_but(nodes);
+    walk.walk_trie(meter)?;
+    walk.finish(meter).map(Arc::new)
+}
+
 /// The class of the terminal of `class` and one in `state` behind it.
 pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
     if let Some(class) = class.followed(state)? {

@@ -33,6 +33,10 @@ pub struct Step {
     pub accepts: bool,
 }
 
+/// A class that is asked for about few tokens alone is worked out for these, this many times before it is for all.
+const FEW_REQUESTS: u32 = 2;
+const MOST_COUNTED: usize = 1 << 16;
+
 const ACCEPTS: u64 = 1 << 31;
 
 /// The moves of one state: runs of bytes by their first byte, all 256 bytes covered.
@@ -179,6 +183,8 @@ pub struct Lexicon {
     derivatives: Guarded<Derivatives>,
     chunks: [Chunk; 25],
     classes: Guarded<FastMap<Term, Arc<Class>>>,
+    /// How many times each class was asked for about few tokens alone.
+    requests: Guarded<FastMap<Term, u32>>,
 }
 
 impl Lexicon {
@@ -189,6 +195,7 @@ impl Lexicon {
             derivatives: Guarded::new(Derivatives::new(), &owner.health),
             chunks: std::array::from_fn(|_| OnceLock::new()),
             classes: Guarded::new(FastMap::default(), &owner.health),
+            requests: Guarded::new(FastMap::default(), &owner.health),
             owner,
         }
     }
@@ -340,9 +347,21 @@ impl Lexicon {
         if self.owner.bytes() > MAXIMUM_CLASS_BYTES {
             self.owner.forget();
             classes.clear();
+            self.requests.lock()?.clear();
         }
         classes.insert(state, class.clone());
         Ok(())
+    }
+
+    /// Whether the class of `state` was seldom asked for about few tokens alone; this time counts.
+    pub fn is_seldom_asked_for(&self, state: Term) -> Outcome<bool> {
+        let mut requests = self.requests.lock()?;
+        if requests.len() > MOST_COUNTED {
+            requests.clear();
+        }
+        let times = requests.entry(state).or_insert(0);
+        *times += 1;
+        Ok(*times <= FEW_REQUESTS)
     }
 
     #[inline]

@@ -158,11 +158,15 @@ fn close(nodes: &mut [Node], open: &mut Vec<usize>, depth: usize) {
     }
 }
 
+const NO_NODE: u32 = u32::MAX;
+
 /// The tokens of a model: id to bytes, and the trie of those that are text.
 pub struct Vocabulary {
     pub trie: Trie,
     text: Box<[u8]>,
     starts: Box<[u32]>,
+    /// The node of the trie where each token ends, or `NO_NODE`.
+    nodes: Box<[u32]>,
     /// The length of the longest token in bytes.
     pub longest: u32,
 }
@@ -178,8 +182,14 @@ impl Vocabulary {
         let mut entries: Vec<(&[u8], u32)> = starts.windows(2).map(slice).zip(0..).collect();
         entries.retain(|(token, _)| !token.is_empty());
         entries.sort_unstable();
+        let trie = Trie::new(&entries);
+        let mut nodes = vec![NO_NODE; starts.len() - 1];
+        for node in 0..trie.nodes.len() {
+            trie.ids(node).iter().for_each(|id| nodes[*id as usize] = node as u32);
+        }
         Some(Vocabulary {
-            trie: Trie::new(&entries),
+            trie,
+            nodes: nodes.into(),
             text: text.into(),
             starts: starts.into(),
             longest: entries.iter().map(|(token, _)| token.len() as u32).max().unwrap_or(0),
@@ -204,6 +214,11 @@ impl Vocabulary {
         }
     }
 
+    /// The node of the trie where a token ends, if it is text.
+    pub fn node_of(&self, id: u32) -> Option<u32> {
+        self.nodes.get(id as usize).copied().filter(|node| *node != NO_NODE)
+    }
+
     /// The bytes of a token that passes through a node of the trie.
     pub fn token_at(&self, node: u32) -> &[u8] {
         let ids = self.trie.ids_below(node as usize).next().unwrap_or_default();
@@ -211,7 +226,7 @@ impl Vocabulary {
     }
 
     pub fn bytes(&self) -> usize {
-        self.trie.bytes() + self.text.len() + 4 * self.starts.len()
+        self.trie.bytes() + self.text.len() + 4 * (self.starts.len() + self.nodes.len())
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Walk<'a> {
     cuts: Vec<Cut>,
     ends: Vec<End>,
     like: Option<Like<'a>>,
+    /// The nodes that are asked about, ascending; all where it is none.
+    only: Option<&'a [u32]>,
     /// The states that were met, where they are asked for.
     pub states: Option<States>,
     /// What is known of states without their counts.
@@ -116,6 +118,7 @@ impl<'a> Walk<'a> {
             cuts: Vec::new(),
             ends: Vec::new(),
             like,
+            only: None,
             states: None,
             uncounted: FastMap::default(),
             left_by: FastMap::default(),
@@ -127,6 +130,11 @@ impl<'a> Walk<'a> {
     /// Begin with these tokens.
     pub fn begin_inside(&mut self, tokens: &TokenSet) {
         self.inside = Inside::bits_of(tokens, self.lexicon.vocabulary.words());
+    }
+
+    /// Pass over what leads to none of these nodes, which ascend.
+    pub fn pass_over_all_but(&mut self, nodes: &'a [u32]) {
+        self.only = Some(nodes);
     }
 
     /// Walk along all tokens.
@@ -154,6 +162,14 @@ impl<'a> Walk<'a> {
             }
             let node = nodes[index];
             self.visited += 1;
+            if let Some(only) = &mut self.only {
+                let passed = only.iter().take_while(|next| (**next as usize) < index).count();
+                *only = &only[passed..];
+                if only.first().map_or(true, |next| *next >= node.end) {
+                    index = node.end as usize;
+                    continue;
+                }
+            }
             let step = self.step(node.byte, meter)?;
             let other = self
                 .other_row()
@@ -268,7 +284,11 @@ impl<'a> Walk<'a> {
         meter.work(self.visited / 16 + 1)?;
         self.cuts.sort_by_key(|cut| cut.node);
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
-        Ok(Class::from_parts(inside, self.cuts, self.ends, &self.lexicon.owner))
+        let owner = match self.only {
+            Some(_) => &self.lexicon.owner.apart(),
+            None => &self.lexicon.owner,
+        };
+        Ok(Class::from_parts(inside, self.cuts, self.ends, owner))
     }
 
     /// The step that a byte makes from the current node.
