@@ -6,6 +6,7 @@ import ctypes
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
+from copy import copy
 from threading import Lock
 from typing import Any
 
@@ -38,14 +39,19 @@ _UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step
 class NativeEngine:
     """Masks by the native library. One engine serves any number of vocabularies and threads.
 
+    Args:
+        shares_automata: whether grammars of one vocabulary share automata, which saves time and memory. If not, masks
+            of other grammars never wait while one is compiled.
+
     Raises:
         EngineUnavailable: the library was not built, or is of another version than this module.
     """
 
     name = "native"
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares_automata: bool = True) -> None:
         self._library = load()
+        self._shares_automata = shares_automata
 
     @staticmethod
     def available() -> bool:
@@ -78,7 +84,8 @@ class NativeEngine:
         """
         if program.nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        return NativeGrammar(program.data, _tables(self._library, vocabulary), limits)
+        tables = _tables(self._library, vocabulary)
+        return NativeGrammar(program.data, tables if self._shares_automata else tables.apart(), limits)
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
@@ -110,6 +117,14 @@ class _Vocabulary:
             state = NativeGrammar(program.data, self, Limits()).start()
             state.accept_bytes(INSIDE_STRING)
             state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
+
+    def apart(self) -> _Vocabulary:
+        """The same tables, with automata of their own."""
+        other = copy(self)
+        other.handle = Handle(
+            lambda made: self.library.fcn_vocabulary_apart(self.handle.pointer, made), self.library.fcn_vocabulary_free
+        )
+        return other
 
     def table_bytes(self) -> int:
         tables, shared = _SIZE(), _SIZE()

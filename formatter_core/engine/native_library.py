@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
 
-_INTERFACE_VERSION = 14
+_INTERFACE_VERSION = 15
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -35,6 +35,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_regular_is_empty": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
+    "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),
     "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),

@@ -1,4 +1,4 @@
-"""What the admission of requests needs from vLLM's server: two functions wrapped, one method added to the workers."""
+"""What the admission of requests needs from vLLM's server: two functions wrapped, methods added to its processes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import Any
 
 __all__ = [
-    "add_to_workers",
+    "add_method",
     "busy_error",
+    "call_schedulers",
     "call_workers",
     "config_of",
     "engine_class",
@@ -21,7 +22,8 @@ __all__ = [
     "wrap_add_request",
 ]
 
-_WORKERS = "vllm.v1.worker.worker_base"
+_WORKERS = ("vllm.v1.worker.worker_base", "WorkerBase")
+_SCHEDULER = ("vllm.v1.engine.core", "EngineCore")
 _SERVER = "vllm.v1.engine.async_llm"
 #: An attribute that only wrapped functions have.
 _MARK = "formatter_admits"
@@ -52,12 +54,8 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     return True
 
 
-def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
-    """Make outputs that stopped at one of these ids end with an error instead of "stop"; may be called again.
-
-    Args:
-        count: called for each of them.
-    """
+def report_failures(failure_ids: set[int]) -> None:
+    """Make outputs that stopped at one of these ids end with an error instead of "stop"; may be called again."""
     processor = getattr(optional_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
     reasons = getattr(optional_module("vllm.v1.engine"), "FinishReason", None)
     process: Any = getattr(processor, "process_outputs", report_failures)
@@ -70,25 +68,29 @@ def report_failures(failure_ids: set[int], count: Callable[[], None]) -> None:
         for output in engine_core_outputs:
             if output.stop_reason in failure_ids and output.finish_reason == reasons.STOP:  # type: ignore[union-attr]
                 output.finish_reason, output.stop_reason = reasons.ERROR, None  # type: ignore[union-attr]
-                count()
         return process(self, engine_core_outputs, *arguments, **named)
 
     setattr(process_outputs, _MARK, True)
     processor.process_outputs = process_outputs  # type: ignore[union-attr]
 
 
-def add_to_workers(name: str, function: Callable[..., Any]) -> bool:
-    """Add a method to the workers, for `call_workers`; False if vLLM has no such class."""
-    worker = getattr(optional_module(_WORKERS), "WorkerBase", None)
-    if worker is None:
-        return False
-    setattr(worker, name, function)
-    return True
+def add_method(name: str, function: Callable[..., Any]) -> None:
+    """Add a method to the workers and to the process of the scheduler, as far as vLLM has these classes."""
+    for module, kind in (_WORKERS, _SCHEDULER):
+        if (found := getattr(optional_module(module), kind, None)) is not None:
+            setattr(found, name, function)
 
 
-async def call_workers(engine: Any, name: str, *arguments: Any) -> list[Any]:
-    """What a method that was added to the workers says in each of them, called between two steps."""
-    return list(await engine.collective_rpc(name, args=arguments))
+async def call_schedulers(engine: Any, name: str, *arguments: Any) -> list[Any]:
+    """What a method that was added says in the process of each scheduler; nothing where vLLM has no way to ask."""
+    ask = getattr(getattr(engine, "engine_core", None), "call_utility_all_async", None)
+    return [] if ask is None else list(await ask(name, *arguments))
+
+
+async def call_workers(engine: Any, name: str, *arguments: Any) -> list[list[Any]]:
+    """What a method that was added says in the workers of each scheduler, called between two steps."""
+    schedulers = await call_schedulers(engine, "collective_rpc", name, None, arguments, None)
+    return schedulers or [await engine.collective_rpc(name, args=arguments)]
 
 
 def engine_class() -> Any:

@@ -1,43 +1,42 @@
 """Requests of a server wait here until their format is compiled, so that no other request waits for it.
 
-Processes beside that of the server find out whether a format compiles. It is refused with HTTP 400 if something is
-wrong with it, and with 503 if too many costly ones wait. Then the workers compile it, on threads beside their steps,
-and only then its request is sent to them.
+Processes beside that of the server compile formats. One is refused with HTTP 400 if something is wrong with it, and
+with 503 if too many costly ones wait. Then the processes that make masks load what was compiled, on threads beside
+their steps, and only then its request is sent to them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import starmap, zip_longest
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from formatter_core.errors import FormatterError, QueueFull
+from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
-from formatter_vllm.compilers import SHORT_CONTENT, RequestCompiler, compiler_of, living_compilers, narrowed
-from formatter_vllm.judge import Judge
+from formatter_vllm.compilers import BYTES_PER_PROGRAM_BYTE, SHORT_CONTENT, RequestCompiler, compiler_of, narrowed
+from formatter_vllm.figures import figures, totals
+from formatter_vllm.judge import Judge, Verdict
+from formatter_vllm.preparation import METHOD, Preparation, prepare
 from formatter_vllm.requests import content_of, content_of_structured_outputs
 from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import create_vocabulary, logger
 
-__all__ = ["Admission", "install", "prepare"]
+__all__ = ["Admission", "install"]
 
-#: The name of `prepare` as a method of vLLM's workers.
-_METHOD = "formatter_prepare"
 #: Seconds after which a thread that compiles lets the loop of the server or the worker go on; Python has 0.005.
 _SWITCH_SECONDS = 0.001
 #: How far behind the server and the model the processes for costly formats come if all need the same processors.
 _NICE = 10
-#: How many contents that compile are remembered.
-_KEPT = 1000
-#: Seconds between two questions whether the workers are ready.
-_PAUSE = 0.01
+#: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
+_FIGURES, _INTERVAL = "formatter_figures", 5.0
 #: Seconds after which a format that nobody has looked at needs a place among the costly ones. Where the server has its
 #: processors, it is looked at long before; where others take them, honest requests are worth this wait.
 _PATIENCE = 1.0
@@ -67,7 +66,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
                 content = content_of_structured_outputs(*wanted)
             if engine not in admissions:
                 admissions[engine] = Admission(engine)
-            await admissions[engine].admit(content)
+            await admissions[engine].admit(content, is_structured=own is None)
             failure_id = None if own is None else admissions[engine].failure_id
             if failure_id is not None:
                 _compat_parameters.add_stop_id(parameters, failure_id)
@@ -92,15 +91,27 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     _compat_beams.refuse_beams(check_beams)
-    _compat_server.add_to_workers(_METHOD, lambda _, *arguments: prepare(*arguments))
+    _compat_server.add_method(_FIGURES, lambda _: figures())
+    _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
     if _compat_server.wrap_add_request(admit):
-        _compat_server.report_failures(failure_ids, metrics.count_failure)
+        _compat_server.report_failures(failure_ids)
 
 
 class Admitted:
-    """A content that compiles."""
+    """A content that compiles.
 
-    is_prepared = False
+    Attributes:
+        stored: the compiled format as bytes, until a process has loaded it.
+        is_costly: whether it took more than a moment.
+        size: bytes of the compiled format.
+        prepared: by whether it stands among structured outputs, where the processes that make masks have it.
+    """
+
+    def __init__(self, verdict: Verdict, *, is_costly: bool) -> None:
+        self.stored = verdict.stored
+        self.is_costly = is_costly
+        self.size = verdict.size * BYTES_PER_PROGRAM_BYTE
+        self.prepared: set[bool] = set()
 
 
 class Admission:
@@ -113,13 +124,20 @@ class Admission:
     def __init__(self, engine: Any) -> None:
         self.failure_id: int | None = None
         self._engine = ref(engine)
-        self._loop = asyncio.get_running_loop()
+        self._preparation = Preparation(self._engine)
+        self._watching: asyncio.Task[None] | None = None
         self._background: asyncio.Future[BackgroundCompiler[Admitted] | None] | None = None
         self._compiler: RequestCompiler | None = None  # held for the hook, which finds there what was admitted
-        self._kept: deque[Admitted] = deque(maxlen=_KEPT)
+        # Less than the processes that make masks keep, so that these still have what is known here.
+        self._kept: ByteBoundedCache[Admitted] = ByteBoundedCache(
+            read_settings().cache_bytes // 4, lambda one: one.size
+        )
 
-    async def admit(self, content: str) -> None:
+    async def admit(self, content: str, *, is_structured: bool) -> None:
         """Return when the engine can begin with a request for this content at once.
+
+        Args:
+            is_structured: whether it stands among vLLM's structured outputs.
 
         Raises:
             FormatterError: it is refused, or `QueueFull`.
@@ -127,6 +145,8 @@ class Admission:
         if self._background is None:
             self._background = asyncio.ensure_future(asyncio.to_thread(self._begin))
         background = await asyncio.shield(self._background)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
         if background is None:  # the logits processor says that there is no tokenizer
             return
         is_costly = len(content) > SHORT_CONTENT or None  # a full queue is reported at once
@@ -134,9 +154,10 @@ class Admission:
         await asyncio.wait([waiting], timeout=_PATIENCE)
         background.reserve(content)
         admitted = await asyncio.shield(waiting)
-        if not admitted.is_prepared:
-            await self._prepare(content, is_costly=False)
-            admitted.is_prepared = True
+        self._kept.get(admitted, lambda: admitted)
+        if is_structured not in admitted.prepared:
+            await self._prepare(content, admitted, is_structured)
+            admitted.prepared.add(is_structured)
 
     def _begin(self) -> BackgroundCompiler[Admitted] | None:
         """Read the engine's tokens: at the first request, on a thread."""
@@ -150,39 +171,44 @@ class Admission:
         for _ in range(settings.threads):
             judges.put(Judge(compiler.vocabulary, settings.limits, nice=_NICE))
         compiler.admission = BackgroundCompiler(
-            partial(self._check_and_prepare, judges),
-            try_shortly=partial(self._check_shortly, short),
+            partial(self._check, judges),
+            try_shortly=lambda content: self._admitted(short.check(content), is_costly=False),
             threads=settings.threads,
             queue_size=settings.queue_size,
         )
         return compiler.admission
 
-    def _check_shortly(self, judge: Judge, content: str) -> Admitted:
-        judge.check(content)
-        return self._admitted()
-
-    def _check_and_prepare(self, judges: SimpleQueue[Judge], content: str) -> Admitted:
-        """Check a costly content, and wait for the workers, which never get more of them than there are threads."""
+    def _check(self, judges: SimpleQueue[Judge], content: str) -> Admitted:
         judge = judges.get()
         try:
-            judge.check(content)
+            return self._admitted(judge.check(content), is_costly=True)
         finally:
             judges.put(judge)
-        asyncio.run_coroutine_threadsafe(self._prepare(content, is_costly=True), self._loop).result()
-        admitted = self._admitted()
-        admitted.is_prepared = True
-        return admitted
 
-    def _admitted(self) -> Admitted:
-        admitted = Admitted()
-        self._kept.append(admitted)
-        return admitted
+    def _admitted(self, verdict: Verdict, *, is_costly: bool) -> Admitted:
+        metrics.observe_compile(verdict.seconds)
+        admitted = Admitted(verdict, is_costly=is_costly)
+        return self._kept.get(admitted, lambda: admitted)
 
-    async def _prepare(self, content: str, *, is_costly: bool) -> None:
-        """Wait until all workers have compiled this content."""
-        engine = self._engine()
-        while engine is not None and not all(await _compat_server.call_workers(engine, _METHOD, content, is_costly)):
-            await asyncio.sleep(_PAUSE)
+    async def _prepare(self, content: str, admitted: Admitted, is_structured: bool) -> None:
+        """Have the processes that make masks load this content."""
+        stored, admitted.stored = admitted.stored, None
+        preparation = self._preparation
+        prepare = preparation.by_schedulers if is_structured else preparation.by_workers
+        await prepare(content, stored, is_costly=admitted.is_costly)
+
+    async def _watch(self) -> None:
+        """Keep the metrics up to date with the figures of all processes, while the engine lives."""
+        while (engine := self._engine()) is not None:
+            try:
+                workers = await _compat_server.call_workers(engine, _FIGURES)
+                schedulers = await _compat_server.call_schedulers(engine, _FIGURES)
+            except Exception as error:  # noqa: BLE001 - metrics are worth no request; vLLM reports an engine that died
+                logger.debug("no more figures for the metrics: %s", error)
+                return
+            metrics.update(starmap(totals, zip_longest(workers, schedulers)))
+            del engine
+            await asyncio.sleep(_INTERVAL)
 
 
 def _compiler_for(config: Any) -> RequestCompiler | None:
@@ -192,16 +218,3 @@ def _compiler_for(config: Any) -> RequestCompiler | None:
     except Exception as error:  # noqa: BLE001 - requests without a format are served all the same
         logger.warning("formatter_vllm cannot serve formats with this tokenizer: %s", error)
         return None
-
-
-def prepare(content: str, is_costly: bool) -> bool:
-    """In a worker, between two steps: whether a request for this content can begin at once; if not, it is compiled.
-
-    A content that is refused is ready: its request says so.
-    """
-    try:
-        compilers = living_compilers()
-        futures = [compiler.background.submit(content, is_costly=is_costly) for compiler in compilers]
-        return all(future.done() and not isinstance(future.exception(), QueueFull) for future in futures)
-    except QueueFull:
-        return False

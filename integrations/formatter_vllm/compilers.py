@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
-from formatter_core.errors import LimitExceeded
+from formatter_core.engine.native import NativeEngine
+from formatter_core.errors import FormatterError, LimitExceeded, QueueFull
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm.requests import read_format
 from formatter_vllm.settings import Settings, read_settings
 
 __all__ = [
+    "BYTES_PER_PROGRAM_BYTE",
     "SHORT_CONTENT",
     "RequestCompiler",
     "check_content",
@@ -30,8 +35,18 @@ __all__ = [
 
 #: A format that is compiled within these numbers takes at most some 20 ms of CPU time.
 _SHORT_NODES, _SHORT_WORK = 5_000, 50_000
+#: What a loaded format takes for each byte of its program: automata and masks; there are no Python objects.
+BYTES_PER_PROGRAM_BYTE = 16
 #: Longer contents take longer even to read.
 SHORT_CONTENT = 8_000
+
+
+@dataclass(eq=False)
+class _Ready:
+    """What a content compiles to."""
+
+    compiled: CompiledFormat
+    follows_prompt: bool  # whether the prompt may have opened or ended reasoning
 
 
 class RequestCompiler:
@@ -46,6 +61,10 @@ class RequestCompiler:
         self.compiler = compiler
         self.admission: BackgroundCompiler[Any] | None = None
         self._settings = settings
+        self._ready: ByteBoundedCache[_Ready] = ByteBoundedCache(
+            settings.cache_bytes // 2, lambda ready: len(ready.compiled.program.data) * BYTES_PER_PROGRAM_BYTE
+        )
+        self._stored: dict[str, tuple[bytes, bool]] = {}  # while they are made ready; and if costly
 
     def __repr__(self) -> str:
         return f"<RequestCompiler of {self.compiler!r}>"
@@ -59,10 +78,27 @@ class RequestCompiler:
         Raises:
             FormatterError: whatever reading and compiling it raise.
         """
-        compiled = self.background.get(content)
-        if not isinstance(compiled.format, ChatAnswerFormat):
-            return compiled
-        return self.compiler.after_prompt(compiled, prompt_ids())
+        ready = self._kept(self.background.get(content))
+        return self.compiler.after_prompt(ready.compiled, prompt_ids()) if ready.follows_prompt else ready.compiled
+
+    def prepare(self, content: str, stored: bytes | None = None, *, is_costly: bool = False) -> Future[Any]:
+        """Make a content ready on a thread, for `compile`; the future has the refusal, if it is refused.
+
+        Args:
+            stored: what another process compiled it to.
+
+        Raises:
+            QueueFull: too many others are waiting.
+        """
+        if stored is not None:
+            self._stored[content] = stored, is_costly
+        try:
+            future = self.background.submit(content, is_costly=is_costly)
+        except QueueFull:
+            self._stored.pop(content, None)
+            raise
+        future.add_done_callback(lambda _: self._stored.pop(content, None))
+        return future
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -78,9 +114,17 @@ class RequestCompiler:
         return next((i for i in ids if i not in ruled_out and vocabulary.text_token(i) is None), None)
 
     @cached_property
-    def background(self) -> BackgroundCompiler[CompiledFormat]:
+    def background(self) -> BackgroundCompiler[_Ready]:
         """Compiles on threads, to make masks."""
         return BackgroundCompiler(self._compile, threads=self._settings.threads, queue_size=self._settings.queue_size)
+
+    @cached_property
+    def _costly_loader(self) -> Compiler:
+        """For formats that would take so long to load that masks of others had to wait."""
+        if self.compiler.engine != NativeEngine.name:
+            return self.compiler
+        engine = NativeEngine(shares_automata=False)
+        return Compiler(self.vocabulary, engine=engine, limits=self._settings.limits, cache_bytes=0)
 
     @cached_property
     def _short_compiler(self) -> Compiler:
@@ -95,13 +139,22 @@ class RequestCompiler:
         """
         self._short_compiler.compile(read_format(_checked_short(content)))
 
-    def _compile(self, content: str) -> CompiledFormat:
+    def _kept(self, ready: _Ready) -> _Ready:
+        return self._ready.get(ready, lambda: ready)
+
+    def _compile(self, content: str) -> _Ready:
+        stored, is_costly = self._stored.pop(content, (None, False))
+        if stored is not None:
+            with suppress(FormatterError):  # of another vocabulary, for example
+                loader = self._costly_loader if is_costly else self.compiler
+                return self._kept(_Ready(loader.from_bytes(stored, type=Any), follows_prompt=False))
         compiled = self.compiler.compile(read_format(content))
-        if isinstance(format := compiled.format, ChatAnswerFormat) and format.layout.reasoning is not None:
+        format = compiled.format
+        if isinstance(format, ChatAnswerFormat) and format.layout.reasoning is not None:
             for ending in (format.layout.reasoning.open, format.layout.reasoning.open + format.layout.reasoning.close):
                 if not (format.reasoning == "off" and format.layout.opens_reasoning(ending)):
                     self.compiler.compile(format.after(ending))  # kept by the compiler, for prompts that end so
-        return compiled
+        return self._kept(_Ready(compiled, isinstance(format, ChatAnswerFormat)))
 
 
 _compilers: WeakValueDictionary[str, RequestCompiler] = WeakValueDictionary()
@@ -115,7 +168,7 @@ def compiler_of(vocabulary: Vocabulary) -> RequestCompiler:
         compiler = _compilers.get(vocabulary.fingerprint)
         if compiler is None:
             settings = read_settings()
-            own = Compiler(vocabulary, limits=settings.limits, cache_bytes=settings.cache_bytes)
+            own = Compiler(vocabulary, limits=settings.limits, cache_bytes=settings.cache_bytes // 2)
             compiler = _compilers[vocabulary.fingerprint] = RequestCompiler(own, settings)
         return compiler
 

@@ -23,11 +23,13 @@ class Constraint:
         cursor: follows the request's output; nothing raises there.
         has_competing_rules: whether the request's other parameters may forbid tokens before the mask is applied.
         failure_id: the id that ends the request if it fails; None for its end ids.
+        may_shorten: whether the output has a budget that has not shortened it yet.
     """
 
     cursor: Cursor
     has_competing_rules: bool
     failure_id: int | None = None
+    may_shorten: bool = False
 
 
 def asks_for_format(parameters: Any) -> bool:
@@ -57,7 +59,7 @@ class Constraints:
             prompt_ids: gives the ids of the request's prompt.
         """
         end_ids: tuple[int, ...] = () if self._compiler is None else self._compiler.vocabulary.end_ids
-        competing, failure_id = False, None
+        competing, failure_id, fits = False, None, False
         try:
             content = content_of(_compat_parameters.arguments_of(parameters)) or ""
             wanted = _compat_parameters.end_ids_of(parameters)
@@ -65,15 +67,20 @@ class Constraints:
                 failure_id = self._compiler.failure_id
             end_ids = self._possible(wanted - {failure_id}) or end_ids
             competing = _compat_parameters.has_competing_rules(parameters)
-            cursor = Cursor(self._formatter(content, parameters, end_ids, prompt_ids))
+            fits = is_to_fit(content)
+            cursor = Cursor(self._formatter(content, fits, parameters, end_ids, prompt_ids))
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
             cursor = Cursor.failed(error, end_ids)
-        return Constraint(cursor, competing, failure_id)
+        return Constraint(cursor, competing, failure_id, fits and not cursor.has_failed)
 
     def _formatter(
-        self, content: str, parameters: Any, end_ids: tuple[int, ...], prompt_ids: Callable[[], Sequence[int]]
+        self,
+        content: str,
+        fits: bool,
+        parameters: Any,
+        end_ids: tuple[int, ...],
+        prompt_ids: Callable[[], Sequence[int]],
     ) -> Formatter:
-        fits = is_to_fit(content)
         # vLLM before 0.11.1 checks no request before it comes here.
         reason = _compat_parameters.reason_to_refuse(parameters, fits=fits)
         if reason is not None:

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.runtime.cursor import FailureLog
 from formatter_vllm import _compat, _compat_parameters
 from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.constraints import Constraints
+from formatter_vllm.figures import SHORTENED, CountingFailureLog, add, timing_masks
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
 from formatter_vllm.requests import content_of, is_to_fit
@@ -38,7 +38,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
         self._rows = BatchRows(self._constraints, _compat.unknown_tokens_reason(vllm_config))
         self._slots = RequestSlots(self._constraints, device_or_states)
         self._masks = StepMasks(0 if self._compiler is None else len(self._compiler.vocabulary))
-        self._failures = FailureLog(logger)
+        self._failures = CountingFailureLog(logger)
 
     @property
     def failures(self) -> int:
@@ -89,10 +89,14 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             (self._rows.follow(logits.shape[0]), NO_DRAFTS) if ctx is None else self._slots.follow(ctx, logits.shape[0])
         )
         if rows:
-            self._masks.apply(logits, rows, drafts)
+            with timing_masks():
+                self._masks.apply(logits, rows, drafts)
             for row, constraint in rows:
                 if constraint.cursor.has_failed:
                     self._failures.report(constraint.cursor, f"request in row {row}")
+                elif constraint.may_shorten and constraint.cursor.result().shortened is not None:
+                    constraint.may_shorten = False
+                    add(SHORTENED)
         return logits
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
+from formatter_vllm.figures import FAILURES, MASK_SECONDS, SHORTENED
 from formatter_vllm.requests import KINDS
 
-__all__ = ["count_failure", "count_request"]
+__all__ = ["count_request", "observe_compile", "update"]
 
 #: The first key of a content; any other is counted as "other", so that clients cannot make up label values.
 _KIND = re.compile(rf'\s*\{{\s*"({"|".join(KINDS)})"')
+_latest: dict[str, float] = {}
 
 
 def count_request(content: str, outcome: str, seconds: float) -> None:
@@ -25,23 +29,46 @@ def count_request(content: str, outcome: str, seconds: float) -> None:
     """
     if (metrics := _metrics()) is not None:
         found = _KIND.match(content)
-        metrics[0].labels("other" if found is None else found[1], outcome).inc()
-        metrics[1].observe(seconds)
+        metrics.requests.labels("other" if found is None else found[1], outcome).inc()
+        metrics.waited.observe(seconds)
 
 
-def count_failure() -> None:
-    """Count a request that failed in a worker."""
+def observe_compile(seconds: float) -> None:
+    """Count a format that took these seconds of CPU time to compile."""
     if (metrics := _metrics()) is not None:
-        metrics[2].inc()
+        metrics.compiled.observe(seconds)
+
+
+def update(engines: Iterable[dict[str, float]]) -> None:
+    """Take over the figures of all engines so far."""
+    if (metrics := _metrics()) is None:
+        return
+    sums: dict[str, float] = {}
+    for own in engines:
+        for name, value in own.items():
+            sums[name] = value + sums.get(name, 0.0)
+    for name, value in sums.items():
+        more, _latest[name] = max(0.0, value - _latest.get(name, 0.0)), value
+        if name.startswith(FAILURES):
+            metrics.failed.labels(name.removeprefix(FAILURES)).inc(more)
+        else:
+            metrics.named[name].inc(more)
 
 
 @cache
-def _metrics() -> tuple[Any, Any, Any] | None:
+def _metrics() -> Any:
     """Made when first needed, in the server's process; None without prometheus_client."""
     try:
         client: Any = import_module("prometheus_client")  # vLLM brings it
     except ImportError:
         return None
-    requests = client.Counter("formatter_requests", "Requests with a format.", ["kind", "outcome"])
-    waited = client.Histogram("formatter_wait_seconds", "How long requests waited for their format.")
-    return requests, waited, client.Counter("formatter_failures", "Requests whose format failed in a worker.")
+    return SimpleNamespace(
+        requests=client.Counter("formatter_requests", "Requests with a format.", ["kind", "outcome"]),
+        waited=client.Histogram("formatter_wait_seconds", "How long requests waited for their format."),
+        compiled=client.Histogram("formatter_compile_seconds", "CPU time that it took to compile a format."),
+        failed=client.Counter("formatter_failures", "Requests that were ended because their format failed.", ["cause"]),
+        named={
+            MASK_SECONDS: client.Counter("formatter_mask_seconds", "Seconds that masks took."),
+            SHORTENED: client.Counter("formatter_shortened", "Requests whose output a budget shortened."),
+        },
+    )

@@ -186,14 +186,21 @@ def is_to_fit(content: str) -> bool:
     Raises:
         FormatterError: the content cannot be read.
     """
-    return '"fit"' in content and _read(content).fits
+    if '"fit"' not in content:
+        return False
+    wanted = _read_json(content)
+    return isinstance(wanted, Mapping) and wanted.get("fit") is True
+
+
+def _read_json(content: str) -> Any:
+    try:
+        return read_json(content)
+    except (InvalidSchema, LimitExceeded, RecursionError) as error:
+        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
 
 
 def _read(content: str) -> Wanted:
-    try:
-        wanted = read_json(content)
-    except (InvalidSchema, LimitExceeded, RecursionError) as error:
-        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
+    wanted = _read_json(content)
     kinds = [key for key in wanted if key not in _OPTIONS] if isinstance(wanted, Mapping) else []
     if len(kinds) != 1 or kinds[0] not in _READERS:
         found = f"the keys {', '.join(map(repr, wanted))}" if isinstance(wanted, Mapping) else type(wanted).__name__

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from formatter_core import Cursor, Formatter, bitmask
 from formatter_core.errors import InvalidArgument
-from formatter_core.runtime.cursor import FailureLog
 from formatter_vllm import _compat_parameters, admission
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
+from formatter_vllm.figures import CountingFailureLog, timing_masks
 from formatter_vllm.requests import content_of_structured_outputs
 from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import create_vocabulary, logger
@@ -30,7 +30,7 @@ __all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "register"]
 #: The environment variable that asks for it.
 VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
 
-_failures = FailureLog(logger)
+_failures = CountingFailureLog(logger)
 
 
 def register() -> None:
@@ -104,7 +104,8 @@ class FormatterGrammar:
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the mask into a row of a tensor: int32 (rows, words)."""
-        self.cursor.fill_bitmask(bitmask[batch_index].numpy())
+        with timing_masks():
+            self.cursor.fill_bitmask(bitmask[batch_index].numpy())
 
     def is_terminated(self) -> bool:
         """Never: vLLM no longer constrains what is terminated, and an ended request may go on (`ignore_eos`)."""
@@ -151,7 +152,8 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
         ) -> None:
             """The masks of all grammars in one call; rows whose numbers are in `free` are not constrained yet."""
             masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
-            Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
+            with timing_masks():
+                Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
             for number in free:
                 rows[number] = -1
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterator
+from concurrent.futures import Future
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,7 @@ torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
 from formatter_core import Limits, Vocabulary  # noqa: E402
-from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
+from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded, QueueFull  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
 
@@ -42,6 +43,10 @@ class Worker:
     """A worker of vLLM."""
 
 
+class Scheduler:
+    """The process of a scheduler of vLLM."""
+
+
 class AsyncEngine:
     """vLLM's asynchronous engine, as far as the admission sees it."""
 
@@ -49,14 +54,25 @@ class AsyncEngine:
         self.vllm_config = config
         self.taken: list[Any] = []
         self.asked = 0
+        self.engine_core = Client(self)
 
     async def add_request(self, request_id: str, prompt: str, params: Any) -> str:
         self.taken.append(params)
         return request_id
 
-    async def collective_rpc(self, method: str, timeout: float | None = None, args: tuple[Any, ...] = ()) -> list[Any]:
-        self.asked += 1
-        return [getattr(Worker(), method)(*args)]
+
+class Client:
+    """What vLLM's engine asks the processes of its schedulers by: here two of them."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self.engine = engine
+
+    async def call_utility_all_async(self, method: str, *arguments: Any) -> list[Any]:
+        if method != "collective_rpc":
+            return [getattr(Scheduler(), method)(*arguments)] * 2
+        name, _, others, _ = arguments
+        self.engine.asked += name == "formatter_prepare"
+        return [[getattr(Worker(), name)(*others)]] * 2
 
 
 class BeamRequest:
@@ -97,6 +113,7 @@ def engine(tokenizer) -> Iterator[Any]:
             },
             "vllm.v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (AsyncEngine,), dict(vars(AsyncEngine)))},
             "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
+            "vllm.v1.engine.core": {"EngineCore": Scheduler},
             "vllm.entrypoints.openai.completion.protocol": {
                 "CompletionRequest": type("CompletionRequest", (BeamRequest,), dict(vars(BeamRequest)))
             },
@@ -159,8 +176,9 @@ def test_requests_are_counted(engine, monkeypatch) -> None:
             self.values = values
             return self
 
-        def inc(self) -> None:
-            counted.append((self.name, *self.values))
+        def inc(self, amount: float = 1.0) -> None:
+            if amount:
+                counted.append((self.name, *self.values))
 
         def observe(self, seconds: float) -> None:
             assert seconds >= 0
@@ -172,6 +190,47 @@ def test_requests_are_counted(engine, monkeypatch) -> None:
     ask(engine, None)
     name = "formatter_requests"
     assert counted == [(name, "regex", "admitted"), (name, "regex", "refused"), (name, "other", "refused")]
+
+
+def test_figures_of_all_processes_are_added_up(engine) -> None:
+    """Workers of one scheduler do the same work, and one of them may live in its process."""
+    totals = import_module("formatter_vllm.figures").totals
+    workers = [{"process": 1, "mask seconds": 2.0}, {"process": 2, "mask seconds": 3.0, "failures DeadEnd": 1.0}]
+    assert totals(workers, {"process": 3, "mask seconds": 4.0}) == {"mask seconds": 7.0, "failures DeadEnd": 1.0}
+    assert totals(workers, {"process": 2, "mask seconds": 3.0}) == {"mask seconds": 3.0, "failures DeadEnd": 1.0}
+    assert totals(workers, None) == {"mask seconds": 3.0, "failures DeadEnd": 1.0}
+
+
+def test_a_process_that_has_no_place_yet_takes_a_content_later(engine, monkeypatch) -> None:
+    preparation = import_module("formatter_vllm.preparation")
+    made: list[Any] = []
+
+    class Compiler:
+        def prepare(self, content: str, stored: bytes | None, *, is_costly: bool) -> Any:
+            made.append(Future())
+            if len(made) == 1:
+                raise QueueFull(1)
+            return made[-1]
+
+    monkeypatch.setattr(preparation, "living_compilers", lambda: [Compiler()])
+    assert preparation.prepare([("1", "x", None, True)], ["1"]) == []
+    assert preparation.prepare([], ["1"]) == []
+    made[1].set_exception(QueueFull(1))
+    assert preparation.prepare([], ["1"]) == []
+    assert preparation.prepare([], ["1"]) == []
+    made[2].set_result(None)
+    assert preparation.prepare([], ["1"]) == ["1"]
+    assert preparation.prepare([], ["1", "2"]) == ["1", "2"]
+
+
+@pytest.mark.parametrize("wanted", [WORDS, {"regex": "a{3}"}])
+def test_workers_load_what_was_compiled(engine, wanted, monkeypatch) -> None:
+    compilers = import_module("formatter_vllm.compilers")
+    hook = import_module("formatter_vllm").FormatterLogitsProcessor(engine.vllm_config, "cpu", False)
+    monkeypatch.setattr(compilers, "read_format", None)
+    assert ask(engine, wanted) == ["0"]
+    assert hook.failures == 0
+    assert compilers.living_compilers()[0].compile(json.dumps(wanted)).formatter().allowed_tokens()
 
 
 def test_beam_search_is_refused_beside_a_format(engine) -> None:
@@ -231,10 +290,11 @@ def test_the_hook_does_not_check_again_what_was_admitted(engine, monkeypatch) ->
 def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:
     gate = threading.Event()
 
-    def check(self: Any, content: str) -> None:
+    def check(self: Any, content: str) -> Any:
         if self.is_short:
             raise LimitExceeded("work", 1, content)
         assert gate.wait(60)
+        return import_module("formatter_vllm.judge").Verdict()
 
     judge = import_module("formatter_vllm.judge").Judge
     short_limits = import_module("formatter_vllm.compilers").narrowed(Limits())

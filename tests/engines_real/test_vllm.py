@@ -189,7 +189,7 @@ class TestSpeculation:
         assert speculative["failures"] == 0
 
 
-@pytest.fixture(scope="module", params=["qwen3 backend", "deepseek_r1 backend", "qwen3 processor"])
+@pytest.fixture(scope="module", params=["qwen3 backend", "deepseek_r1 backend", "deepseek_r1 processor"])
 def reasoning(request, tmp_path_factory) -> dict[str, Any]:
     parser, how = request.param.split()
     folder = tmp_path_factory.mktemp("reasoning")

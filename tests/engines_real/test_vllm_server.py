@@ -8,6 +8,7 @@ import os
 import random
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -159,10 +160,20 @@ def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> Non
         )
     (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
-    with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
-        metrics = answer.read().decode()
-    assert "formatter_failures_total 1.0" in metrics
-    assert 'formatter_requests_total{kind="format",outcome="admitted"}' in metrics
+    fitted = create_extra_args(formats.regex("[a-j]{1,99}"), fit=True)
+    assert all(choice.finish_reason == "stop" for choice in complete(client, fitted, max_tokens=3, n=8))
+    deadline = time.monotonic() + 60  # the processes are asked every few seconds
+    metrics = ""
+    while time.monotonic() < deadline and "formatter_failures_total{" not in metrics:
+        time.sleep(1)
+        with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
+            metrics = answer.read().decode()
+    found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line.startswith("formatter_"))
+    assert found['formatter_failures_total{cause="NoTokenLeft"}'] == "1.0"
+    assert float(found["formatter_mask_seconds_total"]) > 0
+    assert float(found["formatter_compile_seconds_count"]) > 0
+    assert "formatter_shortened_total" in found
+    assert 'formatter_requests_total{kind="format",outcome="admitted"}' in found
 
 
 def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(client) -> None:

@@ -26,7 +26,15 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(vocabulary: Vocabulary) -> Self {
-        let vocabulary = Arc::new(vocabulary);
+        Self::of(Arc::new(vocabulary))
+    }
+
+    /// The same vocabulary with automata of its own: what is compiled there never makes a mask of another grammar wait.
+    pub fn apart(&self) -> Self {
+        Self::of(self.vocabulary.clone())
+    }
+
+    fn of(vocabulary: Arc<Vocabulary>) -> Self {
         Engine {
             lexicon: Guarded::new(Arc::new(Lexicon::new(vocabulary.clone())), &Arc::default()),
             vocabulary,

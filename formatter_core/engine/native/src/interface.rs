@@ -15,7 +15,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 14;
+const INTERFACE_VERSION: i32 = 15;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -217,8 +217,21 @@ pub unsafe extern "C" fn fcn_vocabulary_new(
     })
 }
 
+/// Another handle of a vocabulary, whose grammars share automata with no others.
+///
 /// # Safety
-/// `engine` is a live handle of `fcn_vocabulary_new`, or null; it is none afterwards.
+/// `engine` is a live handle; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_vocabulary_apart(engine: *const Engine, made: *mut *mut Engine) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, and `made` may be written to, as the caller promises.
+        unsafe { *made = Box::into_raw(Box::new((*engine).apart())) };
+        Ok(DONE)
+    })
+}
+
+/// # Safety
+/// `engine` is a live handle of `fcn_vocabulary_new` or `fcn_vocabulary_apart`, or null; it is none afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_free(engine: *mut Engine) {
     // SAFETY: as the caller promises.

@@ -1,0 +1,68 @@
+"""What masks cost in this process, and what became of its requests: counted here, asked for by the server's process."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from formatter_core import Cursor
+from formatter_core.runtime.cursor import FailureLog
+
+__all__ = ["FAILURES", "MASK_SECONDS", "SHORTENED", "CountingFailureLog", "add", "figures", "timing_masks", "totals"]
+
+#: Seconds that masks took.
+MASK_SECONDS = "mask seconds"
+#: Requests whose output a budget shortened.
+SHORTENED = "shortened"
+#: Before the name of the error that ended requests.
+FAILURES = "failures "
+
+_PROCESS = "process"
+_counted: defaultdict[str, float] = defaultdict(float)
+
+
+def add(name: str, amount: float = 1.0) -> None:
+    """Add to a figure."""
+    _counted[name] += amount
+
+
+@contextmanager
+def timing_masks() -> Iterator[None]:
+    """Count how long this takes."""
+    begun = perf_counter()
+    try:
+        yield
+    finally:
+        add(MASK_SECONDS, perf_counter() - begun)
+
+
+class CountingFailureLog(FailureLog):
+    """Counts by their cause, too, the requests that failed."""
+
+    def report(self, cursor: Cursor, name: str = "sequence") -> None:
+        """Log and count a cursor that has failed, unless that was done."""
+        if cursor.has_failed and not cursor.is_reported:
+            add(FAILURES + type(cursor.error).__name__)
+        super().report(cursor, name)
+
+
+def figures() -> dict[str, float]:
+    """All that was counted in this process, and which process it is."""
+    return {**_counted, _PROCESS: os.getpid()}
+
+
+def totals(workers: Iterable[dict[str, float]], scheduler: dict[str, float] | None) -> dict[str, float]:
+    """The figures of one engine: its workers do the same work side by side, and may live in the scheduler's process."""
+    found: dict[str, float] = {}
+    for own in workers:
+        for name, value in own.items():
+            found[name] = max(value, found.get(name, 0.0))
+        if scheduler is not None and scheduler[_PROCESS] == own[_PROCESS]:
+            scheduler = None
+    for name, value in (scheduler or {}).items():
+        found[name] = value + found.get(name, 0.0)
+    found.pop(_PROCESS, None)
+    return found

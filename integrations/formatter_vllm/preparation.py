@@ -1,0 +1,110 @@
+"""How the processes that make masks get what was compiled, before the first request for it is sent to them.
+
+All that is under way is asked about in one call. vLLM's scheduler answers every call before it begins the next step:
+with calls for each request there are times when it never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from itertools import count
+from typing import Any
+
+from formatter_core.errors import QueueFull
+from formatter_vllm import _compat_server
+from formatter_vllm.compilers import living_compilers
+
+__all__ = ["METHOD", "Preparation", "prepare"]
+
+#: The name of `prepare` as a method of vLLM's workers and of its scheduler.
+METHOD = "formatter_prepare"
+#: Seconds between two questions whether the workers are ready.
+_PAUSE = 0.02
+#: Seconds that a step may wait for formats that load in a moment, which saves another question.
+_MOMENT = 0.002
+
+
+class Preparation:
+    """In the server's process: what its workers are preparing.
+
+    Args:
+        engine: gives vLLM's asynchronous engine.
+    """
+
+    def __init__(self, engine: Callable[[], Any]) -> None:
+        self._engine = engine
+        self._numbers = count()
+        self._new: list[tuple[Any, ...]] = []
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def by_workers(self, content: str, stored: bytes | None, *, is_costly: bool) -> None:
+        """Return when all workers have this content; `stored` is what it was compiled to."""
+        key = f"{os.getpid()} {next(self._numbers)}"
+        waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
+        self._new.append((key, content, stored, is_costly))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        await asyncio.shield(waiting)
+
+    async def by_schedulers(self, content: str, stored: bytes | None, *, is_costly: bool) -> None:
+        """Send it to the schedulers, which keep structured outputs, and let their requests wait by themselves."""
+        await _compat_server.call_schedulers(self._engine(), METHOD, [("", content, stored, is_costly)], [])
+
+    async def _ask(self) -> None:
+        try:
+            while self._waiting:
+                new, self._new = self._new, []
+                answers = await _compat_server.call_workers(self._engine(), METHOD, new, [*self._waiting])
+                ready = [set(keys) for workers in answers for keys in workers]
+                for key in set.intersection(*ready):
+                    _settle(self._waiting.pop(key))
+                if self._waiting:
+                    await asyncio.sleep(_PAUSE)
+        except Exception as error:  # noqa: BLE001 - the engine has died, which is the answer to all that wait
+            for waiting in self._waiting.values():
+                _settle(waiting, error)
+            self._waiting.clear()
+
+
+def _settle(waiting: asyncio.Future[None], error: Exception | None = None) -> None:
+    if waiting.done():
+        return
+    if error is None:
+        waiting.set_result(None)
+    else:
+        waiting.set_exception(error)
+
+
+#: In a process that makes masks: what it is preparing, and the futures of that once they are there.
+_under_way: dict[str, tuple[tuple[str, bytes | None, bool], list[Future[Any]] | None]] = {}
+
+
+def prepare(new: list[tuple[str, str, bytes | None, bool]], asked: list[str]) -> list[str]:
+    """In a process that makes masks, between two steps: begin with what is new; which of those asked for are ready.
+
+    A content that is refused is ready: its request says so. So is what is not known, for its answer has been given.
+    """
+    for key, content, stored, is_costly in new:
+        _under_way[key] = (content, stored, is_costly), None
+    quick: list[Future[Any]] = []
+    for key in [key for key, (_, futures) in _under_way.items() if futures is None]:
+        content, stored, is_costly = job = _under_way[key][0]
+        try:
+            futures = [one.prepare(content, stored, is_costly=is_costly) for one in living_compilers()]
+        except QueueFull:
+            continue
+        _under_way[key] = job, futures
+        quick += [] if is_costly else futures
+    wait(quick, _MOMENT)
+    for key, (job, started) in [*_under_way.items()]:
+        if started is None or not all(future.done() for future in started):
+            continue
+        if any(isinstance(future.exception(), QueueFull) for future in started):
+            _under_way[key] = job, None  # turned away later: begin again
+        elif key in asked or not asked:
+            del _under_way[key]
+    return [key for key in asked if key not in _under_way]
