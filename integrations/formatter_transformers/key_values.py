@@ -63,10 +63,10 @@ class LayerBuffer:
     def select(self, rows: torch.Tensor) -> None:
         """Keep these rows, in this order."""
         if self._buffers is not None:
-            keys, values = self._buffers
+            capacity = self._buffers[0].shape[2]
+            keys, values = self.views()
             rows = rows.to(keys.device)  # the layers of a large model may be on several devices
-            # The columns to spare are copied too: that costs less than to copy the others twice.
-            self._buffers = keys.index_select(0, rows), values.index_select(0, rows)
+            self._buffers = _wider(keys[rows], capacity), _wider(values[rows], capacity)
 
     def gather(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         """Keep these columns of each row, in this order; both are integers (rows, columns)."""
