@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.errors import LimitExceeded, UnsupportedSchema
+from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 
 pytest.importorskip("jsonschema")
 compare_unique = pytest.importorskip("scripts.compare_unique")
@@ -42,25 +43,41 @@ def test_a_value_that_has_come_does_not_end(schema: Any, text: str, forbidden: s
     assert ord(allowed) in tokens
 
 
-def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
-    tokens = ['["', '","', '"]', "a", "b", 'a"', '","a","b', '","b"]', "aa", '"', ",", "]", "[", '\\u0061","', 'a","a"']
-    tokens += ['","b","b"', '",",",","', '"b","b"', ',"ab","ab"']  # equal items in one token
-    vocabulary = Vocabulary([*(token.encode() for token in tokens), b"</s>"], [len(tokens)])
-    compiled = Compiler(vocabulary, engine="native").compile(STRINGS)
-    bytewise = COMPILER.compile(STRINGS)
-    for seed in range(60):
-        rng = random.Random(seed)
+def walk(schema: Any, tokens: list[bytes], rng: random.Random, *, steps: int, walks: int) -> None:
+    """Random walks by tokens of several bytes: each is allowed exactly where its bytes are."""
+    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native").compile(schema)
+    bytewise = COMPILER.compile(schema)
+    texts = [list(token) for token in tokens]
+    for _ in range(walks):
         formatter, judge = compiled.formatter(), bytewise.formatter()
-        for _ in range(12):
-            allowed = formatter.allowed_tokens()
-            texts = [list(token.encode()) for token in tokens]
+        for _ in range(steps):
             wanted = [index for index, text in enumerate(texts) if judge.count_valid(text) == len(text)]
-            assert [index for index in allowed if index < len(tokens)] == wanted
+            assert [index for index in formatter.allowed_tokens() if index < len(tokens)] == wanted, judge.bytes
+            assert formatter.can_stop == judge.can_stop
             if not wanted:
                 break
             token = rng.choice(wanted)
             formatter.accept_token(token)
             judge.accept_tokens(texts[token])
+
+
+def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
+    tokens = ['["', '","', '"]', "a", "b", 'a"', '","a","b', '","b"]', "aa", '"', ",", "]", "[", '\\u0061","', 'a","a"']
+    tokens += ['","b","b"', '",",",","', '"b","b"', ',"ab","ab"']  # equal items in one token
+    walk(STRINGS, [token.encode() for token in tokens], random.Random(0), steps=12, walks=60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_of_documents_are_masked_as_their_bytes_are(seed: int) -> None:
+    rng = random.Random(seed)
+    schema = compare_unique.random_schema(rng)
+    pieces = {bytes([byte]) for byte in range(256)} | {b'"a","a"', b'","b","b"', b",1,1", b": 1", b'"}', b"[1,1"}
+    for text in compare_unique.documents(schema, rng, 6):
+        for _ in range(20):
+            start = rng.randrange(len(text))
+            pieces.add(text[start : start + rng.randint(2, 9)].encode())
+    with suppress(UnsupportedSchema, UnsatisfiableSchema, InvalidGrammar):
+        walk(formats.json_schema(schema, key_order="any"), sorted(pieces), rng, steps=20, walks=6)
 
 
 NOT_INTEGERS: dict[str, Any] = {"type": "object", "not": {"additionalProperties": {"type": "integer"}}}
