@@ -267,7 +267,7 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
     sorted.extend(found.iter().map(|&(_, value)| value));
     let last = nth_best(sorted, question.count.min(found.len()));
     answer.tied = found.iter().filter(|&&(_, value)| value >= last).count();
-    // Of those that tie with the last the first ones stay, which have the lowest ids: so many find room.
+    // Of those that tie with the last the first ones stay, which have the lowest ids, as long as there is room.
     let above = found.iter().filter(|&&(_, value)| value > last).count();
     let mut room = question.room.saturating_sub(above);
     answer.best.extend(found.iter().filter(|&&(_, value)| {
