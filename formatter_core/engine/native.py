@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
-from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, load
+from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, is_available, load
 from formatter_core.engine.rows import check_row
-from formatter_core.errors import BudgetTooSmall, EngineUnavailable, InvalidVocabulary, LimitExceeded
+from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import hold_during_fork
@@ -56,11 +56,7 @@ class NativeEngine:
     @staticmethod
     def available() -> bool:
         """Whether the library can be loaded."""
-        try:
-            load()
-        except EngineUnavailable:
-            return False
-        return True
+        return is_available()
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
         """Compile a grammar. Nothing that a grammar can say is refused.

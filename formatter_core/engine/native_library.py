@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "load"]
+__all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
 _INTERFACE_VERSION = 15
 _EMPTY_LANGUAGE = -1
@@ -182,3 +182,13 @@ def load() -> ctypes.CDLL:
         "native",
         problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],
     )
+
+
+@cache
+def is_available() -> bool:
+    """Whether the library can be loaded."""
+    try:
+        load()
+    except EngineUnavailable:
+        return False
+    return True

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.native_library import check, load
-from formatter_core.errors import EngineUnavailable
 
-__all__ = ["BestTokens", "best_tokens", "is_available"]
+__all__ = ["BestTokens", "best_tokens"]
 
 #: What the library reads; numpy has no bfloat16, so its bits come as uint16.
 _KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
@@ -58,16 +56,6 @@ class BestTokens:
     ids: NDArray[np.int64]
     logprobs: NDArray[np.float64]
     ranks: NDArray[np.int64]
-
-
-@cache
-def is_available() -> bool:
-    """Whether the library is there."""
-    try:
-        load()
-    except EngineUnavailable:
-        return False
-    return True
 
 
 def best_tokens(

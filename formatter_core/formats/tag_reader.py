@@ -72,6 +72,10 @@ class _Ends(NamedTuple):
     tokens: tuple[Special | Token, ...] = ()
     is_between_tokens: bool = False
 
+    def of_part(self, *, is_between_tokens: bool) -> _Ends:
+        """The same for a part of what stands there."""
+        return _Ends(self.texts, self.tokens, is_between_tokens)
+
 
 _NO_ENDS = _Ends()
 
@@ -164,18 +168,13 @@ class _Reader:
 
     def _sequence(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         elements = _elements(data, pointer)
-        are_tokens = [isinstance(each, dict) and each.get("type") == "token" for each in elements]
-        before = [ends.is_between_tokens, *are_tokens]
-        after = [*are_tokens[1:], ends.is_between_tokens]
-        return Sequence(
-            tuple(
-                self._format(
-                    element, f"{pointer}/elements/{index}",
-                    _Ends(ends.texts, ends.tokens, is_between_tokens=before[index] and after[index]), depth,
-                )
-                for index, element in enumerate(elements)
-            )
-        )  # fmt: skip
+        between = ends.is_between_tokens
+        are_tokens = [between, *(isinstance(each, dict) and each.get("type") == "token" for each in elements), between]
+        nodes = []
+        for index, element in enumerate(elements):
+            around = ends.of_part(is_between_tokens=are_tokens[index] and are_tokens[index + 2])
+            nodes.append(self._format(element, f"{pointer}/elements/{index}", around, depth))
+        return Sequence(tuple(nodes))
 
     def _or(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         elements = enumerate(_elements(data, pointer))
@@ -185,7 +184,7 @@ class _Reader:
 
     def _content(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"content": dict}, {})
-        return self._format(data["content"], f"{pointer}/content", _Ends(ends.texts, ends.tokens), depth)
+        return self._format(data["content"], f"{pointer}/content", ends.of_part(is_between_tokens=False), depth)
 
     def _repeat(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"min": int, "max": int, "content": dict}, {})
@@ -193,7 +192,7 @@ class _Reader:
         high = None if data["max"] == -1 else count(data["max"], f"{pointer}/max")
         if high is not None and high < low:
             raise InvalidGrammar("`max` is less than `min`; swap them, or give -1 for no bound", pointer=pointer)
-        content = self._format(data["content"], f"{pointer}/content", _Ends(ends.texts, ends.tokens), depth)
+        content = self._format(data["content"], f"{pointer}/content", ends.of_part(is_between_tokens=False), depth)
         return Repeat(content, low, high) if high != 0 else EMPTY
 
     def _tag(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:

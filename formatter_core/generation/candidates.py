@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import native_logits
+from formatter_core.engine.native_library import is_available
 from formatter_core.errors import InvalidArgument, LimitExceeded
 from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -225,7 +226,7 @@ def top_tokens(
     taken = None if chosen is None else [int(token) for token in chosen]
     if taken is not None and len(taken) != rows:
         raise InvalidArgument(f"{len(taken)} chosen tokens for {rows} rows of logits; give one for each row")
-    if logits.dtype in _NATIVE and native_logits.is_available():
+    if logits.dtype in _NATIVE and is_available():
         return _by_the_library(logits, counts, taken, ties, logprob, rank, limits)
     if is_bits:
         logits = (logits.astype(np.uint32) << 16).view(np.float32)

@@ -86,6 +86,11 @@ class Formatter(Generic[Value_co]):
         """The number of tokens within which the output is complete; None if there is no such budget."""
         return self._state.budget
 
+    @property
+    def is_shortened(self) -> bool:
+        """Whether the budget has narrowed a choice so far; `Result.shortened` says where."""
+        return self._state.shortened >= 0
+
     def __repr__(self) -> str:
         return f"<Formatter after {self._state.transcript.length} steps: {self.text[-40:]!r}>"
 

@@ -221,7 +221,7 @@ class Loader:
         """The literal of the schema at a JSON Pointer into the root resource, on the way to which none has a URI."""
         schema: Any = self.root_resource.schema
         for step in pointer.split("/")[1:]:
-            schema = schema[int(step) if isinstance(schema, list) else step.replace("~1", "/").replace("~0", "~")]
+            schema = _below(schema, step)
         return self.number(schema, pointer, self.root_resource)
 
     def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
@@ -310,9 +310,8 @@ class Loader:
     def _follow(self, resource: Resource, fragment: str, location: Location, keyword: str) -> int:
         schema: Any = resource.schema
         for step in fragment[1:].split("/"):
-            step = step.replace("~1", "/").replace("~0", "~")
             try:
-                schema = schema[int(step)] if isinstance(schema, list) else schema[step]
+                schema = _below(schema, step)
             except (KeyError, ValueError, IndexError, TypeError) as error:
                 reason = f"the reference {location.schema[keyword]!r} points at nothing; correct it"
                 raise InvalidSchema(reason, pointer=location.pointer, keyword=keyword) from error
@@ -442,6 +441,12 @@ def _subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str
         elif isinstance(value, list) and keyword in OF_LISTS:
             for index, child in enumerate(value):
                 yield child, f"{pointer}/{keyword}/{index}"
+
+
+def _below(value: Any, step: str) -> Any:
+    """What a step of a JSON Pointer leads to."""
+    step = step.replace("~1", "/").replace("~0", "~")
+    return value[int(step)] if isinstance(value, list) else value[step]
 
 
 def _escaped(step: str) -> str:

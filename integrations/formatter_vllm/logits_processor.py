@@ -94,7 +94,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             for row, constraint in rows:
                 if constraint.cursor.has_failed:
                     self._failures.report(constraint.cursor, f"request in row {row}")
-                elif constraint.may_shorten and constraint.cursor.result().shortened is not None:
+                elif constraint.may_shorten and constraint.cursor.formatter.is_shortened:
                     constraint.may_shorten = False
                     add(SHORTENED)
         return logits
