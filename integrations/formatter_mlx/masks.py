@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
+from formatter_core.limits.cache import ByteBoundedCache
 
 __all__ = ["Mask"]
 
@@ -24,9 +25,8 @@ class Mask:
     def __init__(self, size: int) -> None:
         self.row: NDArray[np.int32] = bitmask.allocate(1, size)[0]
         """The row, to be filled before `apply`."""
-        self._of: tuple[bytes, int, Any] | None = None
-        self._ids: mx.array | None = None
-        self._bounds: mx.array | None = None
+        self._key: tuple[bytes, int, Any] | None = None
+        self._uploaded: _Uploaded = _Uploaded(None, None, 0)
 
     def apply(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the row does not allow a token; lazily.
@@ -35,27 +35,41 @@ class Mask:
             logits: a floating dtype, shape (1, width); the tail past the row is masked.
         """
         width, dtype = logits.shape[-1], logits.dtype
-        if self._of != (of := (self.row.tobytes(), width, dtype)):
-            self._upload(width, dtype)
-            self._of = of
-        if self._ids is not None:
-            kept = mx.take_along_axis(logits, self._ids, axis=-1)
-            return mx.put_along_axis(_nothing(width, dtype), self._ids, kept, axis=-1)
+        if self._key != (key := (self.row.tobytes(), width, dtype)):
+            self._uploaded = _masks.get(key, lambda: _upload(self.row, width, dtype))
+            self._key = key
+        ids, bounds = self._uploaded.ids, self._uploaded.bounds
+        if ids is not None:
+            kept = mx.take_along_axis(logits, ids, axis=-1)
+            return mx.put_along_axis(_nothing(width, dtype), ids, kept, axis=-1)
         # Among unsigned numbers with the bits of floats -inf is the highest, beside those of negative NaNs, and 0 the
         # lowest. On a CPU this takes a twentieth of the time of a choice by booleans.
-        return mx.maximum(logits.view(_unsigned(dtype)), self._bounds).view(dtype)
+        return mx.maximum(logits.view(_unsigned(dtype)), bounds).view(dtype)
 
-    def _upload(self, width: int, dtype: Any) -> None:
-        """The ids that are allowed, if they lie in few words of the row, or the least that each logit's bits may be."""
-        (words,) = self.row.astype(np.bool_).nonzero()
-        if 8 * len(words) <= len(self.row):
-            (bits,) = bitmask.unpack(self.row[words]).nonzero()
-            self._ids = mx.array((32 * words[bits >> 5] + (bits & 31)).astype(np.int32)[None])
-            return
-        row = np.zeros(bitmask.words(width), dtype=np.int32)
-        row[: len(self.row)] = self.row[: len(row)]
-        bounds = np.take(_bounds_of_octets(dtype), row.view(np.uint8), axis=0, mode="clip")
-        self._ids, self._bounds = None, mx.array(bounds.reshape(1, -1)[:, :width])
+
+class _Uploaded(NamedTuple):
+    """A mask on the device: the ids that are allowed, if they are few, or the least that each logit's bits may be."""
+
+    ids: mx.array | None
+    bounds: mx.array | None
+    bytes: int
+
+
+def _upload(row: NDArray[np.int32], width: int, dtype: Any) -> _Uploaded:
+    (words,) = row.astype(np.bool_).nonzero()
+    if 8 * len(words) <= len(row):
+        (bits,) = bitmask.unpack(row[words]).nonzero()
+        ids = mx.array((32 * words[bits >> 5] + (bits & 31)).astype(np.int32)[None])
+        return _Uploaded(ids, None, row.nbytes + ids.nbytes)
+    whole = np.zeros(bitmask.words(width), dtype=np.int32)
+    whole[: len(row)] = row[: len(whole)]
+    octets = np.take(_bounds_of_octets(dtype), whole.view(np.uint8), axis=0, mode="clip")
+    bounds = mx.array(octets.reshape(1, -1)[:, :width])
+    return _Uploaded(None, bounds, row.nbytes + bounds.nbytes)
+
+
+#: The latest masks of all sequences: a format's states come back, in one output and in the next.
+_masks = ByteBoundedCache[_Uploaded](2**25, lambda uploaded: uploaded.bytes)
 
 
 @functools.lru_cache(maxsize=4)
