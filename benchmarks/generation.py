@@ -354,31 +354,22 @@ def _beside(one: dict[str, tuple[float, float]], reference: str) -> list[str]:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The share of `generate`'s time, and what a format adds to a step, on the first device that was run."""
+    """The share of `generate`'s CPU time, and what a format adds to a step, on the first device that was run."""
     device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
-    labels, shares = [], []
-    for title, part in (("512 tokens,\n", measured["fan-out"]), ("short,\n", measured["short prompt"])):
-        for name, one in part.items():
-            values = both(one)
-            for mode in values:
-                if mode != "generate":
-                    kind = mode.removeprefix("ours").removeprefix(", ")
-                    what = name if "x" in name else f"{name} sample" + "s" * (name != "1")
-                    labels.append(f"{title}{what}\n{kind}")
-                    shares.append(values[mode][0] / values["generate"][0])
-    left.bar(range(len(shares)), shares, color="#4477aa")
-    left.axhline(1, color="black", linewidth=0.8)
-    left.set_xticks(range(len(shares)), labels, fontsize=7)
-    left.set_ylabel("time, generate = 1")
-    left.set_title(f"Whole outputs ({device})", fontsize=10)
-    series = {
-        mode: {f"batch {batch}": both(one)[mode][0] for batch, one in measured["format"].items()}
-        for mode in ("free", "control", "format")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3), width_ratios=(3, 2), layout="constrained")
+    shares = {
+        f"{title.format(name)}: {mode}": ratio(one[mode]["cpu"], one["generate"]["cpu"])
+        for title, part in (("512 tokens, {}", "fan-out"), ("short prompt, × {}", "short prompt"))
+        for name, one in measured[part].items()
+        for mode in one
+        if mode != "generate"
     }
-    bars(right, series)
-    right.set_ylabel("milliseconds a step")
-    right.set_title("What a format costs", fontsize=10)
-    right.legend(fontsize=8)
-    figure.tight_layout()
+    bars(left, {"": shares}, lying=True, labels=" %.2f")
+    left.axvline(1, color="black", linewidth=0.8)
+    left.set(xlim=(0, 1.15 * max(1, *shares.values())), xlabel=f"CPU time of whole outputs; generate = 1 ({device})")
+    added = {
+        f"batch {batch}": 100 * itself(one, "cpu") / both(one)["free"][1] for batch, one in measured["format"].items()
+    }
+    bars(right, {"": added}, lying=True, labels=" %.1f %%")
+    right.set(xlim=(min(0, *added.values()) - 1, max(5, *added.values()) + 1), xlabel="% that a format adds to a step")
     return figure

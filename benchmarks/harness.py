@@ -201,6 +201,15 @@ def bars(axis: Any, series: Mapping[str, Mapping[str, float]], *, lying: bool = 
         axis.invert_yaxis()
 
 
+def seconds_axis(axis: Any) -> None:
+    """Times along a logarithmic x axis, in seconds, that is labelled 1 µs, 10 µs, …"""
+    from matplotlib.ticker import EngFormatter, LogLocator
+
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator())
+    axis.xaxis.set_major_formatter(EngFormatter("s"))
+
+
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Collect now, and not while something is measured."""

@@ -164,30 +164,21 @@ def show(found: dict[str, Any]) -> str:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Shares of outcomes, and percentiles of times."""
+    """Shares of outcomes."""
     engines = found["engines"]
-    figure, (shares, ttfm, tbm) = pyplot.subplots(1, 3, figsize=(14, 1.6 + 0.7 * len(engines)), width_ratios=(2, 1, 1))
+    figure, axis = pyplot.subplots(figsize=(9, 1.5 + 0.55 * len(engines)), layout="constrained")
     for row, engine in enumerate(engines.values()):
         left = 0.0
         for outcome, color in OUTCOMES.items():
             share = 100 * engine["outcomes"][outcome] / engine["schemas"]
-            shares.barh(row, share, left=left, color=color, label=outcome if row == 0 else None)
-            if share >= 4:
-                shares.text(left + share / 2, row, f"{share:.1f}", ha="center", va="center", fontsize="small")
+            axis.barh(row, share, left=left, color=color, label=outcome if row == 0 else None)
+            if share >= 1:
+                axis.text(left + share / 2, row, f"{share:.0f}", ha="center", va="center", fontsize="small")
             left += share
-        for axis, key in ((ttfm, "ttfm"), (tbm, "tbm")):
-            for index, place in enumerate(("p50", "p90", "p99")):
-                label = place if row == 0 else None
-                axis.barh(row + (index - 1) * 0.27, engine[key][place], 0.25, color=f"C{index}", label=label)
-    shares.set_yticks(range(len(engines)), [engine["version"] for engine in engines.values()])
-    shares.set(xlabel="% of schemas", xlim=(0, 100))
-    shares.legend(ncols=len(OUTCOMES), fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1.02))
-    for axis, title in ((ttfm, "time to first mask"), (tbm, "time between masks, first visit")):
-        axis.set(xscale="log", xlabel="µs", yticks=[])
-        axis.set_title(title, fontsize="small")
-        axis.grid(visible=True, axis="x", alpha=0.3)
-    ttfm.legend(fontsize="x-small")
-    for axis in (shares, ttfm, tbm):
-        axis.invert_yaxis()
-    figure.tight_layout()
+    axis.set_yticks(
+        range(len(engines)), [engine["version"].removesuffix(" with native") for engine in engines.values()]
+    )
+    axis.set(xlabel="% of schemas", xlim=(0, 100))
+    axis.invert_yaxis()
+    figure.legend(ncols=len(OUTCOMES), fontsize="small", loc="outside upper center", frameon=False)
     return figure

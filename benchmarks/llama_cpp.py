@@ -238,18 +238,14 @@ def short_outputs(llama: Any) -> dict[str, Any]:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Microseconds a token, samples in parallel, and requests that are batched."""
-    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(15, 4), width_ratios=(4, 4, 2))
-    bars(left, {"": found["per_token"]["microseconds"]}, lying=True)
-    left.set_xlabel("µs a token")
-    counts = found["parallel"]
-    for name in next(iter(counts.values()))["seconds"]:
-        middle.plot(list(counts), [one["tokens a second"][name] for one in counts.values()], "o-", label=name)
-    middle.set(xlabel=f"samples of one prompt of {PROMPT_TOKENS} tokens", ylabel="tokens a second")
-    middle.legend()
-    kinds = ("continuous", "static")
-    drawn = right.bar(kinds, [found["batching"][kind]["tokens a second"] for kind in kinds])
-    right.bar_label(drawn, [f"{found['batching'][kind]['occupancy']:.0%} busy" for kind in kinds])
-    right.set(ylabel="tokens a second", title="64 requests, 16 at a time")
-    figure.tight_layout()
+    """Microseconds a token, and samples of one prompt."""
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 2.6), width_ratios=(4, 3), layout="constrained")
+    count, samples = list(found["parallel"].items())[-1]
+    panels = {
+        "µs for a token": found["per_token"]["microseconds"],
+        f"tokens/s, {count} samples of one prompt": samples["tokens a second"],
+    }
+    for axis, (title, lengths) in zip(axes, panels.items(), strict=True):
+        bars(axis, {"": lengths}, lying=True, labels=" %.0f")
+        axis.set(xlim=(0, 1.2 * max(lengths.values())), xlabel=title)
     return figure

@@ -29,7 +29,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.data import VOCABULARIES, Encode
 from benchmarks.engines import ENGINES, Engine, NoNotationError, build
 from benchmarks.grammars import GRAMMARS
-from benchmarks.harness import Clock, aim, bars, markdown, percentiles, spread, without_garbage_collection
+from benchmarks.harness import Clock, aim, markdown, percentiles, seconds_axis, spread, without_garbage_collection
 from benchmarks.schema_sample import sample
 from benchmarks.tools import tool_cases
 from formatter_core import Vocabulary
@@ -266,31 +266,31 @@ def verdicts(found: dict[str, Any], ours: str, other: str) -> list[str]:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Means of steps on a logarithmic scale, up to the 99th percentile; one panel for each vocabulary and measure."""
+    """The mean step of each engine and its 99th percentile, in new formats and in states that were seen before."""
     vocabularies = found["vocabularies"]
-    measures = {"first": "never seen by the process", "cold": "format compiled anew", "warm": "seen before"}
+    measures = {"cold": "in a format compiled anew", "warm": "in a state seen before"}
     longest = max((len(one["groups"]) for one in vocabularies.values()), default=0)
-    size = (15, 1.2 + 0.42 * longest * len(vocabularies))
     figure, axes = pyplot.subplots(
-        max(1, len(vocabularies)), len(measures), figsize=size, squeeze=False, sharey="row", sharex=True
-    )
+        max(1, len(vocabularies)), len(measures), figsize=(11, 1.4 + 0.42 * longest * len(vocabularies)),
+        squeeze=False, sharey="row", sharex=True, layout="constrained",
+    )  # fmt: skip
     for row, (vocabulary, one) in zip(axes, vocabularies.items(), strict=False):
         for axis, (key, title) in zip(row, measures.items(), strict=True):
-            series = {
-                version: {name: group[engine][key]["mean"] for name, group in one["groups"].items() if engine in group}
-                for engine, version in one["engines"].items()
-            }
-            bars(axis, series, lying=True)
-            for engine, drawn in zip(one["engines"], axis.containers[:], strict=True):
+            for engine, version in one["engines"].items():
+                places = [place for place, group in enumerate(one["groups"].values()) if engine in group]
                 figures = [group[engine][key] for group in one["groups"].values() if engine in group]
-                upper = [max(0.0, figure["p99"] - figure["mean"]) for figure in figures]
-                places = [bar.get_y() + bar.get_height() / 2 for bar in drawn]
-                error = [[0.0] * len(upper), upper]
-                axis.errorbar(drawn.datavalues, places, xerr=error, fmt="none", ecolor="black", elinewidth=0.7)
-            axis.set_xscale("log")
-            axis.set_xlabel("µs for a step: mean, and the 99th percentile")
-            axis.set_title(f"{vocabulary}: {title}", fontsize="medium")
-            axis.grid(visible=True, axis="x", alpha=0.3)
-        row[-1].legend(fontsize="small")
-    figure.tight_layout()
+                means = [figure["mean"] / 1e6 for figure in figures]
+                (dots,) = axis.plot(means, places, "o", label=version.removesuffix(" with native"))
+                upper = [max(figure["mean"], figure["p99"]) / 1e6 for figure in figures]
+                axis.hlines(places, means, upper, colors=dots.get_color(), linewidth=1.5, alpha=0.4)
+            axis.set_title(f"{vocabulary}: a step {title}", fontsize="medium")
+            seconds_axis(axis)
+            axis.grid(visible=True, axis="both", alpha=0.3)
+        row[0].set_yticks(range(len(one["groups"])), list(one["groups"]))
+        row[0].invert_yaxis()
+    figure.supxlabel(
+        "a token accepted and the next mask: mean (dot) to 99th percentile (end of the line)", fontsize="medium"
+    )
+    if vocabularies:
+        figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=4, loc="outside upper center", frameon=False)
     return figure

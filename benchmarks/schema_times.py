@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
-from benchmarks.harness import ChildError, in_child, markdown, percentiles
+from benchmarks.harness import ChildError, in_child, markdown, percentiles, seconds_axis
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native, native_schema
 from formatter_core.errors import FormatterError
@@ -261,8 +261,13 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     figure, axes = pyplot.subplots(1, len(ways), figsize=(4.2 * len(ways), 3.4), sharey=True, squeeze=False)
     for axis, (way, one) in zip(axes[0], ways.items(), strict=True):
         for name, times in one["milliseconds"].items():
-            axis.plot(times, [100 * (place + 1) / len(times) for place in range(len(times))], label=name)
-        axis.set(xscale="log", xlabel="time to first mask, ms")
+            axis.plot(
+                [time / 1000 for time in times],
+                [100 * (place + 1) / len(times) for place in range(len(times))],
+                label=name,
+            )
+        seconds_axis(axis)
+        axis.set_xlabel("time to first mask")
         axis.set_title(WAYS[way], fontsize="small")
         axis.grid(visible=True, alpha=0.3)
     axes[0][0].set_ylabel("% of the schemas")

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks.harness import bars, medians, ratio, seconds_of, take_turns
+from benchmarks.harness import medians, ratio, seconds_of, take_turns
 from formatter_core.generation import Sampling, ScoreSettings, TextDelta, continuation
 from formatter_transformers import top_tokens, transformers_model
 from tests.engines_real.transformers_models import trained_tokenizer
@@ -221,18 +221,16 @@ def show(found: dict[str, Any]) -> str:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """What lists cost a token, beside the published figures."""
-    figure, axis = pyplot.subplots(figsize=(8, 4))
-    batches = found["generation"]["cpu"]
-    names = ["n = 5", "n = 20", "n = 64", "typical-p 0.5"]
-    series = {
-        f"formatter-core, batch {size}": {name: 100 * one[name]["cost of a token"] for name in names}
-        for size, one in batches.items()
-    }
-    series["published"] = {name: 100 * found["published"]["cost"][name] for name in names}
-    bars(axis, series, labels="%.0f")
-    axis.set_yscale("symlog", linthresh=10)
-    axis.set_ylabel("% more time a token than n = 0 (linear up to 10)")
-    axis.legend()
-    figure.tight_layout()
+    """What lists cost a token by their length, beside the published figures."""
+    figure, axis = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
+    costs_of = {f"batch {size}": {n: one[f"n = {n}"]["cost of a token"] for n in COUNTS[1:]}
+                for size, one in found["generation"]["cpu"].items()}  # fmt: skip
+    costs_of["published"] = {n: found["published"]["cost"][f"n = {n}"] for n in COUNTS[1:]}
+    for name, by_length in costs_of.items():
+        color = "grey" if name == "published" else None
+        axis.plot(list(by_length), [100 * cost for cost in by_length.values()], "o-", color=color, label=name)
+    axis.set(xlabel="best tokens in a list", ylabel="% more time for a token", xticks=COUNTS[1:])
+    axis.set_ylim(bottom=min(0, axis.get_ylim()[0]))
+    axis.grid(visible=True, axis="y", alpha=0.3)
+    axis.legend(ncols=2)
     return figure

@@ -7,6 +7,7 @@ import importlib.util
 import re
 import runpy
 import threading
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -451,13 +452,13 @@ def test_on_the_oracle(model: Any, tokenizer: Any) -> None:
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 @pytest.mark.parametrize("width", [77, 96, 1000, 1031])
 def test_masks_are_exact(dtype: Any, width: int) -> None:
-    """Whatever is allowed keeps its bits, and whatever is not is -inf, whatever it was."""
+    """Whatever is allowed keeps its bits, and whatever is not is -inf, whatever it was; so too when it comes back."""
     rng = np.random.default_rng(width)
     values = rng.normal(size=(1, width)).astype(np.float32)
     values[0, :4] = np.inf, -np.inf, 0.0, -0.0
     logits, bits = mx.array(values, dtype), {2: mx.uint16, 4: mx.uint32}[dtype.size]
-    mask = Mask(1000)
-    for allowed in (rng.random(1000) < share for share in (0, 0.001, 0.02, 0.5, 0.999, 1, 1)):
+    masks = [rng.random(1000) < share for share in (0, 0.001, 0.02, 0.5, 0.999, 1, 1)]
+    for mask, allowed in [*product([Mask(1000)], masks), *product([Mask(1000)], reversed(masks))]:
         allowed[width:] = False
         ids = np.flatnonzero(allowed)
         mask.row[:] = 0
