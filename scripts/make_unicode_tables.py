@@ -1,4 +1,4 @@
-"""Write `formatter_core/syntax/regex/tables.py`: Unicode properties as compact strings.
+"""Write `formatter_core/syntax/regex/tables.json`: Unicode properties as compact strings.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
@@ -9,8 +9,9 @@ Run it from the repository's root: `python scripts/make_unicode_tables.py`.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import distribution
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ import regex
 import regex._regex
 
 PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
-TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.py"
+TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.json"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
 BINARY = [
@@ -74,19 +75,6 @@ BINARY = [
     "xidcontinue",
     "xidstart",
 ]
-HEADER = '''"""Unicode properties. Made by scripts/make_unicode_tables.py; do not edit.
-
-Unicode {version}, read out of the package `regex` {package}.
-
-A number is written with the digits `ALPHABET`, five bits each, the lowest first; a digit from 32 says that more
-follow. A set of code points is the numbers *gap, length - 1* of its ranges in turn, each gap counted from the end of
-the range before. Names are in lower case, without spaces, hyphens and underscores. Surrogates belong to no set.
-"""
-
-from __future__ import annotations
-
-# fmt: off
-'''
 
 
 def number(value: int) -> str:
@@ -147,22 +135,6 @@ def case_orbits() -> str:
     return text
 
 
-def table(name: str, entries: dict[str, str]) -> Iterator[str]:
-    yield f"{name}: dict[str, str] = {{\n"
-    for key, value in sorted(entries.items()):
-        if len(key) + len(value) < 100:
-            yield f'    "{key}": "{value}",\n'
-        else:
-            yield f'    "{key}": (\n'
-            yield from lines(value)
-            yield "    ),\n"
-    yield "}\n"
-
-
-def lines(value: str) -> Iterator[str]:
-    yield from (f'        "{value[at : at + 108]}"\n' for at in range(0, len(value), 108))
-
-
 def main() -> None:
     categories: dict[str, str] = {}
     category_names: dict[str, str] = {}
@@ -185,28 +157,18 @@ def main() -> None:
             extensions[names[0]] = encode(extended)
         script_names.update(dict.fromkeys(names[1:], names[0]))
     version = re.search(r"supports Unicode ([\d.]+\d)", str(distribution("regex").read_text("METADATA")))
-    parts = [
-        HEADER.format(version=version.group(1) if version else "of unknown version", package=regex.__version__),
-        f'ALPHABET = "{ALPHABET}"\n\n',
-        *table("CATEGORIES", categories),
-        "\n",
-        *table("CATEGORY_NAMES", category_names),
-        "\n",
-        *table("SCRIPTS", scripts),
-        "\n# Only the scripts whose extensions are another set.\n",
-        *table("SCRIPT_EXTENSIONS", extensions),
-        "\n",
-        *table("SCRIPT_NAMES", script_names),
-        "\n",
-        *table("BINARY", {name: encode(ranges(rf"\p{{{name}}}")) for name in BINARY}),
-        "\n",
-        *table("BINARY_NAMES", {name: main for name, main in binary_aliases().items() if name != main}),
-        "\n# Characters equal but for case, set by set: gap from the first of the one before, count - 1, steps.\n",
-        "CASE_ORBITS = (\n",
-        *lines(case_orbits()),
-        ")\n",
-    ]
-    TARGET.write_text("".join(parts), encoding="ascii")
+    tables = {
+        "version": f"Unicode {version[1] if version else 'of unknown version'}, from `regex` {regex.__version__}",
+        "categories": categories,
+        "category_names": category_names,
+        "scripts": scripts,
+        "script_extensions": extensions,
+        "script_names": script_names,
+        "binary": {name: encode(ranges(rf"\p{{{name}}}")) for name in BINARY},
+        "binary_names": {name: main for name, main in binary_aliases().items() if name != main},
+        "case_orbits": case_orbits(),
+    }
+    TARGET.write_text(json.dumps(tables, indent=0, sort_keys=True) + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":
