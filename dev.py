@@ -100,6 +100,14 @@ BENCHMARKS = {
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
 SIZES = {"vllm-0.11": 14}
 
+#: vLLM's repack for CPUs brings builds of these packages for GPUs, on which transformers fails; by default vLLM takes
+#: nearly all memory and binds its threads to cores, as if the machine was its own.
+VLLM_SETTINGS = {
+    "FORMATTER_TEST_HIDE": "torchvision,torchaudio,torchcodec",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
 FINISHING = {
     "exllamav2": ROOT / "scripts" / "build_exllamav2.py",
@@ -473,7 +481,11 @@ def build_native() -> None:
 
 
 def python(name: str, *arguments: str) -> int:
-    return command([str(interpreter(environment(name))), *arguments], env=variables())
+    env = variables()
+    if name == "vllm":
+        env = {**VLLM_SETTINGS, **env}
+        env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "engines_real" / "vllm_site"), env["PYTHONPATH"]])
+    return command([str(interpreter(environment(name))), *arguments], env=env)
 
 
 def variables() -> dict[str, str]:

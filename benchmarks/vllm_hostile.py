@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -21,12 +22,15 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import aim, markdown, percentiles
+from tests.engines_real.vllm_processes import usage_of
 
 PATHS = ("processor", "backend", "xgrammar")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -117,15 +121,23 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_path(options: argparse.Namespace, path: str) -> dict[str, Any]:
-    with server(path) as (address, usage):
-        return asyncio.run(Client(options, path, address, usage).run())
+    # The clients have a process without all that makes models: collecting its garbage stops a process for a second.
+    with server(path) as (address, group), ProcessPoolExecutor(1, get_context("spawn")) as clients:
+        found: dict[str, Any] = clients.submit(run_clients, options, path, address, group).result()
+        return found
+
+
+def run_clients(options: argparse.Namespace, path: str, address: str, group: int) -> dict[str, Any]:
+    """In a process that does nothing else."""
+    gc.disable()
+    return asyncio.run(Client(options, path, address, group).run())
 
 
 @contextmanager
-def server(path: str) -> Iterator[tuple[str, Any]]:
-    """The address of a server with a small model, and what tells what its processes use."""
+def server(path: str) -> Iterator[tuple[str, int]]:
+    """The address of a server with a small model, and the group of its processes."""
     from tests.engines_real.vllm_models import make_model
-    from tests.engines_real.vllm_processes import serve, usage_of
+    from tests.engines_real.vllm_processes import serve
 
     with tempfile.TemporaryDirectory() as name:
         model = make_model(Path(name) / "model", scale=_SCALE)
@@ -133,7 +145,7 @@ def server(path: str) -> Iterator[tuple[str, Any]]:
         words = ["--structured-outputs-config", '{"backend": "xgrammar"}'] if path == "xgrammar" else []
         with serve(model, Path(name), [*words, "--max-num-seqs", "64"], settings) as (address, process, log):
             try:
-                yield address, lambda: usage_of(process)
+                yield address, process.pid
             except Exception:
                 print(log.read_text(errors="replace")[-6000:])
                 raise
@@ -142,8 +154,8 @@ def server(path: str) -> Iterator[tuple[str, Any]]:
 class Client:
     """Asks the server as many clients would."""
 
-    def __init__(self, options: argparse.Namespace, path: str, address: str, usage: Any) -> None:
-        self.options, self.path, self.address, self.usage = options, path, address, usage
+    def __init__(self, options: argparse.Namespace, path: str, address: str, group: int) -> None:
+        self.options, self.path, self.address, self.group = options, path, address, group
         self.gaps: dict[str, list[float]] = {"quiet": [], "beside": []}
         self.phase = "warm-up"
         self.lags: dict[str, list[float]] = {name: [] for name in self.gaps}
@@ -209,18 +221,19 @@ class Client:
 
     async def measure(self, phase: str, seconds: float) -> None:
         """Let the streams be measured as of this phase."""
-        before, others = self.usage(), _busy_seconds()
+        before, own, others = usage_of(self.group), time.process_time(), _busy_seconds()
         self.phase = phase
         await asyncio.sleep(seconds)
         self.phase = "between"
-        after, others = self.usage(), _busy_seconds() - others
+        after, own, others = usage_of(self.group), time.process_time() - own, _busy_seconds() - others
         self.threads = max(self.threads, sum(used.threads for used in after.values()))
         self.memory.append({name: used.memory >> 20 for name, used in after.items()})
         for name, used in after.items():
             spent = used.cpu - (before[name].cpu if name in before else 0.0)
             self.cpu[phase][name] += spent
             others -= spent
-        self.cpu[phase]["everything else"] += others
+        self.cpu[phase]["these clients"] += own
+        self.cpu[phase]["everything else"] += others - own
 
     async def stream(self, number: int, stop: asyncio.Event) -> None:
         """Read streams, one after the other; keep the milliseconds between tokens of one stream."""

@@ -21,7 +21,7 @@ from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
-from formatter_vllm.compilers import BYTES_PER_PROGRAM_BYTE, SHORT_CONTENT, RequestCompiler, compiler_of, narrowed
+from formatter_vllm.compilers import BYTES_PER_PROGRAM_BYTE, NICE, SHORT_CONTENT, RequestCompiler, compiler_of, narrowed
 from formatter_vllm.figures import figures, totals
 from formatter_vllm.judge import Judge, Verdict
 from formatter_vllm.preparation import METHOD, Preparation, prepare
@@ -33,8 +33,6 @@ __all__ = ["Admission", "install"]
 
 #: Seconds after which a thread that compiles lets the loop of the server or the worker go on; Python has 0.005.
 _SWITCH_SECONDS = 0.001
-#: How far behind the server and the model the processes for costly formats come if all need the same processors.
-_NICE = 10
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
 #: Seconds after which a format that nobody has looked at needs a place among the costly ones. Where the server has its
@@ -169,7 +167,7 @@ class Admission:
         short = Judge(compiler.vocabulary, narrowed(settings.limits), nice=0)
         judges: SimpleQueue[Judge] = SimpleQueue()
         for _ in range(settings.threads):
-            judges.put(Judge(compiler.vocabulary, settings.limits, nice=_NICE))
+            judges.put(Judge(compiler.vocabulary, settings.limits, nice=NICE))
         compiler.admission = BackgroundCompiler(
             partial(self._check, judges),
             try_shortly=lambda content: self._admitted(short.check(content), is_costly=False),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -24,6 +26,7 @@ from formatter_vllm.settings import Settings, read_settings
 
 __all__ = [
     "BYTES_PER_PROGRAM_BYTE",
+    "NICE",
     "SHORT_CONTENT",
     "RequestCompiler",
     "check_content",
@@ -37,6 +40,8 @@ __all__ = [
 _SHORT_NODES, _SHORT_WORK = 5_000, 50_000
 #: What a loaded format takes for each byte of its program: automata and masks; there are no Python objects.
 BYTES_PER_PROGRAM_BYTE = 16
+#: How far behind the server and the model what works on costly formats comes if all need the same processors.
+NICE = 10
 #: Longer contents take longer even to read.
 SHORT_CONTENT = 8_000
 
@@ -144,6 +149,8 @@ class RequestCompiler:
 
     def _compile(self, content: str) -> _Ready:
         stored, is_costly = self._stored.pop(content, (None, False))
+        if is_costly:
+            _step_back()
         if stored is not None:
             with suppress(FormatterError):  # of another vocabulary, for example
                 loader = self._costly_loader if is_costly else self.compiler
@@ -223,6 +230,13 @@ def check_content(content: str) -> None:
 def narrowed(limits: Limits) -> Limits:
     """Such limits as keep a compile short."""
     return replace(limits, nodes=min(limits.nodes, _SHORT_NODES), work=min(limits.work, _SHORT_WORK))
+
+
+def _step_back() -> None:
+    """Have this thread, which loads only costly formats, come after the one that runs the model."""
+    if sys.platform == "linux":  # elsewhere a priority is that of a whole process
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _checked_short(content: str) -> str:

@@ -1,4 +1,4 @@
-"""The masks of one step: all rows in one call into the grammar engine, and one copy to the device of the logits."""
+"""The masks of one step: many rows in one call into the grammar engine, and one copy to the device of the logits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ __all__ = ["NO_DRAFTS", "Drafts", "Rows", "StepMasks", "end_rows"]
 #: The logit of an end id that another rule forbids although nothing else is left; the only finite one of its row.
 _FORCED_END = 0.0
 
+#: Up to this number of requests a call for each costs less than preparing one call for all.
+_FEW = 8
+
 #: The row of each constrained request; if it has drafts, theirs follow it.
 Rows = Sequence[tuple[int, Constraint]]
 #: The draft ids of a request by its row.
@@ -36,6 +39,7 @@ class StepMasks:
         self._vocabulary_size = vocabulary_size
         self._width = vocabulary_size
         self._bits = bitmask.allocate(0, vocabulary_size)
+        self._rows = [*self._bits]  # a state that gets the same array again need not look at it
 
     def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts = NO_DRAFTS) -> None:
         """Set the logits of all tokens that may not come next to -inf, in place; rows without a format are not touched.
@@ -53,9 +57,10 @@ class StepMasks:
             count, width = logits.shape
             if len(self._bits) < len(places) or self._width != width:
                 self._bits = bitmask.allocate(len(places), max(width, self._vocabulary_size))
+                self._rows = [*self._bits]
                 self._width = width
             bits = self._bits[: len(places)]
-            fill_rows(bits, ordered, drafts)
+            fill_rows(bits, self._rows, ordered, drafts)
             apply_rows(logits, bits, None if places == list(range(count)) else places)
             _end_where_nothing_is_left(logits, ordered, drafts, bits)
         except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and the others go on
@@ -64,11 +69,15 @@ class StepMasks:
             end_rows(logits, rows, drafts)
 
 
-def fill_rows(bits: NDArray[np.int32], rows: Rows, drafts: Drafts) -> None:
+def fill_rows(bits: NDArray[np.int32], bits_by_row: Sequence[NDArray[np.int32]], rows: Rows, drafts: Drafts) -> None:
     """Write the masks of all rows, those of drafts included, one after the other; those with drafts come last."""
     alone = [constraint.cursor for row, constraint in rows if row not in drafts]
     done = len(alone)
-    Cursor.step_batch(alone, bits)
+    if done <= _FEW:
+        for cursor, own_bits in zip(alone, bits_by_row, strict=False):
+            cursor.fill_bitmask(own_bits)
+    else:
+        Cursor.step_batch(alone, bits)
     for row, constraint in rows[done:]:
         count = len(drafts[row]) + 1
         constraint.cursor.fill_drafts(drafts[row], bits[done : done + count])

@@ -183,7 +183,7 @@ def _wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: flo
 
 def memory_of(process: subprocess.Popen[str]) -> int:
     """Bytes of main memory that the processes of the group hold."""
-    return sum(used.memory for used in usage_of(process).values())
+    return sum(used.memory for used in usage_of(process.pid).values())
 
 
 class Usage(NamedTuple):
@@ -194,14 +194,14 @@ class Usage(NamedTuple):
     cpu: float
 
 
-def usage_of(process: subprocess.Popen[str]) -> dict[str, Usage]:
-    """What the processes of the group use, by their name and id."""
+def usage_of(group: int) -> dict[str, Usage]:
+    """What the processes of a group use, by their name and id."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             head, _, tail = stat.read_text().rpartition(")")
             fields = tail.split()
-            if int(fields[2]) == process.pid:
+            if int(fields[2]) == group:
                 number, _, name = head.partition(" (")
                 ticks = int(fields[11]) + int(fields[12])
                 memory = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
