@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import transformers
 from transformers import cache_utils
+from transformers.models.auto import modeling_auto
 
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers._compat import text_config, unsupported
@@ -23,6 +24,10 @@ _DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before
 
 #: What the argument for the type of the weights is called: the new name came after layers of caches.
 _DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
+#: Models that fill in masked tokens: they look ahead, or count positions from another number.
+_MASKED_MODELS = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+#: Models that take no positions and need none but what they read from the mask.
+_POSITIONS_FROM_MASK = {"bloom", "mpt", "opt", "biogpt"}
 #: What configurations call layers whose past is keys and values alone.
 _PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
@@ -77,7 +82,8 @@ class ModelForward:
     """Runs a causal model on new tokens of a batch, whatever its release calls the arguments.
 
     Raises:
-        UnsupportedEngineVersion: the model keeps something else than keys and values of each token.
+        UnsupportedEngineVersion: the model keeps something else than keys and values of each token, or cannot be told
+            where a token stands.
     """
 
     def __init__(self, model: Any) -> None:
@@ -91,17 +97,24 @@ class ModelForward:
         self._takes_positions = "position_ids" in parameters
         # A model that takes no positions may count columns from a token to another, unused ones between them included.
         self.window = _window(config) if self._takes_positions else 0
+        self._is_biased = bool(getattr(config, "alibi", False))
         # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
         self._takes_tuples = getattr(inner, "_supports_cache_class", True) is False
-        if _keeps_something_else(inner, config):
+        if "past_key_values" not in parameters or _keeps_something_else(inner, config):
             needed = "with a decoder all of whose layers are plain attention"
             raise unsupported("cache of keys and values alone", needed, f" with {type(inner).__name__}")
+        is_placed = self._takes_positions or config.model_type in _POSITIONS_FROM_MASK
+        if not is_placed or config.model_type in _MASKED_MODELS:
+            needed = "with a model for writing whose forward takes position_ids"
+            raise unsupported(
+                "causal attention with positions that count from 0", needed, f" with {type(inner).__name__}"
+            )
 
     def takes_trees(self, length: int) -> bool:
         """Whether a mask may say for each token what it sees, at sequences of this length."""
         how = getattr(self.model.config, "_attn_implementation", None)
         # A model without position ids derives positions from a mask of two dimensions, which a tree's mask is not.
-        can = how in ("sdpa", "eager") and self._takes_positions and not self._takes_tuples
+        can = how in ("sdpa", "eager") and self._takes_positions and not self._takes_tuples and not self._is_biased
         return can and not self.counts_columns(length)
 
     def counts_columns(self, columns: int) -> bool:

@@ -27,7 +27,9 @@ class TransformersBatch:
 
     def __init__(self, model: TransformersModel, rows: int) -> None:
         self._model = model
-        self._key_values = KeyValues(rows, model.forward.layers, model.device)
+        # Measured on a CPU alone: a GPU computes rows beside each other anyway.
+        can_share = model.device.type == "cpu" and model.forward.takes_trees(0)
+        self._key_values = KeyValues(rows, model.forward.layers, model.device, can_share)
         self._logits: torch.Tensor | None = None
         self.tokens: list[list[int]] = [[] for _ in range(rows)]
         """All tokens of each row that were computed, prompt included."""
@@ -105,16 +107,11 @@ class TransformersBatch:
                 ancestors[node] |= ancestors[parent]
         seen = np.concatenate([np.broadcast_to(key_values.used, (nodes, columns)), ancestors], axis=1)
         with torch.inference_mode():
-            dtype = model.model.dtype
-            mask = torch.zeros((1, 1, *seen.shape), dtype=dtype)
-            mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
-            ids = torch.tensor([list(tokens)], device=model.device)
-            positions = torch.from_numpy(length - 1 + ancestors.sum(axis=1))[None].to(model.device)
-            logits = model.forward(ids, positions, mask.to(model.device), key_values, nodes)
-            model.passes += 1
+            ids = np.array(tokens, dtype=np.int64)
+            logits = self._compute_seeing(ids, length - 1 + ancestors.sum(axis=1), seen, nodes)
             key_values.wrote(np.zeros((1, nodes), dtype=np.bool_))
             key_values.crop([length])
-        return logits[0]
+        return logits
 
     def select(self, rows: Sequence[int]) -> None:
         """Make the batch consist of these rows, in this order; a row may be there several times, or not at all."""
@@ -140,8 +137,16 @@ class TransformersBatch:
     def _run(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
         model, key_values = self._model, self._key_values
         with torch.inference_mode(), model.span("formatter: forward"):
-            counts_columns = model.forward.counts_columns(key_values.columns + ids.shape[1])
-            key_values.pack(always=counts_columns and key_values.has_gaps)
+            columns, new = key_values.columns, ids.shape[1]
+            shares = (
+                key_values.is_shared
+                and model.forward.takes_trees(columns + ids.size)
+                and not key_values.is_too_wide(ids.size, new)
+            )
+            counts_columns = model.forward.counts_columns(columns + new)
+            key_values.pack(always=shares != key_values.is_shared or (counts_columns and key_values.has_gaps))
+            if shares:
+                return self._compute_shared(ids, used, keep)
             if not counts_columns or used.all():
                 return self._compute(ids, used, keep)
             # A layer that attends to a limited number of columns must find no unused ones among a row's tokens: new
@@ -155,10 +160,9 @@ class TransformersBatch:
 
     def _compute(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
         model, key_values = self._model, self._key_values
-        places = key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1
         logits = model.forward(
             torch.from_numpy(np.ascontiguousarray(ids)).to(model.device),
-            torch.from_numpy(np.where(used, places, 0)).to(model.device),
+            torch.from_numpy(self._positions(used)).to(model.device),
             key_values.mask_with(used),
             key_values,
             keep,
@@ -166,6 +170,42 @@ class TransformersBatch:
         key_values.wrote(used)
         model.passes += 1
         return logits
+
+    def _compute_shared(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
+        """`_compute` where rows share columns: a single row of tokens, each of which sees what its own row uses.
+
+        They are written one column of all rows after the other, so that the last ones of all rows are the last.
+        """
+        key_values, (rows, columns) = self._key_values, ids.shape
+        writes = np.eye(rows, dtype=np.bool_)[:, None] & used[:, :, None]
+        new = (np.tri(columns, dtype=np.bool_)[:, None, :, None] & writes).reshape(ids.size, ids.size)
+        new |= np.eye(ids.size, dtype=np.bool_)  # what is no token sees itself, for something it must see
+        seen = np.concatenate([np.tile(key_values.used, (columns, 1)), new], axis=1)
+        logits = self._compute_seeing(ids.T.ravel(), self._positions(used).T.ravel(), seen, keep * rows)
+        key_values.wrote(writes.reshape(rows, -1))
+        return logits.view(keep, rows, -1).transpose(0, 1)
+
+    def _compute_seeing(
+        self, ids: NDArray[np.int64], positions: NDArray[np.int64], seen: NDArray[np.bool_], keep: int
+    ) -> torch.Tensor:
+        """Logits (keep, width) of tokens written as a single row, each of which sees the columns that `seen` says."""
+        model = self._model
+        dtype = model.model.dtype
+        mask = torch.zeros((1, 1, *seen.shape), dtype=dtype)
+        mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
+        logits = model.forward(
+            torch.from_numpy(ids)[None].to(model.device),
+            torch.from_numpy(positions)[None].to(model.device),
+            mask.to(model.device),
+            self._key_values,
+            keep,
+        )
+        model.passes += 1
+        return logits[0]
+
+    def _positions(self, used: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Where the new tokens stand in their rows, int64 (rows, columns); 0 for what is no token."""
+        return np.where(used, self._key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1, 0)
 
     def _keep_last(self, logits: torch.Tensor, used: NDArray[np.bool_]) -> None:
         if self._logits is not None and not used[:, -1].all():

@@ -2,7 +2,8 @@
 
 Joining tensors anew at each step would copy all of a long prompt once for every sample and every token. Rows may have
 different lengths: a column that a row does not use is masked for it, wherever it stands. Positions are counted by row,
-so nothing else depends on the column in which a token stands.
+so nothing else depends on the column in which a token stands. Rows that were made of one may therefore share the
+columns of that one, each masked to its own, for as long as most columns belong to all of them.
 """
 
 from __future__ import annotations
@@ -96,12 +97,16 @@ class KeyValues:
         rows: how many sequences.
         layers: how many layers.
         device: where the model runs.
+        can_share: whether rows that are made of one may share its columns.
     """
 
-    def __init__(self, rows: int, layers: int, device: torch.device) -> None:
+    def __init__(self, rows: int, layers: int, device: torch.device, can_share: bool = False) -> None:
         self.layers = [LayerBuffer() for _ in range(layers)]
         self.used = np.zeros((rows, 0), dtype=np.bool_)
+        self.is_shared = False
+        """Whether the buffers have a single row, whose columns all sequences share."""
         self._device = device
+        self._can_share = can_share
 
     @property
     def rows(self) -> int:
@@ -144,9 +149,13 @@ class KeyValues:
         chosen = np.asarray(rows, dtype=np.int64)
         if np.array_equal(chosen, np.arange(self.rows)):
             return
-        index = torch.from_numpy(chosen).to(self._device)
-        for layer in self.layers:
-            layer.select(index)
+        had_one_row, self.is_shared = self.is_shared or self.rows == 1, False
+        if had_one_row and self._can_share:
+            self.is_shared = len(chosen) != 1
+        else:
+            index = torch.from_numpy(chosen).to(self._device)
+            for layer in self.layers:
+                layer.select(index)
         self.used = self.used[chosen]
         self.pack()
 
@@ -160,11 +169,16 @@ class KeyValues:
             layer.cut(columns)
         self.used = self.used[:, :columns]
 
+    def is_too_wide(self, new_columns: int = 0, new_tokens: int = 0) -> bool:
+        """Whether too many columns are unused, or will be with new ones of which a row uses `new_tokens` at most."""
+        longest = int(self.lengths.max(initial=0)) + new_tokens
+        return self.columns + new_columns > _SLACK * longest + _SPARE
+
     def pack(self, *, always: bool = False) -> None:
-        """Drop unused columns where they are too many: every row then has its tokens in the last columns."""
-        longest = int(self.lengths.max(initial=0))
-        if not always and self.columns <= _SLACK * longest + _SPARE:
+        """Drop unused columns where they are too many: every row then has its tokens in the last columns, and alone."""
+        if not always and not self.is_too_wide():
             return
+        longest = int(self.lengths.max(initial=0))
         columns = np.zeros((self.rows, longest), dtype=np.int64)
         used = np.zeros((self.rows, longest), dtype=np.bool_)
         for row, of_row in enumerate(self.used):
@@ -173,9 +187,11 @@ class KeyValues:
             used[row, longest - len(own) :] = True
         at = torch.from_numpy(columns).to(self._device)
         rows = torch.arange(self.rows, device=self._device)[:, None].expand_as(at)
+        if self.is_shared:
+            rows = torch.zeros_like(rows)
         for layer in self.layers:
             layer.gather(rows, at)
-        self.used = used
+        self.used, self.is_shared = used, False
 
     def segment(self, row: int, start: int, stop: int) -> Segment:
         """A copy of the keys and values of a row's tokens from `start` to before `stop`."""
@@ -186,7 +202,10 @@ class KeyValues:
         for layer in self.layers:
             keys, values = layer.views()
             # A layer that uses the keys of another one writes none; nothing stands for them.
-            segment.append((keys[row, :, at].clone(), values[row, :, at].clone()) if len(keys) else (_NONE, _NONE))
+            at_row = 0 if self.is_shared else row
+            segment.append(
+                (keys[at_row, :, at].clone(), values[at_row, :, at].clone()) if len(keys) else (_NONE, _NONE)
+            )
         return segment
 
     def begin(self, beginnings: Sequence[Sequence[Segment]]) -> None:

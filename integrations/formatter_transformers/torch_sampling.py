@@ -14,6 +14,8 @@ __all__ = ["draw"]
 
 #: How many tokens that tie with the last of `top_k` are kept; all of them would take a look at the device's values.
 _TIES = 64
+#: Weights that are summed up in float32. Only the sums are cumulated, which needs more digits.
+_BLOCK = 256
 
 
 def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> torch.Tensor:
@@ -29,15 +31,33 @@ def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> 
     if how.temperature == 0:
         return logits.argmax(dim=-1)
     values, ids = _candidates(how, logits)
-    # A cumulated sum of many small numbers needs the digits.
+    weights, width = torch.softmax(values, dim=-1), values.shape[1]
     exact = torch.float32 if logits.device.type == "mps" else torch.float64
-    weights = torch.softmax(values.to(exact), dim=-1).cumsum(dim=-1)
-    total = weights[:, -1:]
-    drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None] * total
-    # Rounded up to the total, a draw would lead past the last candidate with a weight.
-    drawn = torch.minimum(drawn, torch.nextafter(total, torch.zeros_like(total)))
-    place = torch.searchsorted(weights, drawn, right=True).clamp(max=values.shape[1] - 1)
+    drawn = torch.from_numpy(uniforms).to(logits.device, exact)[:, None]
+    if width <= _BLOCK:
+        place = _place(weights.to(exact), drawn, is_share=True)[0]
+    else:
+        whole = width - width % _BLOCK
+        blocks = weights[:, :whole].unflatten(1, (-1, _BLOCK)).sum(-1)
+        sums = torch.cat([blocks, weights[:, whole:].sum(-1, keepdim=True)], dim=1)
+        block, drawn = _place(sums.to(exact), drawn, is_share=True)
+        columns = block * _BLOCK + torch.arange(_BLOCK, device=logits.device)
+        inside = weights.gather(1, columns.clamp(max=width - 1)).masked_fill(columns >= width, 0.0)
+        place = columns.gather(1, _place(inside.to(exact), drawn)[0]).clamp(max=width - 1)  # NaN may lead anywhere
     return place[:, 0] if ids is None else ids.gather(1, place)[:, 0]
+
+
+def _place(weights: torch.Tensor, drawn: torch.Tensor, is_share: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the cumulated weights exceed what was drawn, both (rows, 1), and how much of that place's weight is below.
+
+    What was drawn is a weight, or a share of all. A place without weight is never found.
+    """
+    sums = weights.cumsum(dim=-1)
+    total = sums[:, -1:]
+    # Rounded up to the total, a draw would lead past the last candidate with a weight.
+    drawn = torch.minimum(drawn * total if is_share else drawn, torch.nextafter(total, torch.zeros_like(total)))
+    place = torch.searchsorted(sums, drawn, right=True).clamp(max=weights.shape[1] - 1)
+    return place, (drawn - sums.gather(1, place) + weights.gather(1, place)).clamp(min=0)
 
 
 def _candidates(how: Sampling, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -45,9 +45,10 @@ def rows_of(uniforms: np.ndarray) -> SamplingRows:
     return SamplingRows(uniforms, [0] * len(uniforms), range(len(uniforms)), [()] * len(uniforms))
 
 
+@pytest.mark.parametrize("width", [100, 256, 1000])
 @pytest.mark.parametrize("how", SETTINGS, ids=str)
-def test_torch_and_numpy_draw_the_same_tokens(how: Sampling) -> None:
-    logits, uniforms = batch(400, 100, 3)
+def test_torch_and_numpy_draw_the_same_tokens(how: Sampling, width: int) -> None:
+    logits, uniforms = batch(400, width, 3)
     ours = draw(how, torch.from_numpy(logits.copy()), uniforms).numpy()
     theirs = how(logits, rows_of(uniforms))
     # float32 here and float64 there may put a token that is exactly on a border on the other side of it.
@@ -65,18 +66,20 @@ def test_a_row_does_not_depend_on_its_batch(how: Sampling) -> None:
 
 
 @pytest.mark.parametrize("how", [one for one in SETTINGS if one.temperature], ids=str)
-def test_the_outermost_draws_stay_among_the_candidates(how: Sampling) -> None:
-    logits, _ = batch(50, 120, 7)
+@pytest.mark.parametrize("width", [120, 700])
+def test_the_outermost_draws_stay_among_the_candidates(how: Sampling, width: int) -> None:
+    logits, _ = batch(50, width, 7)
     for uniform in (0.0, np.nextafter(1.0, 0.0)):
         drawn = draw(how, torch.from_numpy(logits), np.full(50, uniform)).numpy()
         assert np.isfinite(logits[np.arange(50), drawn]).all()
 
 
-def test_one_allowed_token_is_taken_whatever_the_settings() -> None:
-    logits = torch.full((3, 64), -torch.inf)
-    logits[[0, 1, 2], [5, 63, 0]] = torch.tensor([-80.0, 0.0, 900.0])
+@pytest.mark.parametrize("width", [64, 600, 768])
+def test_one_allowed_token_is_taken_whatever_the_settings(width) -> None:
+    logits = torch.full((3, width), -torch.inf)
+    logits[[0, 1, 2], [5, width - 1, 0]] = torch.tensor([-80.0, 0.0, 900.0])
     for how in SETTINGS:
-        assert draw(how, logits, np.array([0.0, 0.5, 0.999])).tolist() == [5, 63, 0]
+        assert draw(how, logits, np.array([0.0, 0.5, 0.999])).tolist() == [5, width - 1, 0]
 
 
 def test_typical_tokens_are_those_of_transformers() -> None:

@@ -85,6 +85,15 @@ def generated(torch_model, tokenizer, prompt: str, **options) -> list[int]:
     return output[0, inputs["input_ids"].shape[1] :].tolist()
 
 
+def logprobs_of(torch_model, output) -> list[float]:
+    """Log-probabilities of an output's tokens, by one forward pass of the model itself."""
+    ids = torch.tensor([output.prompt + output.tokens])
+    with torch.no_grad():
+        logprobs = torch.log_softmax(torch_model(ids).logits[0].float(), -1)
+    places = range(len(output.prompt) - 1, ids.shape[1] - 1)
+    return [float(logprobs[place, token]) for place, token in zip(places, output.tokens, strict=True)]
+
+
 # --- the same as generate ------------------------------------------------------------------------------------------
 
 
@@ -101,12 +110,7 @@ def test_greedy_outputs_are_those_of_generate_token_for_token(model, torch_model
 
 def test_log_probabilities_are_those_of_the_model(model, torch_model) -> None:
     output = completion(model, card(), sampling=WARM, scores=ALL_LOGPROBS)(PROMPTS[0], seed=1)
-    ids = torch.tensor([output.prompt + output.tokens])
-    with torch.no_grad():
-        logprobs = torch.log_softmax(torch_model(ids).logits[0].float(), -1)
-    places = range(len(output.prompt) - 1, ids.shape[1] - 1)
-    expected = [float(logprobs[place, token]) for place, token in zip(places, output.tokens, strict=True)]
-    assert output.unmasked_logprobs == pytest.approx(expected, abs=2e-3)
+    assert output.unmasked_logprobs == pytest.approx(logprobs_of(torch_model, output), abs=2e-3)
 
 
 def test_it_is_a_model_with_logits(model, torch_model, tokenizer) -> None:
@@ -121,8 +125,17 @@ def test_it_is_a_model_with_logits(model, torch_model, tokenizer) -> None:
 
 def test_samples_fan_out_from_one_prefill(uncached, shapes) -> None:
     continuation(uncached, max_tokens=5, ignore_eos=True, sampling=WARM)(LONG, samples=8)
-    length = len(uncached.encode(LONG))
-    assert shapes == [(1, length)] + [(8, 1)] * 4
+    prefill, *steps = shapes
+    assert prefill == (1, len(uncached.encode(LONG)))
+    assert [rows * columns for rows, columns in steps] == [8] * 4
+
+
+def test_samples_go_on_alone_once_most_columns_are_their_own(uncached, torch_model) -> None:
+    outputs = continuation(uncached, max_tokens=80, ignore_eos=True, sampling=WARM, scores=ALL_LOGPROBS)(
+        LONG, samples=6, seed=1
+    )
+    for output in outputs:
+        assert output.unmasked_logprobs == pytest.approx(logprobs_of(torch_model, output), abs=2e-3)
 
 
 def test_what_samples_write_is_what_they_would_write_alone(uncached) -> None:
@@ -421,6 +434,15 @@ def test_models_that_keep_something_else_are_refused(name, sizes, tokenizer) -> 
         transformers_model(made, tokenizer=tokenizer)
 
 
+@pytest.mark.parametrize("name", ["Bart", "Roberta"])
+def test_models_that_cannot_be_told_where_a_token_stands_are_refused(name, tokenizer) -> None:
+    sizes = {"d_model": 16, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "pad_token_id": 2}
+    config = getattr(transformers, f"{name}Config")(vocab_size=564, decoder_layers=1, **sizes)
+    made = getattr(transformers, f"{name}ForCausalLM")(config)
+    with pytest.raises(UnsupportedEngineVersion, match="positions"):
+        transformers_model(made, tokenizer=tokenizer)
+
+
 def test_a_model_in_bfloat16_keeps_its_format(torch_model, tokenizer) -> None:
     half = type(torch_model)(torch_model.config).to(torch.bfloat16)
     half.generation_config = torch_model.generation_config
@@ -556,7 +578,7 @@ def test_logits_that_are_not_numbers_end_that_sequence_alone(uncached, torch_mod
         calls.append(1)
         if len(calls) == 4:
             output = output.clone()
-            output[1] = torch.nan
+            output.flatten(0, 1)[1] = torch.nan
         return output
 
     write = completion(uncached, card(), sampling=sampler, forced_text="off")
