@@ -5,8 +5,9 @@
 Three ways, each over the schemas that both engines compile, the engines taking turns:
 
 - `process`: all schemas in this process, one after the other;
-- `warmed children`: each schema in a forked child, which compiles one everyday schema first: its code has run before,
-  and what no schema has a say in is there (strings, numbers, common formats), but no part of this schema has been seen;
+- `warmed children`: each schema in a forked child, which compiles one everyday schema first, new to it as well: the
+  code has run before, and what no schema has a say in is there (strings, numbers, common formats), but no part of this
+  schema has been seen;
 - `children`: the same without that schema. The first write to any page of memory copies it, and the time is for the
   most part that of such copies.
 
@@ -26,6 +27,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from benchmarks.data import Encode, choose, llama3
@@ -36,6 +38,7 @@ from formatter_core.engine import native, native_schema
 from formatter_core.errors import FormatterError
 
 MICROSECONDS = 1e6
+PLACES = ("p50", "p90", "p99")
 OURS, PEER = "formatter-core", "llguidance"
 WAYS = {
     "process": "in one process",
@@ -45,7 +48,7 @@ WAYS = {
 NATIVE: tuple[tuple[type, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "fill_bitmask"),
-    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "write")),
+    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "all_derive", "write")),
 )
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
@@ -53,6 +56,7 @@ LOOK_UPS = 5
 OPTIONS: dict[str, dict[str, Any]] = {
     "--schemas": {"type": int, "default": 40, "help": "of each kind; 0: all"},
     "--seed": {"type": int, "default": 1},
+    "--rounds": {"type": int, "default": 1, "help": "each in a child of its own; a schema's time is its median"},
     "--ways": {"nargs": "+", "choices": WAYS, "default": WAYS},
 }
 SMOKE = {"schemas": 2}
@@ -77,12 +81,23 @@ EVERYDAY = json.dumps(
                 },
             },
             "door": {"$ref": "#/$defs/word"},
+            "garden": {"allOf": [{"$ref": "#/$defs/area"}, {"required": ["size"]}]},
+            "notes": {
+                "type": "object",
+                "patternProperties": {"^x-": {"type": "string"}},
+                "additionalProperties": False,
+            },
             **{name: {"type": "string", "format": name} for name in ("date", "date-time", "email", "uri", "uuid")},
         },
         "required": ["street", "rooms"],
-        "$defs": {"word": {"type": "string", "pattern": "^[a-z]+$"}},
+        "$defs": {
+            "word": {"type": "string", "pattern": "^[a-z]+$"},
+            "area": {"type": "object", "properties": {"size": {"type": "number", "maximum": 1000}}},
+        },
     }
 )
+#: The same with a pattern, bounds and names that are new, as they are kept for other schemas.
+ANOTHER = EVERYDAY.replace("a-z", "a-y").replace("1000", "2000").replace("^x-", "^y-").replace("size", "hectares")
 
 #: Microseconds in all, and of these in the native library; None where the engine refuses.
 Measured = tuple[float, float] | None
@@ -144,7 +159,7 @@ def measure_in_child(compile_text: Compile, clock: Clock, text: str, *, warm: bo
 
     def work() -> Measured:
         if warm:
-            compile_text(EVERYDAY)
+            compile_text(ANOTHER)
         return measure_one(compile_text, clock, text)
 
     try:
@@ -199,6 +214,26 @@ def cpu_time(call: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
+def over_rounds(rounds: list[list[dict[str, Measured]]]) -> dict[str, Any]:
+    """The summary of each schema's medians, and between which bounds the ratios of single rounds lie.
+
+    The control is one round of the peer over another.
+    """
+    records = [
+        {name: [statistics.median(each[name][part] for each in same) for part in (0, 1)] for name in (OURS, PEER)}
+        for same in zip(*rounds, strict=True)
+    ]
+    result = summary(records) | {"rounds": len(rounds), "milliseconds": milliseconds(records)}
+    if len(rounds) > 1:
+        each = [summary(found) for found in rounds]
+        peers = [one["microseconds"][PEER] for one in each]
+        ratios: dict[str, list[float]] = {place: sorted(one["ratios"][place] for one in each) for place in PLACES}
+        control = {place: [one[place] / other[place] for one, other in combinations(peers, 2)] for place in PLACES}
+        result["bounds"] = {place: [found[0], found[-1]] for place, found in ratios.items()}
+        result["control"] = {place: [round(min(all_), 2), round(max(all_), 2)] for place, all_ in control.items()}
+    return result
+
+
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Percentiles in microseconds, their ratios, and the share of Python."""
     times = {name: percentiles((record[name][0] for record in records), (50, 90, 99, 100)) for name in (OURS, PEER)}
@@ -207,7 +242,7 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "schemas": len(records),
         "microseconds": times,
-        "ratios": {place: round(times[OURS][place] / times[PEER][place], 2) for place in ("p50", "p90", "p99")},
+        "ratios": {place: round(times[OURS][place] / times[PEER][place], 2) for place in PLACES},
         "Python": {"median": round(shares[len(shares) // 2], 2), "of all time": round(1 - library / total, 2)},
     }
 
@@ -230,9 +265,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
     results: dict[str, Any] = {}
     for way in sorted(options.ways, key=list(WAYS).index, reverse=True):
-        found = run(compilers, clock, texts, way)
-        results[way] = summary(found)
-        results[way]["milliseconds"] = milliseconds(found)
+        work = partial(run, compilers, clock, texts, way)
+        rounds = [in_child(work, cpu_seconds=None) for _ in range(options.rounds)] if options.rounds > 1 else [work()]
+        results[way] = over_rounds(rounds)
     return {"ways": results, **shares_of_compiling(vocabulary, texts)}
 
 
@@ -241,15 +276,13 @@ def show(found: dict[str, Any]) -> str:
     rows = []
     for way, one in found["ways"].items():
         times = [
-            " / ".join(f"{one['microseconds'][name][place] / 1e3:.3g}" for place in ("p50", "p90", "p99"))
-            for name in (OURS, PEER)
+            " / ".join(f"{one['microseconds'][name][place] / 1e3:.3g}" for place in PLACES) for name in (OURS, PEER)
         ]
-        ratios = " / ".join(f"{one['ratios'][place]:.2f}" for place in ("p50", "p90", "p99"))
+        ratios = " / ".join(f"{one['ratios'][place]:.2f}" for place in PLACES)
         rows.append([WAYS[way], str(one["schemas"]), *times, ratios, f"{one['Python']['of all time']:.0%}"])
     head = ["CPU time, ms: p50 / p90 / p99", "schemas", OURS, PEER, "ratio", "of it Python"]
     again = [
-        [name, *(f"{found[name][place]:.3f}" for place in ("p50", "p90", "p99"))]
-        for name in ("found in the cache", "read from bytes")
+        [name, *(f"{found[name][place]:.3f}" for place in PLACES)] for name in ("found in the cache", "read from bytes")
     ]
     shares = markdown(["share of the first compile", "p50", "p90", "p99"], again)
     return f"{markdown(head, rows)}\n\n{shares}"

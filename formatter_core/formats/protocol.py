@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from formatter_core.errors import FormatterError
-from formatter_core.grammar import Grammar, Program
+from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
-__all__ = ["VALUE", "Converter", "Format", "Lowered", "WritesProgram", "first_reason", "text_of", "value_part"]
+__all__ = ["VALUE", "Converter", "Format", "Lowered", "first_reason", "text_of", "value_part"]
 
 #: The internal capture of the part that is the value, if not the whole text is.
 VALUE = ".value"
@@ -68,13 +68,4 @@ class Format(Protocol):
 
     def key(self) -> Hashable:
         """A cache key, equal for formats with the same meaning."""
-        ...
-
-
-@runtime_checkable
-class WritesProgram(Protocol):
-    """A `Format` that may have a faster way to its program than by its grammar."""
-
-    def to_program(self, limits: Limits) -> Program | None:
-        """The program of the grammar that `to_grammar` gives; None if only that can tell."""
         ...

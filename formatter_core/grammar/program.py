@@ -352,14 +352,15 @@ class _TerminalWriter:
         return _Written(_counted(operation, self._out), size, height, self._largest_repeat)
 
     def _node(self, node: Node, room: int) -> tuple[int, int]:
+        """Write a node; the size and the height of its tree."""
         known = self._known.get(id(node))
         if known is not None:
             number, size, height = known
             self._out += _AGAIN + _number(number)
+        elif room <= 0:
+            raise _too_deep(self._rule, self._limits)
         else:
-            if room <= 0:
-                raise _too_deep(self._rule, self._limits)
-            size, height = self._new_node(node, room)
+            size, height = self._new_node(node, room - 1)
             # Of shared nodes a tree can be astronomically large: it is not counted on.
             size = min(size, self._limits.nodes + 1)
             self._known[id(node)] = len(self._known), size, height
@@ -368,20 +369,14 @@ class _TerminalWriter:
         return size, height
 
     def _new_node(self, node: Node, room: int) -> tuple[int, int]:
-        if isinstance(node, JsonText):
-            self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
-            return 1 + len(node.text), 1
         if is_interned(node) and not self._in_interned:
-            written = _interned.get(id(node))
-            if written is None:
-                writer = _TerminalWriter(self._rule, DEFAULT_LIMITS, in_interned=True)
-                written = _interned[id(node)] = writer.whole(node, _KEPT, DEFAULT_LIMITS.depth)
-            self._out += written.program
-            return written.size, written.height
+            return self._interned_node(node)
         size = height = 1
-        if isinstance(node, (Sequence, Choice, Intersection)):
+        if isinstance(node, (Bytes, Chars)):
+            self._out += _text(node)
+        elif isinstance(node, (Sequence, Choice, Intersection)):
             for item in node.items:
-                size_below, height_below = self._node(item, room - 1)
+                size_below, height_below = self._node(item, room)
                 size += size_below
                 if height_below >= height:
                     height = height_below + 1
@@ -392,15 +387,26 @@ class _TerminalWriter:
                 self._largest_repeat = max(self._largest_repeat, node.minimum, node.maximum or 0)
             else:
                 operation = _WRAPPERS[type(node)]
-            size_below, height_below = self._node(node.item, room - 1)
+            size_below, height_below = self._node(node.item, room)
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
+        elif isinstance(node, JsonText):
+            self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
+            size = 1 + len(node.text)
         elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
         else:
             self._out += _text(node)
         return size, height
+
+    def _interned_node(self, node: Node) -> tuple[int, int]:
+        written = _interned.get(id(node))
+        if written is None:
+            writer = _TerminalWriter(self._rule, DEFAULT_LIMITS, in_interned=True)
+            written = _interned[id(node)] = writer.whole(node, _KEPT, DEFAULT_LIMITS.depth)
+        self._out += written.program
+        return written.size, written.height
 
 
 def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
-from formatter_core.formats.protocol import Format, Lowered, WritesProgram
+from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
@@ -36,7 +37,7 @@ def program_of(format: Format, limits: Limits) -> Program | None:
     Raises:
         FormatterError: whatever lowering it raises.
     """
-    return format.to_program(limits) if isinstance(format, WritesProgram) else None
+    return format.to_program(limits) if isinstance(format, JsonSchemaFormat) else None
 
 
 class LoweredLater:

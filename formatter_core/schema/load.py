@@ -30,6 +30,7 @@ _TOO_LARGE = 10**_MOST_DIGITS
 _AS_THEY_ARE = frozenset([str, bool, type(None)])
 #: Keywords that give a schema a URI or an anchor.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
+_REFERENCES = frozenset(["$ref", "$dynamicRef", "$recursiveRef"])
 #: Keywords that say something beside a `$ref`.
 _BESIDE_REFERENCES = SINCE.keys() - {"$ref", "$defs", "definitions", "maxContains", "minContains"}
 _HOLDERS = OF_OBJECTS | OF_ONE | OF_LISTS
@@ -331,7 +332,7 @@ class Loader:
         draft = draft_of(schema, draft, pointer)
         resource = Resource(schema, uri, pointer, draft)
         self._resources[uri] = resource
-        look_below = _has_identifiers_below(schema)
+        look_below = _has_identifiers_below(schema, referred=bool(uri))
         stack: list[tuple[Any, str, Resource]] = [(schema, pointer, resource)]
         while stack:
             schema, pointer, resource = stack.pop()
@@ -366,14 +367,20 @@ def _uri_and_fragment(reference: str) -> tuple[str, str]:
     return uri, fragment
 
 
-def _has_identifiers_below(schema: Any) -> bool:
-    """Whether any schema inside this one may have a URI or an anchor; a quick check, because most have none."""
+def _has_identifiers_below(schema: Any, *, referred: bool) -> bool:
+    """Whether any schema inside this one may have a URI or an anchor that matters: one is of another draft, or refers.
+
+    A quick check, because most have none. `referred`: others may refer to them.
+    """
     stack = [schema]
+    identified = False
     while stack:
         each = stack.pop()
         if not isinstance(each, dict):
             continue
-        if each is not schema and not _IDENTIFIERS.isdisjoint(each):
+        referred = referred or not _REFERENCES.isdisjoint(each) or (each is not schema and "$schema" in each)
+        identified = identified or (each is not schema and not _IDENTIFIERS.isdisjoint(each))
+        if identified and referred:
             return True
         for keyword in _HOLDERS.intersection(each):
             value = each[keyword]

@@ -15,7 +15,7 @@ from formatter_core.schema.complement import subtract
 from formatter_core.schema.emptiness import Emptiness, InProgressError
 from formatter_core.schema.evaluated import with_rest
 from formatter_core.schema.key_order import KeyOrder
-from formatter_core.schema.keywords import IN_PLACE, IN_PLACE_ORDER
+from formatter_core.schema.keywords import ANNOTATIONS, IN_PLACE, IN_PLACE_ORDER
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import ANY, NONE, Goal, ObjectPart, ObjectSet, Shape, meet, unite
@@ -54,9 +54,11 @@ class Normalizer(Emptiness):
         shape = self._goals.get(key)
         if shape is None:
             tracked, self._tracked = self._tracked, False
-            shape = self.literal(goal[0]) if len(goal) == 1 else self._all(map(self.literal, goal))
+            try:
+                shape = self.literal(goal[0]) if len(goal) == 1 else self._all(map(self.literal, goal))
+            finally:
+                self._tracked = tracked
             self._goals[key] = shape
-            self._tracked = tracked
         return shape
 
     def literal(self, literal: int) -> Shape:
@@ -126,16 +128,8 @@ class Normalizer(Emptiness):
 
     def listed(self, goal: Goal, most: int) -> list[int] | None:
         """The values of a goal as literals, equal for equal values; None unless they are a few scalars."""
-        shape = self.goal(goal)
-        found: list[Any] = [None] if shape.null else []
-        found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
-        for values in [scalars.values for scalars in shape.numbers] + [scalars.values for scalars in shape.strings]:
-            if values is None:
-                return None
-            found.extend(values)
-        if shape.arrays or shape.objects or len(found) > most:
-            return None
-        return [self._value(value) for value in found]
+        found = _values(self.goal(goal))
+        return None if found is None or len(found) > most else [self._value(value) for value in found]
 
     def _value(self, value: Any) -> int:
         key = (type(value), value)
@@ -195,7 +189,7 @@ class Normalizer(Emptiness):
         if keyword in ("$dynamicRef", "$recursiveRef"):
             return self._meet(shape, self._dynamic(location, keyword))
         if keyword == "allOf":
-            return self._all([shape, *map(self.literal, self._branches(location, keyword))])
+            return self._all_of(location, shape)
         if keyword == "anyOf":
             return self._meet(shape, self._any_of(location))
         if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
@@ -229,6 +223,22 @@ class Normalizer(Emptiness):
             raise location.invalid(keyword, "a non-empty list of schemas")
         return [self._loader.child(location, keyword, index) for index in range(len(value))]
 
+    def _all_of(self, location: Location, shape: Shape) -> Shape:
+        """`shape` with all branches.
+
+        One that only says `oneOf` comes last: what the others require may be what keeps its own branches apart.
+        """
+        branches = self._branches(location, "allOf")
+        exact = [branch for branch in branches if self._is_one_of(branch)]
+        if len(exact) == 1 and not self._tracked:
+            met = self._all([shape, *(self.literal(branch) for branch in branches if branch != exact[0])])
+            if len(met.objects) < 2:
+                return self._exact(self._loader.location(exact[0]), "oneOf", met)
+        return self._all([shape, *map(self.literal, branches)])
+
+    def _is_one_of(self, literal: int) -> bool:
+        return abs(literal) != TRUE and self._loader.location(literal).schema.keys() - ANNOTATIONS == {"oneOf"}
+
     def _any_of(self, location: Location) -> Shape:
         branches = [self.literal(literal) for literal in self._branches(location, "anyOf")]
         if not self._tracked or len(branches) == 1:
@@ -250,8 +260,10 @@ class Normalizer(Emptiness):
             if objects is not None:
                 options.append(self._meet(shape, Shape(objects=(objects,))))
                 branches = [replace(branch, objects=()) for branch in branches]
-        for index, branch in enumerate(branches):
-            option = self._meet(shape, branch)
+        met = [self._meet(shape, branch) for branch in branches]
+        if self._are_apart(met):
+            return unite([*options, *met], absorb=not self._tracked)
+        for index, option in enumerate(met):
             for other, rival in enumerate(branches):
                 if option.is_nothing:
                     break
@@ -259,6 +271,31 @@ class Normalizer(Emptiness):
                     option = subtract(option, rival, self)
             options.append(option)
         return unite(options, absorb=not self._tracked)
+
+    def _are_apart(self, shapes: list[Shape]) -> bool:
+        """Whether all are objects that require one property, whose listed values differ from shape to shape."""
+        objects = [shape.objects[0] for shape in shapes if shape.objects]
+        if len(objects) < len(shapes) or any(
+            shape.alternatives > 1 or shape.null or shape.booleans for shape in shapes
+        ):
+            return False
+        return any(self._tells_apart(name, objects) for name in objects[0].required)
+
+    def _tells_apart(self, name: str, objects: list[ObjectSet]) -> bool:
+        known: set[Any] = set()
+        self._looking += 1
+        try:
+            for each in objects:
+                goal = self.property_goal(each.parts, name)
+                values = _values(self.goal(goal)) if name in each.required else None
+                if values is None or not known.isdisjoint(values):
+                    return False
+                known.update(values)
+        except InProgressError:
+            return False
+        finally:
+            self._looking -= 1
+        return True
 
     def _conditional(self, location: Location, shape: Shape, condition: int) -> Shape:
         then = self._loader.child(location, "then") if location.get("then") is not None else TRUE
@@ -301,3 +338,14 @@ class Normalizer(Emptiness):
             self._refusals.refuse(location.pointer, keyword, reason)
             return ANY
         return self.literal(self._loader.resolve(location, keyword))
+
+
+def _values(shape: Shape) -> list[Any] | None:
+    """The values of a shape where each is listed; else None."""
+    found: list[Any] = [None] if shape.null else []
+    found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
+    for values in [scalars.values for scalars in shape.numbers] + [scalars.values for scalars in shape.strings]:
+        if values is None:
+            return None
+        found.extend(values)
+    return None if shape.arrays or shape.objects else found

@@ -58,6 +58,11 @@ PLAIN: list[Any] = [
     {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string",
      "definitions": {"a": {"type": "object"}}},
+    # Nothing refers to these URIs.
+    {"$id": "http://x/y", "type": "object", "properties": {"a": {"$id": "/properties/a", "type": "string"},
+     "b": {"$id": "/properties/b", "type": "array", "items": {"$id": "/properties/b/items", "type": "integer"}}}},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://x/y", "type": "object",
+     "properties": {"id": {"id": "a", "type": "string"}}, "additionalProperties": {"id": "b", "$anchor": "c"}},
 ]  # fmt: skip
 #: The algebra has a part in these.
 PARTLY: list[Any] = [
@@ -72,6 +77,11 @@ PARTLY: list[Any] = [
     {"type": "object", "properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b", "type": "object"}}},
     {"$id": "http://x/y", "$ref": "#/$defs/c/properties/d",
      "$defs": {"c": {"$id": "z", "properties": {"d": {"$ref": "#/properties/e"}, "e": {"type": "array"}}}}},
+    {"properties": {"a": {"$id": "a", "allOf": [{"properties": {"b": {"$id": "b", "type": "object"}}}, {}]}}},
+    {"properties": {"a": {"$id": "http://x/", "type": "object", "properties": {"b": {"$ref": "#/properties/c"},
+     "c": {"type": "array"}}}, "c": {"type": "object"}}},
+    {"properties": {"a": {"$id": "a", "$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1,
+     "exclusiveMinimum": True, "type": "integer"}}},
     {"enum": [{"a": [1]}, [], "x"]},
     {"$ref": "#/things/1", "things": [{}, {"type": "object", "properties": {"%": {"pattern": "^a$"}}}]},
     {"type": "object", "properties": {"enum": {"type": "object"}, "x": {"enum": [{"type": "object"}, {}]}}},

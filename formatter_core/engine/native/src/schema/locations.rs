@@ -75,6 +75,7 @@ const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", 
 const OF_ARRAYS: [&str; 3] = ["items", "minItems", "maxItems"];
 const OF_OBJECTS: [&str; 3] = ["properties", "required", "additionalProperties"];
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Keywords that need the algebra, and those whose names may matter to an object elsewhere.
 const OTHERS: [&str; 16] = [
     "multipleOf",
@@ -146,6 +147,8 @@ fn is_keyword(name: &str) -> bool {
 pub struct Locations {
     pub tree: Tree,
     pub draft: u32,
+    /// Whether it matters that a schema has a URI or an anchor.
+    has_references: bool,
     kinds: Vec<Option<Kind>>,
     /// For each value whether it is a plain schema, where that is known.
     plain: Vec<Option<bool>>,
@@ -157,9 +160,13 @@ impl Locations {
         let mut kinds = Vec::new();
         kinds.resize_with(tree.len(), || None);
         let plain = vec![None; tree.len()];
+        let has = |value, name| tree.get(value, name).is_some();
+        let has_references = (0..tree.len() as u32)
+            .any(|value| REFERENCES.iter().any(|name| has(value, name)) || value != tree.root && has(value, "$schema"));
         Locations {
             tree,
             draft,
+            has_references,
             kinds,
             plain,
         }
@@ -180,17 +187,18 @@ impl Locations {
                 Value::Object(_) => self.tree.get(value, &step)?,
                 _ => return None,
             };
-            if IDENTIFIERS.iter().any(|name| self.is_text(value, name)) {
+            if self.is_identified(value) {
                 return None;
             }
         }
         Some(value)
     }
 
-    fn is_text(&self, object: u32, name: &str) -> bool {
-        self.tree
-            .get(object, name)
-            .is_some_and(|value| self.tree.string(value).is_some())
+    /// Whether a schema below the root has a URI or an anchor that matters.
+    fn is_identified(&self, schema: u32) -> bool {
+        let is_text = |value| self.tree.string(value).is_some();
+        let mut names = IDENTIFIERS.iter();
+        self.has_references && names.any(|name| self.tree.get(schema, name).is_some_and(is_text))
     }
 
     /// What a value that is a schema asks for.
@@ -308,9 +316,8 @@ impl Locations {
     fn read(&self, schema: u32) -> Option<Kind> {
         let entries = self.tree.entries(schema)?;
         let has = |names: &[&str]| names.iter().any(|name| self.tree.get(schema, name).is_some());
-        if schema != self.tree.root && IDENTIFIERS.iter().any(|name| self.is_text(schema, name))
-            || schema == self.tree.root && has(&IDENTIFIERS[2..])
-        {
+        let is_root = schema == self.tree.root;
+        if !is_root && self.is_identified(schema) || is_root && self.has_references && has(&IDENTIFIERS[2..]) {
             return None;
         }
         for (name, value) in entries {
