@@ -58,6 +58,9 @@ PLAIN: list[Any] = [
     {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string",
      "definitions": {"a": {"type": "object"}}},
+    {"properties": {"a": {"type": "integer", "format": "int32", "pattern": "("}, "b": {"type": "null", "minimum": 1}}},
+    {"type": ["string", "null"], "maxLength": 3, "exclusiveMinimum": 5},
+    {"type": ["boolean", "number"], "format": "date", "minLength": 3, "minimum": 0},
     # Nothing refers to these URIs.
     {"$id": "http://x/y", "type": "object", "properties": {"a": {"$id": "/properties/a", "type": "string"},
      "b": {"$id": "/properties/b", "type": "array", "items": {"$id": "/properties/b/items", "type": "integer"}}}},

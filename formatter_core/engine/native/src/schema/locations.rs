@@ -68,8 +68,8 @@ const ALL_SCALARS: u8 = ARRAY - 1;
 /// What no `type` allows: an integer is a number.
 const UNTYPED: u8 = 0b1_1011;
 /// Keywords whose values are read together with those of the schema that stands for a scalar.
-const OF_NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
-const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
+pub const OF_NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+pub const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
 const LISTED: [&str; 2] = ["enum", "const"];
 const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 const OF_ARRAYS: [&str; 3] = ["items", "minItems", "maxItems"];

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::schema::json::{Tree, Value};
+use crate::schema::locations::{OF_NUMBERS, OF_STRINGS};
 
 const STRING: u8 = 1 << 4;
 const NUMBERS: u8 = 0b1100;
@@ -41,12 +42,18 @@ impl Scalars {
             None => None,
             Some(value) => Some(types_of(&tree, value)?),
         };
-        let has = |name| tree.get(root, name).is_some();
-        let others = entries.len() - usize::from(types.is_some());
+        let has = |name: &&str| tree.get(root, name).is_some();
+        // Keywords of other types say nothing.
+        let silent = |names: &[&str], kinds: u8| match types {
+            Some(types) if types & kinds == 0 => names.iter().filter(|name| has(name)).count(),
+            _ => 0,
+        };
+        let silent = silent(&OF_STRINGS, STRING) + silent(&OF_NUMBERS, NUMBERS);
+        let others = entries.len() - usize::from(types.is_some()) - silent;
         match types {
             Some(types) if others == 0 => Some(of_types(types)),
             Some(types) if types & NUMBERS == 0 && types & STRING != 0 => {
-                let bounds = usize::from(has("minLength")) + usize::from(has("maxLength"));
+                let bounds = usize::from(has(&"minLength")) + usize::from(has(&"maxLength"));
                 if bounds == others {
                     return long(&tree, types);
                 }
