@@ -19,6 +19,7 @@ operations in mlx itself. All times are processor time of the process.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import random
 import statistics
@@ -225,7 +226,9 @@ def cost(options: argparse.Namespace) -> dict[str, Any]:
         for dtype in DTYPES
         for name, make in makes.items()
     }
+    gc.freeze()  # the collection between two turns would go through a million objects and empty the processor's caches
     found = take_turns(replays, 10 * options.rounds)
+    gc.unfreeze()
     return {
         "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
         "steps, ms": take_turns(loops, options.rounds),

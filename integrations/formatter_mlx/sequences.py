@@ -71,8 +71,8 @@ class Sequence:
         """
         before = self._shown
         common = min(len(before), len(shown))
-        if (differ := before[:common] != shown[:common]).any():
-            common = int(differ.argmax())
+        if before[:common].tobytes() != shown[:common].tobytes():
+            common = int((before[:common] != shown[:common]).argmax())
         if common < len(self._prompt):
             raise reused()
         if common < len(before):
