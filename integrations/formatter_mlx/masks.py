@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -26,7 +27,7 @@ class Mask:
         self.row: NDArray[np.int32] = bitmask.allocate(1, size)[0]
         """The row, to be filled before `apply`."""
         self._key: tuple[bytes, int, Any] | None = None
-        self._uploaded: _Uploaded = _Uploaded(None, None, 0)
+        self._uploaded: _Uploaded
 
     def apply(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the row does not allow a token; lazily.
@@ -38,20 +39,13 @@ class Mask:
         if self._key != (key := (self.row.tobytes(), width, dtype)):
             self._uploaded = _masks.get(key, lambda: _upload(self.row, width, dtype))
             self._key = key
-        ids, bounds = self._uploaded.ids, self._uploaded.bounds
-        if ids is not None:
-            kept = mx.take_along_axis(logits, ids, axis=-1)
-            return mx.put_along_axis(_nothing(width, dtype), ids, kept, axis=-1)
-        # Among unsigned numbers with the bits of floats -inf is the highest, beside those of negative NaNs, and 0 the
-        # lowest. On a CPU this takes a twentieth of the time of a choice by booleans.
-        return mx.maximum(logits.view(_unsigned(dtype)), bounds).view(dtype)
+        return self._uploaded.apply(logits)
 
 
 class _Uploaded(NamedTuple):
-    """A mask on the device: the ids that are allowed, if they are few, or the least that each logit's bits may be."""
+    """A mask on the device: what applies it, and how many bytes it holds."""
 
-    ids: mx.array | None
-    bounds: mx.array | None
+    apply: Callable[[mx.array], mx.array]
     bytes: int
 
 
@@ -60,33 +54,42 @@ def _upload(row: NDArray[np.int32], width: int, dtype: Any) -> _Uploaded:
     if 8 * len(words) <= len(row):
         (bits,) = bitmask.unpack(row[words]).nonzero()
         ids = mx.array((32 * words[bits >> 5] + (bits & 31)).astype(np.int32)[None])
-        return _Uploaded(ids, None, row.nbytes + ids.nbytes)
+        return _Uploaded(partial(_keep, ids, _nothing(width, dtype)), row.nbytes + ids.nbytes)
     whole = np.zeros(bitmask.words(width), dtype=np.int32)
     whole[: len(row)] = row[: len(whole)]
     octets = np.take(_bounds_of_octets(dtype), whole.view(np.uint8), axis=0, mode="clip")
     bounds = mx.array(octets.reshape(1, -1)[:, :width])
-    return _Uploaded(None, bounds, row.nbytes + bounds.nbytes)
+    return _Uploaded(partial(_bound, bounds), row.nbytes + bounds.nbytes)
+
+
+def _keep(ids: mx.array, nothing: mx.array, logits: mx.array) -> mx.array:
+    """The logits of some ids alone; `nothing` is -inf throughout."""
+    return mx.put_along_axis(nothing, ids, mx.take_along_axis(logits, ids, axis=-1), axis=-1)
+
+
+def _bound(bounds: mx.array, logits: mx.array) -> mx.array:
+    """The logits, each with at least the bits of its bound: 0 leaves it as it is, those of -inf mask it.
+
+    Among unsigned numbers with the bits of floats -inf is the highest, beside those of negative NaNs, and 0 the lowest.
+    On a CPU this takes a twentieth of the time of a choice by booleans.
+    """
+    return mx.maximum(logits.view(bounds.dtype), bounds).view(logits.dtype)
 
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
 _masks = ByteBoundedCache[_Uploaded](2**25, lambda uploaded: uploaded.bytes)
 
 
-@functools.lru_cache(maxsize=4)
+@lru_cache(maxsize=4)
 def _nothing(width: int, dtype: Any) -> mx.array:
     made = mx.full((1, width), -np.inf, dtype)
     mx.eval(made)  # by the thread that has its stream
     return made
 
 
-@functools.lru_cache
+@lru_cache
 def _bounds_of_octets(dtype: Any) -> NDArray[Any]:
     """For each of 256 octets, eight times: 0 where its bit is set, otherwise the bits of -inf."""
     octets = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    lowest = mx.array([-np.inf, 0], dtype).view(_unsigned(dtype))
-    return np.array(lowest)[octets]
-
-
-@functools.lru_cache
-def _unsigned(dtype: Any) -> Any:
-    return getattr(mx, f"uint{8 * mx.zeros(1, dtype).itemsize}")
+    lowest = mx.array([-np.inf, 0], dtype)
+    return np.array(lowest.view(getattr(mx, f"uint{8 * lowest.itemsize}")))[octets]
