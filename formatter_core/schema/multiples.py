@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TypeAlias
 
+from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Chars, Node, Reference
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
@@ -76,6 +77,8 @@ def lower_multiples(
                     names[after] = rules.reserve(f"{title}: digits, state {len(queue)}")
                     queue.append(after)
                 arriving[after].setdefault(names[state], []).append(byte)
+    if sum(map(len, arriving.values())) > limits.nodes:  # found out below too, but only when most of them are made
+        raise LimitExceeded("nodes", limits.nodes, "the schema's grammar")
     accepted: list[Node] = []
     for state, incoming in arriving.items():
         if state == first:

@@ -149,6 +149,17 @@ def test_beam_search_beside_a_format_is_refused(client) -> None:
         )
 
 
+#: The counter of the requests whose output a budget shortened.
+SHORTENED = "formatter_shortened_total"
+
+
+def metrics_of(server: Server) -> dict[str, str]:
+    """What the server's `/metrics` says of formats."""
+    with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
+        lines = answer.read().decode().splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if line.startswith("formatter_"))
+
+
 def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> None:
     """Its other parameters leave no token, which only the worker finds out."""
     with pytest.raises(openai.InternalServerError):
@@ -161,18 +172,17 @@ def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> Non
     (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
     fitted = create_extra_args(formats.regex("[a-j]{1,99}"), fit=True)
-    assert all(choice.finish_reason == "stop" for choice in complete(client, fitted, max_tokens=3, n=8))
+    never_by_itself = {"logit_bias": {"0": -100, "1": -100}}  # the end ids: only the budget makes these requests end
+    expected = float(metrics_of(server).get(SHORTENED, 0)) + 8
+    choices = complete(client, fitted, max_tokens=3, n=8, **never_by_itself)
+    assert all(choice.finish_reason == "stop" for choice in choices)
     deadline = time.monotonic() + 60  # the processes are asked every few seconds
-    metrics = ""
-    while time.monotonic() < deadline and "formatter_failures_total{" not in metrics:
+    while float((found := metrics_of(server)).get(SHORTENED, 0)) < expected and time.monotonic() < deadline:
         time.sleep(1)
-        with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
-            metrics = answer.read().decode()
-    found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line.startswith("formatter_"))
+    assert float(found[SHORTENED]) == expected
     assert found['formatter_failures_total{cause="NoTokenLeft"}'] == "1.0"
     assert float(found["formatter_mask_seconds_total"]) > 0
     assert float(found["formatter_compile_seconds_count"]) > 0
-    assert "formatter_shortened_total" in found
     assert 'formatter_requests_total{kind="format",outcome="admitted"}' in found
 
 
@@ -397,13 +407,25 @@ def test_the_example_runs(server) -> None:
     assert "Person(" in shown.stdout or "cut: " in shown.stdout
 
 
+def admitted(server: Server) -> float:
+    """How many requests with a format a server has admitted."""
+    return sum(
+        float(value) for name, value in metrics_of(server).items() if 'outcome="admitted"' in name and "_total" in name
+    )
+
+
 def test_prompts_become_typed_rows(server, tmp_path) -> None:
-    """The example; one server stands for two of them here."""
+    """The example, with two servers; each answers every other prompt."""
     prompts = [f"{number} été" for number in range(20)]
     (tmp_path / "prompts").write_text("\n".join(prompts), encoding="utf-8")
     words = [ROOT / "examples" / "vllm_rows.py", tmp_path / "prompts", tmp_path / "rows", "--model", "small"]
-    shown = run_python([*words, "--addresses", server.address, server.address], environment(), TIME_OUT)
-    assert shown.returncode == 0, shown.stdout
+    model = make_model(tmp_path / "model")
+    with serve(model, tmp_path, ["--max-num-seqs", "8"], {}, TIME_OUT) as (address, process, log):
+        other = Server(address, process, log)
+        before = admitted(server), admitted(other)
+        shown = run_python([*words, "--addresses", server.address, other.address], environment(), TIME_OUT)
+        assert shown.returncode == 0, shown.stdout
+        assert (admitted(server) - before[0], admitted(other) - before[1]) == (10, 10)
     rows = [json.loads(line) for line in (tmp_path / "rows").read_text(encoding="utf-8").splitlines()]
     assert [row["prompt"] for row in rows] == prompts
     assert all(isinstance(row["is_positive"], bool) and isinstance(row["stars"], int) for row in rows)

@@ -24,6 +24,8 @@ def test_vllms_parsers_read_exactly_the_calls(tmp_path) -> None:
     assert output.exists(), shown.stdout[-6000:]
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found["differences"] == {}
+    for parser in ("hermes", "qwen3_coder", "llama3_json"):
+        assert found["counts"][f"auto {parser}"].get("the same calls", 0) >= 1, found["counts"]
     counts = sum((Counter(counted) for counted in found["counts"].values()), Counter())
     assert counts["the same calls"] >= 20, counts
     assert set(counts) <= {"the same calls", "the same text", "length", "a number that is none in Python"}
