@@ -23,6 +23,7 @@ pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, me
         ids: Vec::new(),
         row: Vec::new(),
         has_walked: false,
+        missing: None,
     };
     mask.automaton.held.clear();
     mask.add_state(state, meter)?;
@@ -38,6 +39,8 @@ struct Builder<'a> {
     row: Vec<u32>,
     /// Whether a class was worked out by a walk over the whole trie.
     has_walked: bool,
+    /// The nodes where tokens end that were not allowed when that was asked for.
+    missing: Option<Vec<u32>>,
 }
 
 /// Where at most one token in this many is missing, a class may be worked out for the missing tokens alone.
@@ -121,35 +124,43 @@ impl Builder<'_> {
     /// The class of a state; where few tokens are not allowed so far, for these alone.
     fn class_for_missing(&mut self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
         let lexicon = self.source.lexicon;
-        if let Some(missing) = self.few_missing(meter)? {
+        self.find_missing(meter)?;
+        if let Some(missing) = &self.missing {
             if lexicon.is_seldom_asked_for(state)? || self.has_walked {
-                return class_for(lexicon, state, &missing, meter);
+                return class_for(lexicon, state, missing, meter);
             }
         }
         self.has_walked = true;
         class(lexicon, state, meter)
     }
 
-    /// The nodes where tokens end that are not allowed so far, ascending; none if they are many.
-    fn few_missing(&self, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
+    /// Find the nodes where tokens end that are not allowed so far, ascending; none if they are many.
+    fn find_missing(&mut self, meter: &mut Meter) -> Outcome<()> {
         if self.shared.is_empty() && self.row.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let vocabulary = &self.source.lexicon.vocabulary;
         let mut row = self.row.clone();
         row.resize(vocabulary.words(), 0);
         self.shared.iter().for_each(|words| join(&mut row, words));
         set(&mut row, &self.ids);
+        let is_missing = |id: &u32| row[*id as usize / 32] >> (id % 32) & 1 == 0;
+        if let Some(missing) = &mut self.missing {
+            meter.work(missing.len() / 16 + 1)?;
+            missing.retain(|node| vocabulary.trie.ids(*node as usize).iter().any(is_missing));
+            return Ok(());
+        }
         row.iter_mut().for_each(|word| *word = !*word);
         let missing: u32 = row.iter().map(|word| word.count_ones()).sum();
         if missing as usize > vocabulary.len() / FEW_MISSING {
-            return Ok(None);
+            return Ok(());
         }
         let missing = TokenSet::Dense(row.into());
         let mut nodes: Vec<u32> = missing.ids().filter_map(|id| vocabulary.node_of(id)).collect();
         nodes.sort_unstable();
         meter.work(nodes.len() / 16 + 1)?;
-        Ok(Some(nodes))
+        self.missing = Some(nodes);
+        Ok(())
     }
 
     /// Add the tokens of `class`, the class of `terminals` terminals in a row, of which the last one is that of `threads`.
@@ -234,8 +245,8 @@ impl Builder<'_> {
                 let mut ids = vocabulary.trie.all_ids_below(rest.node as usize).iter();
                 if is_free && !ids.any(|id| depends_on_value(&vocabulary.token(*id)[depth..])) {
                     self.add_rest(rest, meter)?;
-                } else if let Some(ids) = vocabulary.trie.ids_below(rest.node as usize).next() {
-                    let token = vocabulary.token(ids[0]);
+                } else {
+                    let token = vocabulary.token_at(rest.node);
                     if self.leads_on(&token[depth..rest.node_depth as usize - 1], meter)? {
                         by_text.entry(&token[..depth]).or_default().push(*rest);
                     }

@@ -11,7 +11,7 @@ use crate::hash::{FastMap, FastSet};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
-use crate::network::{Network, Position};
+use crate::network::{Network, Position, END};
 use crate::regions::{entered, Deadlines};
 use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -64,7 +64,7 @@ struct FreshEdge<'a> {
     previous: u32,
 }
 
-/// A frame made in this chart: a call, or a list of members of which one more has come.
+/// A frame made in this chart: a call, a list of members of which one more has come, or one that stands for several.
 struct Fresh {
     rule: u32,
     last_edge: u32,
@@ -78,6 +78,10 @@ const NO_REGIONS: u32 = 0;
 
 /// In the place of a rule, where a frame was not made by a call.
 const NO_RULE: u32 = u32::MAX;
+
+/// Where a column begins at this many places, one frame stands for this many that go on at the same one.
+const MANY_PLACES: usize = 32;
+const SEVERAL_FRAMES: usize = 4;
 
 /// Where a column's parts begin; they end where the next column's begin.
 #[derive(Clone, Copy, Default)]
@@ -319,8 +323,44 @@ impl<'a> Chart<'a> {
         }
     }
 
+    /// Let one frame stand for those that go on at the same place, where places are many: it returns to what they do.
+    fn merge_places(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let mut places = std::mem::take(&mut self.agenda);
+        meter.work(places.len())?;
+        places.sort_unstable_by_key(|(position, frame)| (*position, frame.key()));
+        places.dedup_by_key(|(position, frame)| (*position, frame.key()));
+        let mut rest = &places[..];
+        while let Some((position, _)) = rest.first() {
+            let same = rest.iter().take_while(|(other, _)| other == position).count();
+            let (run, others) = rest.split_at(same);
+            rest = others;
+            let number = self.frames.len() as u32;
+            for place in run {
+                let is_plain = self.memory(place.1).is_none() && self.regions_of(place.1) == NO_REGIONS;
+                if same < SEVERAL_FRAMES || !is_plain {
+                    self.agenda.push(*place);
+                    continue;
+                }
+                if self.frames.len() as u32 == number {
+                    self.frames.push(Fresh {
+                        rule: NO_RULE,
+                        last_edge: 0,
+                        memory: None,
+                        regions: NO_REGIONS,
+                    });
+                    self.agenda.push((*position, FrameRef::Fresh(number)));
+                }
+                self.add_edge(number, END, place.1);
+            }
+        }
+        Ok(())
+    }
+
     /// Follow everything that takes no byte.
     fn close(&mut self, meter: &mut Meter) -> Outcome<()> {
+        if self.agenda.len() >= MANY_PLACES {
+            self.merge_places(meter)?;
+        }
         while let Some((position, frame)) = self.agenda.pop() {
             let (group, member) = frame.key();
             if !self.seen.insert([u64::from(position), group, u64::from(member)]) {
@@ -383,8 +423,8 @@ impl<'a> Chart<'a> {
             }
             // A frame of this very column: the rule was empty, which its callers have passed over already. Members
             // are not empty.
-            FrameRef::Fresh(number) if number as usize >= self.current().frames && self.memory_of(number).is_none() => {
-            }
+            FrameRef::Fresh(number)
+                if number as usize >= self.current().frames && self.frames[number as usize].rule != NO_RULE => {}
             FrameRef::Fresh(number) => {
                 let mut next = self.frames[number as usize].last_edge;
                 while let Some(edge) = next.checked_sub(1).map(|index| &self.edges[index as usize]) {

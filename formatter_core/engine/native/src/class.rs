@@ -29,8 +29,12 @@ impl TokenSet {
             TokenSet::Sparse(ids) => (&[], ids),
         };
         let bits = (0..).zip(words).flat_map(|(index, word)| {
-            let set = (0..32).filter(move |bit| word >> bit & 1 == 1);
-            set.map(move |bit| 32 * index + bit)
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.checked_sub(1)?;
+                Some(32 * index + bit)
+            })
         });
         bits.chain(ids.iter().copied())
     }

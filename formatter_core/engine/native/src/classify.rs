@@ -162,7 +162,10 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         slack,
         bytes,
     };
-    walked(lexicon, state, Some(like), meter)
+    match uncertain {
+        true => with_slack(lexicon, state, like, uncounted, meter),
+        false => walked(lexicon, state, Some(like), meter),
+    }
 }
 
 /// A term that many bytes do not leave, such as the inside of a text, and what has to follow it.
@@ -301,8 +304,7 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
 
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, like, meter)?;
-    let is_whole = like.is_none() && lexicon.uncertain(state)?;
-    walk.states = is_whole.then(|| States::of(state));
+    walk.states = like.is_none().then(|| States::of(state));
     walk.walk_trie(meter)?;
     let met = walk.states.take();
     let mut class = walk.finish(meter)?;
@@ -310,10 +312,10 @@ fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter)
     Ok(Arc::new(class))
 }
 
-/// The class of a state like another one, and the slack on the way: that of the other class's `main` state is known, or
-/// is worked out once.
-fn with_slack(lexicon: &Lexicon, state: Term, like: Like, main: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-    let common = slack(lexicon, like.class(), main, meter)?;
+/// The class of a state like that of another one, and its slack: wherever a token leaves both alike, the other one's is
+/// enough, which is known, or worked out once.
+fn with_slack(lexicon: &Lexicon, state: Term, like: Like, other: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+    let common = slack(lexicon, like.class(), other, meter)?;
     let mut walk = Walk::new(lexicon, state, Some(like), meter)?;
     let own = longest_way(lexicon, &mut walk, state, meter, Walk::walk_trie)?;
     let class = walk.finish(meter)?;

@@ -10,6 +10,8 @@ mod facts;
 mod text;
 mod within;
 
+use std::cell::RefCell;
+
 use self::facts::Facts;
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
@@ -65,6 +67,8 @@ pub struct Terms {
     /// The spellings of the characters of ASCII in JSON, `NOTHING` where they have not been asked for.
     json_ascii: [Term; 128],
     kept: FastMap<Box<[u8]>, Term>,
+    /// Whether each string of a term is plainly one of another any number of times, looked into so deep.
+    repetitions: RefCell<FastMap<(Term, Term, usize), bool>>,
     bytes: usize,
 }
 
@@ -79,6 +83,7 @@ impl Terms {
             classes: FastMap::default(),
             json_ascii: [NOTHING; 128],
             kept: FastMap::default(),
+            repetitions: RefCell::default(),
             bytes: 0,
         };
         terms.intern(Kind::Nothing);

@@ -7,8 +7,8 @@ use crate::byteset::Kinds;
 pub struct Node {
     /// The first node that is not below this one.
     pub end: u32,
-    /// How many keys come before this node; its own, if it ends one, has this number.
-    key: u32,
+    /// How many ids the keys before this node have: its own and those of the keys below it follow.
+    first_id: u32,
     /// The byte that leads here.
     pub byte: u8,
     /// Whether a key ends here.
@@ -23,8 +23,6 @@ pub struct Node {
 pub struct Trie {
     nodes: Box<[Node]>,
     ids: Box<[u32]>,
-    /// Where the ids of each key begin, and the end of the last.
-    id_starts: Box<[u32]>,
     /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
     roots: Box<[u32]>,
 }
@@ -34,7 +32,6 @@ impl Trie {
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
         let mut ids = Vec::with_capacity(entries.len());
-        let mut id_starts: Vec<u32> = Vec::with_capacity(entries.len() + 1);
         let mut open: Vec<usize> = Vec::new();
         let mut previous: &[u8] = &[];
         for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
@@ -49,7 +46,7 @@ impl Trie {
                     open.push(nodes.len());
                     nodes.push(Node {
                         end: 0,
-                        key: id_starts.len() as u32,
+                        first_id: ids.len() as u32,
                         byte,
                         ends_key: false,
                         longest: 0,
@@ -60,13 +57,11 @@ impl Trie {
                     last.ends_key = true;
                     last.longest = u16::try_from(key.len()).unwrap_or(u16::MAX);
                 }
-                id_starts.push(ids.len() as u32);
                 previous = key;
             }
             ids.push(id);
         }
         close(&mut nodes, &mut open, 0);
-        id_starts.push(ids.len() as u32);
         let mut roots = Vec::with_capacity(257);
         let mut root = 0;
         while let Some(node) = nodes.get(root) {
@@ -78,7 +73,6 @@ impl Trie {
             roots: roots.into(),
             nodes: nodes.into(),
             ids: ids.into(),
-            id_starts: id_starts.into(),
         }
     }
 
@@ -92,30 +86,27 @@ impl Trie {
     }
 
     /// The ids of the key that ends at `node`; none if none does.
+    #[inline]
     pub fn ids(&self, node: usize) -> &[u32] {
-        let node = &self.nodes[node];
-        if !node.ends_key {
-            return &[];
+        match self.nodes[node].ends_key {
+            true => self.ids_between(node, node + 1),
+            false => &[],
         }
-        self.ids_of_key(node.key as usize)
     }
 
-    /// The ids of the keys at and below `node`, one slice for each key.
-    pub fn ids_below(&self, node: usize) -> impl Iterator<Item = &[u32]> {
-        let end = self.nodes[node].end as usize;
-        let keys = self.id_starts.len() - 1;
-        let last = self.nodes.get(end).map_or(keys, |after| after.key as usize);
-        (self.nodes[node].key as usize..last).map(|key| self.ids_of_key(key))
-    }
-
-    /// The ids of the keys at and below `node`, all together.
+    /// The ids of the keys at and below `node`.
+    #[inline]
     pub fn all_ids_below(&self, node: usize) -> &[u32] {
-        let end = self.nodes[node].end as usize;
+        self.ids_between(node, self.nodes[node].end as usize)
+    }
+
+    #[inline]
+    fn ids_between(&self, first: usize, end: usize) -> &[u32] {
         let last = self
             .nodes
             .get(end)
-            .map_or(self.id_starts.len() - 1, |after| after.key as usize);
-        &self.ids[self.id_starts[self.nodes[node].key as usize] as usize..self.id_starts[last] as usize]
+            .map_or(self.ids.len(), |after| after.first_id as usize);
+        &self.ids[self.nodes[first].first_id as usize..last]
     }
 
     /// The node that `byte` leads to from `node`.
@@ -133,11 +124,7 @@ impl Trie {
     }
 
     pub fn bytes(&self) -> usize {
-        self.nodes.len() * std::mem::size_of::<Node>() + 4 * (self.ids.len() + self.id_starts.len())
-    }
-
-    fn ids_of_key(&self, key: usize) -> &[u32] {
-        &self.ids[self.id_starts[key] as usize..self.id_starts[key + 1] as usize]
+        self.nodes.len() * std::mem::size_of::<Node>() + 4 * self.ids.len()
     }
 }
 
@@ -221,7 +208,7 @@ impl Vocabulary {
 
     /// The bytes of a token that passes through a node of the trie.
     pub fn token_at(&self, node: u32) -> &[u8] {
-        let ids = self.trie.ids_below(node as usize).next().unwrap_or_default();
+        let ids = self.trie.all_ids_below(node as usize);
         ids.first().map_or(&[], |id| self.token(*id))
     }
 
@@ -247,7 +234,7 @@ mod tests {
         assert_eq!(shape, [(b'a', 2), (b'b', 2), (b'b', 3)]);
         assert_eq!(vocabulary.trie.ids(0), [1]);
         assert_eq!(vocabulary.trie.ids(1), [0, 2, 5]);
-        assert_eq!(vocabulary.trie.ids_below(0).collect::<Vec<_>>().concat(), [1, 0, 2, 5]);
+        assert_eq!(vocabulary.trie.all_ids_below(0), [1, 0, 2, 5]);
         assert_eq!(vocabulary.token(4), b"b");
         assert!(vocabulary.token(3).is_empty() && vocabulary.token(99).is_empty());
         assert_eq!(

@@ -6,6 +6,8 @@ use super::{Kind, Term, Terms, EMPTY, NOTHING};
 const MOST_COMPARED: usize = 32;
 /// How deep terms are looked into for whether one lies within another.
 const DEPTH_COMPARED: usize = 24;
+/// So many answers are kept at most.
+const MOST_REPETITIONS: usize = 1 << 16;
 
 impl Terms {
     /// Leave out alternatives that differ from another one in narrower counts alone.
@@ -92,8 +94,18 @@ impl Terms {
                 Kind::Repeat { item: other, .. } => return self.is_repetition(*other, item, depth - 1),
                 Kind::Concatenation(first, rest) if self.is_repetition(*first, item, depth - 1) => term = *rest,
                 Kind::Alternation(items) if items.len() <= MOST_COMPARED => {
-                    let mut items = items.iter();
-                    return items.all(|one| self.is_repetition(*one, item, depth - 1));
+                    // Of characters mostly: the same few are compared again and again.
+                    let key = (term, item, depth);
+                    if let Some(known) = self.repetitions.borrow().get(&key) {
+                        return *known;
+                    }
+                    let all = items.iter().all(|one| self.is_repetition(*one, item, depth - 1));
+                    let mut repetitions = self.repetitions.borrow_mut();
+                    if repetitions.len() > MOST_REPETITIONS {
+                        repetitions.clear();
+                    }
+                    repetitions.insert(key, all);
+                    return all;
                 }
                 Kind::Intersection(items) => {
                     return items.iter().any(|one| self.is_repetition(*one, item, depth - 1));
