@@ -90,7 +90,7 @@ def read_json(text: str) -> Any:
     except RecursionError as error:
         raise _too_deep("the nesting of the schema's JSON text") from error
     except json.JSONDecodeError as error:
-        raise InvalidSchema(f"the text is not JSON: {error}") from error
+        raise InvalidSchema(f"the text is not JSON: {error}") from None
     except ValueError as error:  # how `int` says that a number has too many digits
         raise _too_long("an integer") from error
 

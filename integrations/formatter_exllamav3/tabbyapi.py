@@ -55,7 +55,7 @@ class ExLlamaV3Grammar:
             refusal = _refusal()
             if refusal is None:
                 raise
-            raise refusal(str(error)) from error
+            raise refusal(str(error)) from None
 
 
 def _refusal() -> Callable[[str], Exception] | None:

@@ -39,9 +39,9 @@ def reading() -> Iterator[None]:
             raise
         # An error within a stream, of which the client shows a sentence of its own.
         raise MalformedAnswer("the stream tells of an error", text=str(error.body)) from error
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer, it is malformed
         text = error.doc if isinstance(error, JSONDecodeError) else ""
-        raise MalformedAnswer(f"reading it raises {type(error).__name__}: {error}", text=text) from error
+        raise MalformedAnswer(f"reading it raises {type(error).__name__}: {error}", text=text) from None
 
 
 def each_of(stream: Any) -> Iterator[Any]:

@@ -42,7 +42,7 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
             return {"extra_body": {"grammar": to_gbnf(format)}}
         except (InvalidGrammar, LimitExceeded) as error:
             if data["type"] not in ("json_schema", "python_type") or endpoint != "chat":
-                raise UnsupportedFormat(f"its grammars cannot say this format: {error}", server=server) from error
+                raise UnsupportedFormat(f"its grammars cannot say this format: {error}", server=server) from None
     if data["type"] == "python_type" and server != "formatter_vllm":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
     arguments = _SERVERS[server](data, data["type"], endpoint)

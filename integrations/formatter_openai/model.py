@@ -79,7 +79,7 @@ def openai_model(
     except TypeError as error:
         raise InvalidArgument(
             f"the client's create() {error}; put it into extra['extra_body']", argument="extra"
-        ) from error
+        ) from None
     return OpenAIModel(made, name, server, endpoint, system, processed_logprobs, dict(extra or {}), parallel)
 
 
@@ -201,7 +201,7 @@ class OpenAIModel:
                 return endpoint.create(**job.arguments, **more)
         except BadRequestError as error:
             if job.format is not None and complains_of_format(error, job.text):
-                raise UnsupportedFormat(f"it answers {error}", server=self.server) from error
+                raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
             raise
 
     def _answer(self, job: _Job) -> list[Generated]:

@@ -78,7 +78,7 @@ def read_answer(data: Any) -> list[Choice]:
     try:
         return sorted(_choices(data, "message"), key=lambda choice: choice.index)
     except _Fault as fault:
-        raise MalformedAnswer(str(fault), text=_shown(data)) from fault
+        raise MalformedAnswer(str(fault), text=_shown(data)) from None
 
 
 def read_chunk(data: Any, samples: int) -> list[Choice]:
@@ -93,7 +93,7 @@ def read_chunk(data: Any, samples: int) -> list[Choice]:
             if not 0 <= choice.index < samples:
                 raise _Fault(f"`index` is {choice.index}, where {samples} samples were asked for")
     except _Fault as fault:
-        raise MalformedAnswer(str(fault), text=_shown(data)) from fault
+        raise MalformedAnswer(str(fault), text=_shown(data)) from None
     return choices
 
 

@@ -35,7 +35,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         self.current_token = token
         self.cursor.append(token)
         if (error := self.cursor.error) is not None:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error))
 
     def rollback(self, k: int) -> None:
         """Take back the last `k` tokens, an end id included."""

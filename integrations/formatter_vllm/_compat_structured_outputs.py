@@ -143,7 +143,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         try:
             check_request(*found, self)
         except FormatterError as error:
-            raise invalid(str(error)) from error
+            raise invalid(str(error)) from None
         wanted._backend, wanted._backend_was_auto = _NAME, True
 
     manager.grammar_init, manager.grammar_bitmask = grammar_init, grammar_bitmask

@@ -62,7 +62,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
                 raise InvalidArgument(reason)
             check_content(content)
         except FormatterError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error)) from None
         except Exception as error:
             # Whatever it is, it must stay this request's fault.
             logger.exception("a format could not be checked")

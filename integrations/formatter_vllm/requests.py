@@ -156,7 +156,7 @@ def content_of(arguments: Any) -> str | None:
     try:
         return json.dumps(wanted)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidFormat(f"`{KEY}` is not JSON data: {error}") from error
+        raise InvalidFormat(f"`{KEY}` is not JSON data: {error}") from None
 
 
 def read_request(arguments: Any) -> Wanted | None:
@@ -196,7 +196,7 @@ def _read_json(content: str) -> Any:
     try:
         return read_json(content)
     except (InvalidSchema, LimitExceeded, RecursionError) as error:
-        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from error
+        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from None
 
 
 def _read(content: str) -> Wanted:

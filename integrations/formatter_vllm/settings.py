@@ -44,7 +44,7 @@ def read_settings() -> Settings:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InvalidArgument(f"{VARIABLE} is not JSON text: {error}", argument=VARIABLE) from error
+        raise InvalidArgument(f"{VARIABLE} is not JSON text: {error}", argument=VARIABLE) from None
     values = _checked(found, VARIABLE, Settings)
     if "limits" in values:
         values["limits"] = Limits(**_checked(values["limits"], f"{VARIABLE}: limits", Limits))

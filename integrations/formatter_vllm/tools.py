@@ -64,5 +64,5 @@ def _grammar(layout: Layout, request: Any, tools: Sequence[Mapping[str, Any]]) -
             reasoning="off",
         )
     except FormatterError as error:
-        raise compat.invalid_error(str(error)) from error
+        raise compat.invalid_error(str(error)) from None
     return json.dumps({"format": format.to_json()})

@@ -17,6 +17,8 @@ from formatter_core.errors import InvalidSchema
 from tests.adapters.exllamav3_stand_ins import exllamav3_of
 from tests.adapters.test_wrong_calls import ExLlamaV3Tokenizer
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 SCHEMA = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
 
 

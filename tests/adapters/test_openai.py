@@ -39,6 +39,8 @@ from formatter_openai import openai_model  # noqa: E402
 from formatter_openai.answers import text_compiler  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 @dataclass
 class Person:

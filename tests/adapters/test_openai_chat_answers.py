@@ -16,6 +16,8 @@ from formatter_core.generation.models import Finished, TextDelta  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, StandIn, serving  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},

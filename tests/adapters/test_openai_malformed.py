@@ -24,6 +24,8 @@ from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, StandIn, Verbatim, serving  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 KINDS = int(os.environ.get("FORMATTER_MALFORMED", "500"))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 GOOD = '{"a": 1}'

@@ -20,6 +20,8 @@ from tests.adapters.sglang_stand_ins import SERVING, sglang_of  # noqa: E402
 from tests.core.wrong_calls import WRONG, Call, raw_errors  # noqa: E402
 from tests.threads import in_threads  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 
 

@@ -33,6 +33,8 @@ from formatter_core.errors import (  # noqa: E402
 )
 from formatter_transformers import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 ENDS, PAD = (300, 302), 301
 PIECES = [b'{"', b'": ', b'", "', b'"}', b"ab", b"abc", b"true", b"10", b"200", "é".encode(), b"\xc3", b"ba", b", "]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *PIECES]

@@ -21,6 +21,8 @@ from formatter_vllm import result, results  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["é", True, None]}},

@@ -21,6 +21,8 @@ from formatter_core.errors import UnsupportedEngineVersion  # noqa: E402
 from formatter_vllm.structured_outputs import VARIABLE, FormatterGrammar  # noqa: E402
 from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 END = 256
 VOCABULARY = Vocabulary.of_bytes()
 

@@ -17,6 +17,8 @@ from formatter_core import Layout
 from formatter_vllm.requests import content_of_structured_outputs, read_format
 from tests.adapters.vllm_stand_ins import vllm_of
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 PARAMETERS = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TAG = '{"type": "structural_tag"}'
 

@@ -18,6 +18,8 @@ from formatter_openai import openai_model
 from tests.adapters.openai_stand_ins import Answer, StandIn, serving
 from tests.core.wrong_calls import Call, raw_errors
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 FORMAT = formats.regex("[ab]+")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from formatter_core.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from tests.printed_errors import printed, said_twice
 
 END = 256
 VOCABULARY = Vocabulary.of_bytes()
@@ -190,13 +190,6 @@ def test_the_message_says_what_to_do(name: str) -> None:
     assert len(message) < 1000
 
 
-def said_twice(text: str) -> set[str]:
-    """Sentences and quoted texts of more than 20 characters that stand in a text more than once."""
-    pieces = re.split(r"[.;:]\s+|\n", text)
-    quoted = re.findall(r"'[^'\n]{21,}'|\"[^\"\n]{21,}\"|`[^`\n]{21,}`", text)
-    return {piece for piece in (*pieces, *quoted) if len(piece) > 20 and text.count(piece) > 1}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_no_error_says_anything_twice(name: str, caplog, recwarn) -> None:
     """Neither its message, nor those of its causes, which a traceback shows as well, nor what is logged and warned."""
@@ -204,11 +197,7 @@ def test_no_error_says_anything_twice(name: str, caplog, recwarn) -> None:
     with pytest.raises(kind) as caught:
         call()
     shown = [record.getMessage() for record in caplog.records] + [str(warning.message) for warning in recwarn]
-    error: BaseException | None = caught.value
-    while error is not None:
-        shown.append(str(error))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    assert said_twice("\n".join(shown)) == set()
+    assert said_twice("\n".join(shown + printed(caught.value))) == set()
 
 
 def test_nothing_is_said_twice() -> None:
