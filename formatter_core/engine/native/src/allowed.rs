@@ -367,7 +367,7 @@ impl Builder<'_> {
 }
 
 /// Threads whose terminals are in the same state, together; they stand side by side.
-fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
+pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
     let mut rest = threads;
     std::iter::from_fn(move || {
         let first = rest.first()?.state;

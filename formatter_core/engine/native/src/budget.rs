@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::automaton::{Automaton, Source, DEAD};
 use crate::damage::Guarded;
-use crate::fitting::{Fitting, Gathered, Room};
+use crate::fitting::{Fitting, Room};
+use crate::gather::gather;
 use crate::grammar::Grammar;
 use crate::limits::{Meter, Outcome};
 use crate::remainder::{Kept, Remainders};
 use crate::stack::State;
-use crate::trie::Node;
 
 /// Tokens that a sequence must not use, and what was worked out without them.
 struct Avoided {
@@ -134,11 +133,8 @@ impl Budget {
         }
         let mut meter = grammar.meter();
         let found = self.with_remainders(grammar, &mut meter, |remainders, meter| {
-            let mut gathered = Gathered::default();
-            grammar.with_automaton(|automaton, source| {
-                let number = automaton.situation(state);
-                walk(&mut gathered, number, automaton, remainders, source, meter)
-            })?;
+            let mut gathered =
+                grammar.with_automaton(|automaton, source| gather(state, automaton, remainders, source, meter))?;
             for token in grammar.named_tokens(state) {
                 if let Some(next) = grammar.after_token(state, token)? {
                     gathered.add_named(token, remainders.reach(&next.parts(), meter)?);
@@ -170,81 +166,4 @@ impl Budget {
         *own = Some(remainders);
         answer
     }
-}
-
-/// Walk the vocabulary's trie from a situation, and gather the tokens that may come.
-fn walk(
-    gathered: &mut Gathered,
-    number: u32,
-    automaton: &mut Automaton,
-    remainders: &mut Remainders,
-    source: &Source,
-    meter: &mut Meter,
-) -> Outcome<()> {
-    let trie = &source.lexicon.vocabulary.trie;
-    let nodes = trie.nodes();
-    let mut open: Vec<usize> = Vec::new();
-    let mut visited = 0;
-    let mut index = 0;
-    automaton.held.clear();
-    automaton.held.push(number);
-    while index < nodes.len() {
-        while open.last().is_some_and(|last| *last <= index) {
-            open.pop();
-            automaton.held.pop();
-        }
-        automaton.make_room();
-        visited += 1;
-        let node = &nodes[index];
-        let below = node.end as usize;
-        let from = automaton.held.last().copied().unwrap_or(DEAD);
-        let to = automaton.step(from, node.byte, source, meter)?;
-        if to == DEAD {
-            index = below;
-            continue;
-        }
-        let is_leaf = index + 1 == below;
-        let is_same = !is_leaf
-            && (node.below.is_within(automaton.stays(to, source, meter)?)
-                || is_same_uncounted(node, open.len() as u32 + 1, to, automaton, remainders, source, meter)?);
-        let ids = if is_same {
-            trie.all_ids_below(index)
-        } else {
-            trie.ids(index)
-        };
-        if !ids.is_empty() {
-            if let Some(reach) = automaton.reach(to, remainders, meter)? {
-                gathered.add(ids, reach);
-            }
-        }
-        if is_same || is_leaf {
-            index = below;
-        } else {
-            open.push(below);
-            automaton.held.push(to);
-            index += 1;
-        }
-    }
-    automaton.held.clear();
-    meter.work(visited / 16 + 1)
-}
-
-/// Whether every token below a node of the trie, `depth` bytes deep, leads from the situation there to one like it but for
-/// counts that are far from used up, so that all of them may come and have the same distance after them.
-fn is_same_uncounted(
-    node: &Node,
-    depth: u32,
-    number: u32,
-    automaton: &mut Automaton,
-    remainders: &mut Remainders,
-    source: &Source,
-    meter: &mut Meter,
-) -> Outcome<bool> {
-    let Some((uncounted, bytes)) = automaton.uncounted(number, source, meter)? else {
-        return Ok(false);
-    };
-    Ok(node.longest < u16::MAX
-        && u32::from(node.longest) - depth < bytes
-        && node.below.is_within(automaton.stays(uncounted, source, meter)?)
-        && automaton.reach(uncounted, remainders, meter)? == automaton.reach(number, remainders, meter)?)
 }

@@ -10,6 +10,7 @@ use crate::byteset::ByteSet;
 use crate::damage::{Guarded, Health};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
+use crate::mask::{join, set};
 use crate::term::Term;
 use crate::trie::Trie;
 
@@ -22,6 +23,31 @@ pub enum TokenSet {
 }
 
 impl TokenSet {
+    /// These ids.
+    pub fn of(ids: Vec<u32>, words: usize) -> Self {
+        if ids.len() <= words {
+            return TokenSet::Sparse(ids.into());
+        }
+        let mut bits = vec![0; words];
+        set(&mut bits, &ids);
+        TokenSet::Dense(bits.into())
+    }
+
+    /// Add the ids to a row.
+    pub fn write(&self, row: &mut [u32]) {
+        match self {
+            TokenSet::Dense(words) => join(row, words),
+            TokenSet::Sparse(ids) => set(row, ids),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            TokenSet::Dense(words) => 4 * words.len(),
+            TokenSet::Sparse(ids) => 4 * ids.len(),
+        }
+    }
+
     /// The ids, ascending if they are many.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
         let (words, ids): (&[u32], &[u32]) = match self {
@@ -313,15 +339,11 @@ impl Class {
     }
 
     pub fn bytes(&self) -> usize {
-        let inside = match &self.inside {
-            TokenSet::Dense(words) => 4 * words.len(),
-            TokenSet::Sparse(ids) => 4 * ids.len(),
-        };
         let met = self.met.as_ref().map_or(0, |states| 4 * states.len());
         let crossing = match Arc::strong_count(&self.crossing) {
             1 => std::mem::size_of::<Crossing>() + 16 * self.crossing.cuts.len() + 8 * self.crossing.ends.len(),
             _ => 0,
         };
-        std::mem::size_of::<Class>() + met + inside + crossing
+        std::mem::size_of::<Class>() + met + self.inside.bytes() + crossing
     }
 }

@@ -1,11 +1,11 @@
 //! The tokens that may come next by how many more tokens the text then needs: what masks near the end of a budget are
 //! taken from.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::class::TokenSet;
 use crate::hash::FastMap;
-use crate::mask::{join, set};
 use crate::trie::Vocabulary;
 
 /// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
@@ -86,10 +86,7 @@ impl Fitting {
         let mut has_tokens = false;
         for group in self.groups.iter().filter(|group| group.fits(room)) {
             has_tokens = true;
-            match &group.tokens {
-                TokenSet::Dense(words) => join(row, words),
-                TokenSet::Sparse(ids) => set(row, ids),
-            }
+            group.tokens.write(row);
         }
         has_tokens
     }
@@ -111,28 +108,84 @@ impl Fitting {
     }
 
     pub fn bytes(&self) -> usize {
-        let tokens = |group: &Group| match &group.tokens {
-            TokenSet::Dense(words) => 4 * words.len(),
-            TokenSet::Sparse(ids) => 4 * ids.len(),
-        };
-        self.groups.iter().map(|group| 48 + tokens(group)).sum::<usize>() + 48
+        let groups = self.groups.iter().map(|group| 48 + group.tokens.bytes());
+        groups.sum::<usize>() + 48
     }
 }
 
-/// Tokens while they are gathered.
-#[derive(Default)]
-pub struct Gathered {
-    groups: Vec<(Reach, Vec<u32>)>,
-    numbers: FastMap<Reach, usize>,
+/// Tokens that have something in common, while they are gathered.
+pub struct Grouped<K> {
+    groups: Vec<(K, Vec<u32>)>,
+    numbers: FastMap<K, usize>,
     /// The group that was added to last.
     last: usize,
 }
 
+impl<K> Default for Grouped<K> {
+    fn default() -> Self {
+        Grouped {
+            groups: Vec::new(),
+            numbers: FastMap::default(),
+            last: 0,
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Grouped<K> {
+    pub fn add(&mut self, ids: &[u32], common: K) {
+        if self.groups.get(self.last).map_or(true, |group| group.0 != common) {
+            self.last = *self.numbers.entry(common.clone()).or_insert(self.groups.len());
+            if self.last == self.groups.len() {
+                self.groups.push((common, Vec::new()));
+            }
+        }
+        self.groups[self.last].1.extend_from_slice(ids);
+    }
+
+    /// Take a group's tokens away.
+    pub fn take(&mut self, common: &K) -> Vec<u32> {
+        let group = self.numbers.get(common).map(|number| &mut self.groups[*number].1);
+        group.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The groups that are not empty.
+    pub fn finish(self, words: usize) -> impl Iterator<Item = (K, TokenSet)> {
+        let groups = self.groups.into_iter().filter(|(_, ids)| !ids.is_empty());
+        groups.map(move |(common, ids)| (common, TokenSet::of(ids, words)))
+    }
+}
+
+/// The tokens that may come next while they are gathered.
+#[derive(Default)]
+pub struct Gathered {
+    /// Those that stay inside one terminal, as bits: but for those that are also below.
+    inside: Vec<(Reach, Box<[u32]>)>,
+    followed: Grouped<Reach>,
+}
+
 impl Gathered {
+    /// Tokens that stay inside a terminal; what is said of some of them by `add` counts for more.
+    pub fn add_inside(&mut self, tokens: &TokenSet, reach: Reach, words: usize) {
+        let place = self.inside.iter().position(|(known, _)| *known == reach);
+        let place = place.unwrap_or_else(|| {
+            self.inside.push((reach, vec![0; words].into()));
+            self.inside.len() - 1
+        });
+        tokens.write(&mut self.inside[place].1);
+    }
+
+    /// Tokens with the same distance after them.
+    pub fn add(&mut self, ids: &[u32], reach: Reach) {
+        self.followed.add(ids, reach);
+    }
+
     /// A token that may come by its id. What is known of it as text is forgotten.
     pub fn add_named(&mut self, token: u32, reach: Option<Reach>) {
-        for (_, ids) in &mut self.groups {
+        for (_, ids) in &mut self.followed.groups {
             ids.retain(|id| *id != token);
+        }
+        for (_, bits) in &mut self.inside {
+            bits[token as usize / 32] &= !(1 << (token % 32));
         }
         if let Some(reach) = reach {
             self.add(&[token], reach);
@@ -140,35 +193,18 @@ impl Gathered {
     }
 
     pub fn finish(self, words: usize) -> Fitting {
-        let groups: Vec<Group> = self
-            .groups
-            .into_iter()
-            .filter(|(_, ids)| !ids.is_empty())
-            .map(|(reach, ids)| Group {
-                reach,
-                tokens: token_set(ids, words),
-            })
-            .collect();
-        Fitting { groups: groups.into() }
-    }
-
-    /// Tokens with the same distance after them.
-    pub fn add(&mut self, ids: &[u32], reach: Reach) {
-        if self.groups.get(self.last).map_or(true, |group| group.0 != reach) {
-            self.last = *self.numbers.entry(reach.clone()).or_insert(self.groups.len());
-            if self.last == self.groups.len() {
-                self.groups.push((reach, Vec::new()));
+        let mut groups: Vec<Group> = Vec::new();
+        for (reach, mut bits) in self.inside {
+            for id in self.followed.groups.iter().flat_map(|(_, ids)| ids) {
+                bits[*id as usize / 32] &= !(1 << (id % 32));
+            }
+            if bits.iter().any(|word| *word != 0) {
+                let tokens = TokenSet::Dense(bits.into());
+                groups.push(Group { reach, tokens });
             }
         }
-        self.groups[self.last].1.extend_from_slice(ids);
+        let followed = self.followed.finish(words);
+        groups.extend(followed.map(|(reach, tokens)| Group { reach, tokens }));
+        Fitting { groups: groups.into() }
     }
-}
-
-fn token_set(ids: Vec<u32>, words: usize) -> TokenSet {
-    if ids.len() <= words {
-        return TokenSet::Sparse(ids.into());
-    }
-    let mut bits = vec![0; words];
-    set(&mut bits, &ids);
-    TokenSet::Dense(bits.into())
 }

@@ -11,13 +11,14 @@ use crate::derive::Derivatives;
 use crate::distinct::Seen;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
+use crate::targets::Targets;
 use crate::term::{Term, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 
 /// A lexicon whose automata take this many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
 
-/// Bytes of classes that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
+/// Bytes of classes and targets that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
 /// How many bytes must lead to one state for it to be the main one.
@@ -185,6 +186,7 @@ pub struct Lexicon {
     classes: Guarded<FastMap<Term, Arc<Class>>>,
     /// How many times each class was asked for about few tokens alone.
     requests: Guarded<FastMap<Term, u32>>,
+    targets: Guarded<FastMap<Term, Arc<Targets>>>,
 }
 
 impl Lexicon {
@@ -196,6 +198,7 @@ impl Lexicon {
             chunks: std::array::from_fn(|_| OnceLock::new()),
             classes: Guarded::new(FastMap::default(), &owner.health),
             requests: Guarded::new(FastMap::default(), &owner.health),
+            targets: Guarded::new(FastMap::default(), &owner.health),
             owner,
         }
     }
@@ -341,15 +344,34 @@ impl Lexicon {
         Ok(self.classes.lock()?.get(&state).cloned())
     }
 
-    /// Keep the class of `state`; all others are let go where they are too many.
+    /// Keep the class of `state`.
     pub fn keep_class(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
-        let mut classes = self.classes.lock()?;
+        self.make_room()?;
+        self.classes.lock()?.insert(state, class.clone());
+        Ok(())
+    }
+
+    /// Where the tokens lead that stay inside `state`, where it was worked out before.
+    pub fn known_targets(&self, state: Term) -> Outcome<Option<Arc<Targets>>> {
+        Ok(self.targets.lock()?.get(&state).cloned())
+    }
+
+    /// Keep where the tokens lead that stay inside `state`.
+    pub fn keep_targets(&self, state: Term, targets: &Arc<Targets>) -> Outcome<()> {
+        self.make_room()?;
+        self.owner.count(targets.bytes());
+        self.targets.lock()?.insert(state, targets.clone());
+        Ok(())
+    }
+
+    /// Let all classes and targets go where they are too many.
+    fn make_room(&self) -> Outcome<()> {
         if self.owner.bytes() > MAXIMUM_CLASS_BYTES {
             self.owner.forget();
-            classes.clear();
+            self.classes.lock()?.clear();
             self.requests.lock()?.clear();
+            self.targets.lock()?.clear();
         }
-        classes.insert(state, class.clone());
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use crate::network::Network;
 use crate::regions::Deadline;
 use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 use crate::stack::{Edge, Frame, Frozen, Group, ROOT};
+use crate::term::Term;
 pub use plans::Kept;
 use rules::RuleRemainders;
 
@@ -119,6 +120,11 @@ impl Remainders {
 
     fn len(&self) -> usize {
         self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
+    }
+
+    /// How many bytes complete a state of a terminal; `NEVER` if none do.
+    pub fn way_out(&mut self, state: Term, meter: &mut Meter) -> Outcome<u32> {
+        self.rules.nearest.distance(state, &self.rules.lexicon, meter)
     }
 
     /// The fewest tokens known to complete a state, the end id included; `NEVER` if none are known.
