@@ -72,22 +72,21 @@ impl Gatherer<'_> {
         };
         let state = threads[0].state;
         let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
-        if uncounted == state {
-            return Ok(Some((threads, targets(lexicon, state, meter)?)));
-        }
-        // The same texts complete both while no count is used up.
         let most = bytes.saturating_sub(lexicon.vocabulary.longest);
-        if lexicon.derivatives()?.shortest_match(uncounted, meter)? >= most {
+        if uncounted != state && lexicon.derivatives()?.shortest_match(uncounted, meter)? >= most {
             return Ok(None);
         }
         let targets = targets(lexicon, uncounted, meter)?;
-        for (target, _) in &targets.all {
-            let is_near = lexicon.derivatives()?.shortest_match(*target, meter)? < most;
-            if !is_near || self.remainders.way_out(*target, meter)? >= most {
-                return Ok(None);
+        if uncounted != state {
+            // The same texts complete both while no count is used up.
+            for (target, _) in &targets.all {
+                let is_near = lexicon.derivatives()?.shortest_match(*target, meter)? < most;
+                if !is_near || self.remainders.way_out(*target, meter)? >= most {
+                    return Ok(None);
+                }
             }
         }
-        Ok(Some((threads, targets)))
+        Ok((!targets.end_early).then_some((threads, targets)))
     }
 
     /// Add the tokens that stay inside the terminal of some threads.

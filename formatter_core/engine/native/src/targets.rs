@@ -12,6 +12,8 @@ use crate::term::{Term, NOTHING};
 /// The tokens that stay inside a terminal, or end it, by the state that they lead to.
 pub struct Targets {
     pub all: Vec<(Term, TokenSet)>,
+    /// Whether the terminal may have ended before such a token does, so that it may belong to something else too.
+    pub end_early: bool,
 }
 
 impl Targets {
@@ -28,15 +30,20 @@ pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc
     let words = lexicon.vocabulary.words();
     // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
     let main = lexicon.row(state, meter)?.main_target().filter(|main| *main != state);
-    let all = match main {
+    let targets = Arc::new(match main {
         Some(main) if lexicon.row(main, meter)?.main_target() == Some(main) => {
             let known = targets(lexicon, main, meter)?;
             let found = walk(state, Some(lexicon.row(main, meter)?), lexicon, meter)?;
             found.with_others(&known, words)
         }
-        _ => walk(state, None, lexicon, meter)?.by_target.finish(words).collect(),
-    };
-    let targets = Arc::new(Targets { all });
+        _ => {
+            let found = walk(state, None, lexicon, meter)?;
+            Targets {
+                all: found.by_target.finish(words).collect(),
+                end_early: found.end_early,
+            }
+        }
+    });
     lexicon.keep_targets(state, &targets)?;
     Ok(targets)
 }
@@ -47,6 +54,7 @@ struct Found {
     by_target: Grouped<Term>,
     /// The tokens that lead elsewhere from the state like this one, or nowhere from here.
     differ: Vec<u32>,
+    end_early: bool,
 }
 
 /// Where the tokens lead that do not lead to the same state from another one, whose moves are `like`.
@@ -64,7 +72,8 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
         }
         visited += 1;
         let end = node.end as usize;
-        let target = rows.0.step(node.byte).state;
+        let step = rows.0.step(node.byte);
+        let target = step.state;
         let other = rows.1.map_or(NOTHING, |row| row.step(node.byte).state);
         let mut ids = trie.all_ids_below(index);
         let from = index;
@@ -74,6 +83,7 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
         }
         if target != NOTHING && from + 1 < end {
             let row = lexicon.row(target, meter)?;
+            found.end_early |= step.accepts && !row.live_bytes().is_empty();
             if other != NOTHING || !node.below.is_within(row.stays()) {
                 let like = if other == NOTHING {
                     None
@@ -98,7 +108,7 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
 
 impl Found {
     /// With the tokens that lead to the same state from the state like this one.
-    fn with_others(mut self, known: &Targets, words: usize) -> Vec<(Term, TokenSet)> {
+    fn with_others(mut self, known: &Targets, words: usize) -> Targets {
         let mut differ = vec![0; words];
         set(&mut differ, &self.differ);
         let is_same = |id: &u32| differ[*id as usize / 32] >> (id % 32) & 1 == 0;
@@ -117,6 +127,9 @@ impl Found {
             }
         }
         all.extend(self.by_target.finish(words));
-        all
+        Targets {
+            all,
+            end_early: self.end_early || known.end_early,
+        }
     }
 }

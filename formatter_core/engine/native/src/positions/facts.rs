@@ -47,9 +47,22 @@ impl Facts {
         let always = |holds: bool| if holds { Needs::Always } else { Needs::Never };
         let mut members = written.members.clone();
         for node in &written.nodes {
-            match node {
-                Node::Members { list, items } if !live[items[0] as usize] => members[*list as usize].maximum = 1,
-                _ => {}
+            let Node::Members { list, items } = node else {
+                continue;
+            };
+            let list = &mut members[*list as usize];
+            if !live[items[0] as usize] {
+                list.maximum = 1;
+            }
+            let ways = list.ways.iter().zip(&items[1..]);
+            let distinct = ways.filter(|(way, _)| list.members[way.member as usize].distinct);
+            let firsts = distinct.map(|(_, item)| first_leaf(written, *item) as usize);
+            let values: Vec<Term> = firsts
+                .filter(|leaf| live[*leaf])
+                .map(|leaf| written.terms[leaf])
+                .collect();
+            if !values.is_empty() {
+                list.values = derivatives.count_values(&values, list.minimum, meter)?;
             }
         }
         let productive = solve(written, &mut members, meter, |number, node| match node {
@@ -153,6 +166,17 @@ impl Facts {
         found.retain(|item| self.productive[*item as usize]);
         found
     }
+}
+
+/// What a node begins with, where that is certain.
+fn first_leaf(written: &Written, mut node: u32) -> u32 {
+    while let Node::Sequence(items) = &written.nodes[node as usize] {
+        match items.first() {
+            Some(first) => node = *first,
+            None => break,
+        }
+    }
+    node
 }
 
 /// The sizes of rules, see `Facts`: from those that call none up, as far as that goes.
