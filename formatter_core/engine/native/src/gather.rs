@@ -13,6 +13,7 @@ use crate::limits::{Meter, Outcome};
 use crate::remainder::Remainders;
 use crate::stack::{Frame, Frozen, State, Thread};
 use crate::targets::{targets, Targets};
+use crate::term::EMPTY;
 use crate::trie::Node;
 
 /// Gather the tokens that may come after `state` as text.
@@ -91,12 +92,24 @@ impl Gatherer<'_> {
 
     /// Add the tokens that stay inside the terminal of some threads.
     fn stay_inside(&mut self, threads: &[Thread], targets: &Targets, meter: &mut Meter) -> Outcome<()> {
-        let words = self.source.lexicon.vocabulary.words();
+        let source = self.source;
+        let vocabulary = &source.lexicon.vocabulary;
+        let start = self.automaton.of_threads(threads.to_vec());
         let mut parts = Frozen::of_threads(threads.to_vec());
         for (target, tokens) in &targets.all {
-            parts.threads.iter_mut().for_each(|thread| thread.state = *target);
-            if let Some(reach) = self.remainders.reach(&parts, meter)? {
-                self.gathered.add_inside(tokens, reach, words);
+            let reach = if *target == EMPTY {
+                // All of them end it, and lead to whatever comes then.
+                let first = tokens.ids().next().unwrap_or(u32::MAX);
+                match self.after(start, vocabulary.token(first), meter)? {
+                    DEAD => None,
+                    ended => self.automaton.reach(ended, self.remainders, meter)?,
+                }
+            } else {
+                parts.threads.iter_mut().for_each(|thread| thread.state = *target);
+                self.remainders.reach(&parts, meter)?
+            };
+            if let Some(reach) = reach {
+                self.gathered.add_inside(tokens, reach, vocabulary.words());
             }
         }
         Ok(())

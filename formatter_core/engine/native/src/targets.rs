@@ -7,12 +7,12 @@ use crate::fitting::Grouped;
 use crate::lexicon::{Lexicon, Row};
 use crate::limits::{Meter, Outcome};
 use crate::mask::set;
-use crate::term::{Term, NOTHING};
+use crate::term::{Term, EMPTY, NOTHING};
 
 /// The tokens that stay inside a terminal, or end it, by the state that they lead to.
 pub struct Targets {
     pub all: Vec<(Term, TokenSet)>,
-    /// Whether the terminal may have ended before such a token does, so that it may belong to something else too.
+    /// Whether the terminal may have ended at such a token or before it, and yet may go on: something else may too.
     pub end_early: bool,
 }
 
@@ -81,9 +81,9 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
         if target == other {
             continue;
         }
+        found.end_early |= step.accepts && target != EMPTY;
         if target != NOTHING && from + 1 < end {
             let row = lexicon.row(target, meter)?;
-            found.end_early |= step.accepts && !row.live_bytes().is_empty();
             if other != NOTHING || !node.below.is_within(row.stays()) {
                 let like = if other == NOTHING {
                     None
