@@ -143,6 +143,10 @@ def test_the_same_as_written_out() -> None:
     assert not report.differences
 
 
+def test_values_of_a_list_that_is_captured_are_counted() -> None:
+    assert not compare(OracleEngine(), NativeEngine(), [5_017_463]).differences
+
+
 def test_forty_members_in_any_order() -> None:
     """A sequence has the memory of what it used; undone, it is as before."""
     names = [f"name{number}" for number in range(40)]

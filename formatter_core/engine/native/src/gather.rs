@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::allowed::runs;
-use crate::automaton::{Automaton, Source, DEAD};
+use crate::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
 use crate::classify::class;
 use crate::fitting::Gathered;
 use crate::limits::{Meter, Outcome};
@@ -36,7 +36,7 @@ pub fn gather(
     match gatherer.wide(state, meter)? {
         Some((threads, targets)) => {
             gatherer.stay_inside(threads, &targets, meter)?;
-            gatherer.cross(threads, meter)?;
+            gatherer.cross(state, threads, meter)?;
             gatherer.follow_others(state, threads[0].state, meter)?;
         }
         None => {
@@ -66,9 +66,7 @@ impl Gatherer<'_> {
                 return Ok(None);
             }
         }
-        let keeps_text = |thread: &Thread| self.source.network.keeps_text(thread.next);
-        let Some(threads) = found.filter(|same| !self.source.network.has_regions() && !same.iter().any(keeps_text))
-        else {
+        let Some(threads) = found.filter(|_| !self.source.network.has_regions()) else {
             return Ok(None);
         };
         let state = threads[0].state;
@@ -116,20 +114,28 @@ impl Gatherer<'_> {
     }
 
     /// Follow the tokens that cross the end of the terminal of some threads.
-    fn cross(&mut self, threads: &[Thread], meter: &mut Meter) -> Outcome<()> {
+    fn cross(&mut self, state: &State, threads: &[Thread], meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
         let class = class(source.lexicon, threads[0].state, meter)?;
         if !class.has_rests() {
             return Ok(());
         }
-        let places = threads.iter().map(|thread| (thread.next, thread.frame.clone()));
-        let beyond = self
-            .automaton
-            .at_places(&places.collect::<Vec<(u32, Frame)>>(), &source, meter)?;
+        let mut places: Vec<(u32, Frame)> = Vec::with_capacity(threads.len());
+        for thread in threads {
+            // Which value it was may rule out what comes then, but adds nothing.
+            let any = after_any_value(thread, &source, meter)?;
+            places.push(any.map_or((thread.next, thread.frame.clone()), |(next, _, frame)| (next, frame)));
+        }
+        let beyond = self.automaton.at_places(&places, &source, meter)?;
         if beyond == DEAD {
             return Ok(());
         }
+        // A value is known by its text: no need to follow that byte by byte if nothing else goes on.
+        let value = match threads {
+            [thread] if state.threads.len() == 1 && source.network.keeps_text(thread.next) => Some(thread),
+            _ => None,
+        };
         let firsts = self.automaton.live(beyond, &source, meter)?;
         self.automaton.held.push(beyond);
         for rest in class
@@ -143,7 +149,18 @@ impl Gatherer<'_> {
             };
             let beyond = self.after(beyond, &text[rest.depth as usize..], meter)?;
             if beyond != DEAD {
-                let all = self.after(all, text, meter)?;
+                let all = match value {
+                    Some(thread) => {
+                        let (value, rest) = text.split_at(rest.depth as usize);
+                        let place = (thread.next, frame_after(thread, value, &source, meter)?);
+                        let ended = self.automaton.at_places(&[place], &source, meter)?;
+                        self.after(ended, rest, meter)?
+                    }
+                    None => self.after(all, text, meter)?,
+                };
+                if all == DEAD {
+                    continue;
+                }
                 self.automaton.held.extend([beyond, all]);
                 let end = vocabulary.trie.nodes()[rest.node as usize].end;
                 self.walk(rest.node as usize..end as usize, text.len() as u32, meter)?;
@@ -214,6 +231,10 @@ impl Gatherer<'_> {
                 true => next,
                 false => self.automaton.step(whole, node.byte, &source, meter)?,
             };
+            if to == DEAD {
+                index = below;
+                continue;
+            }
             let is_leaf = index + 1 == below;
             let depth = depth + open.len() as u32 + 1;
             let is_same = !is_leaf

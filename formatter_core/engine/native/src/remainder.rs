@@ -210,10 +210,7 @@ impl Remainders {
         let tokens = parts.tokens.iter().map(|thread| (None, thread.next, &thread.frame));
         for (state, next, frame) in threads.chain(tokens) {
             let below = self.below(frame, meter)?;
-            let own = match state {
-                Some(state) => self.rules.nearest.farthest(state, &self.rules.lexicon, meter)?,
-                None => 0,
-            };
+            let own = self.rules.farthest_inside(state, next, meter)?;
             let inside = self.rules.farthest(own, next, memory_of(frame));
             let after = add(inside, self.rules.texts.fewest(below.shortest.text));
             farthest = farthest.max(after).max(below.farthest);

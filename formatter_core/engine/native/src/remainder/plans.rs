@@ -104,10 +104,7 @@ impl Remainders {
         for (state, next, frame) in threads.chain(tokens) {
             let below = self.below(frame, meter)?;
             for end in below.ends.iter().flat_map(|ends| ends.iter()) {
-                let own = match state {
-                    Some(state) => self.rules.nearest.farthest(state, &self.rules.lexicon, meter)?,
-                    None => 0,
-                };
+                let own = self.rules.farthest_inside(state, next, meter)?;
                 let inside = self.rules.farthest(own, next, memory_of(frame));
                 let beyond = self.rules.texts.fewest_up_to(below.shortest.text, end.after);
                 let most = add(inside, beyond).max(end.farthest).max(1);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{RuleRemainders, Tail};
 use crate::limits::{Meter, Outcome};
-use crate::members::{Members, Memory};
+use crate::members::Memory;
 use crate::network::{Network, Position};
 use crate::spelling::{add, IMPOSSIBLE, NEVER};
+use crate::term::Term;
 
 /// The passes over all positions after which an upper bound that still grows is given up.
 const MOST_PASSES: usize = 64;
@@ -43,12 +44,30 @@ impl RuleRemainders {
         }
     }
 
+    /// An upper bound of the distance to the end of a thread's terminal, none if it is a token, from its state and from
+    /// every state that this leads to, whatever values must not come again: what those may add is the list's slack.
+    pub fn farthest_inside(&mut self, state: Option<Term>, next: u32, meter: &mut Meter) -> Outcome<u32> {
+        let Some(state) = state else {
+            return Ok(0);
+        };
+        let way = self.tail(next).and_then(|tail| Some((tail.list, tail.way?)));
+        let value = way.and_then(|(list, way)| self.lists[list as usize].distinct[way as usize]);
+        let term = match value {
+            Some((term, after)) if after == next => term,
+            _ => state,
+        };
+        self.nearest.farthest(term, &self.lexicon, meter)
+    }
+
     /// An upper bound of the tokens of what completes a list, whatever comes next.
     fn most_tokens(&self, list: u32, memory: &Memory) -> u32 {
         let (members, list) = (&self.members[list as usize], &self.lists[list as usize]);
         let (needed, more) = members.most_needed(memory);
         let needed = needed.map(|member| list.tokens[member as usize]);
-        add(needed.fold(0, add), more.saturating_mul(list.most_tokens).min(NEVER))
+        let all = add(needed.fold(0, add), more.saturating_mul(list.most_tokens).min(NEVER));
+        // Two of a token's bytes at least spell each value in it: strings have quotes.
+        let values = memory.seen.count.saturating_add(self.lexicon.vocabulary.longest / 2 + 1);
+        add(all, add(list.slack.0, values.saturating_mul(list.slack.1).min(NEVER)))
     }
 
     /// For each position an upper bound of the tokens that are missing to the end of its rule after whatever token from
@@ -59,8 +78,8 @@ impl RuleRemainders {
         order: &[u32],
         meter: &mut Meter,
     ) -> Outcome<Option<Arc<[u32]>>> {
-        // What is left of values that must differ has no bound.
-        if network.members.iter().any(Members::are_distinct) {
+        // What is left of values that must differ may have no bound.
+        if self.lists.iter().any(|list| list.slack.0 == NEVER) {
             return Ok(None);
         }
         let reachable = network.reachable();
@@ -75,7 +94,7 @@ impl RuleRemainders {
         let mut own = vec![0; network.len()];
         for &index in &order {
             own[index as usize] = match network.position(index) {
-                Position::Terminal { term, next, .. } => {
+                Position::Terminal { term, next, .. } | Position::Distinct { term, next } => {
                     let inside = self.nearest.farthest(*term, &self.lexicon, meter)?;
                     add(inside, self.tokens_from(*next))
                 }
@@ -121,7 +140,8 @@ impl RuleRemainders {
         match network.position(index) {
             Position::End | Position::Token { .. } | Position::Came { .. } => 0,
             Position::Choose(list) => most(&network.members[*list as usize].starts),
-            Position::Distinct { .. } | Position::Value { .. } => NEVER,
+            Position::Distinct { next, .. } => before[*next as usize],
+            Position::Value { next, .. } => bounds[*next as usize],
             Position::Terminal { nullable, next, .. } => beyond(*next, *nullable),
             Position::Call { rule, next } => {
                 let rule = &network.rules[*rule as usize];

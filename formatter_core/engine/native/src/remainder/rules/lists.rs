@@ -20,6 +20,8 @@ pub struct List {
     /// The most tokens that each member takes, its separator included, and the most of all.
     pub(super) tokens: Box<[u32]>,
     pub(super) most_tokens: u32,
+    /// At most how much longer it becomes because some values must not come again: a part, and what each of them adds.
+    pub(super) slack: (u32, u32),
     /// Where the list begins.
     pub(super) start: u32,
 }
@@ -183,8 +185,18 @@ impl RuleRemainders {
                 Position::Distinct { term, next } => Some((term, next)),
                 _ => None,
             });
+            let distinct: Box<[Option<(Term, u32)>]> = distinct.collect();
+            let mut slack = (0, 0);
+            for (term, next) in distinct.iter().flatten() {
+                let own = match network.is_free(*next) {
+                    true => self.nearest.farthest_free(*term, &self.lexicon, meter)?,
+                    false => (NEVER, 0),
+                };
+                slack = (own.0.max(slack.0), own.1.max(slack.1));
+            }
             self.lists.push(List {
-                distinct: distinct.collect(),
+                distinct,
+                slack,
                 separator,
                 ways,
                 most_tokens: tokens.iter().copied().max().unwrap_or(0),
