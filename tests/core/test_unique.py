@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import BudgetTooSmall, InvalidGrammar, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 
-pytest.importorskip("jsonschema")
+Draft202012Validator = pytest.importorskip("jsonschema").Draft202012Validator
 compare_unique = pytest.importorskip("scripts.compare_unique")
 
 COMPILER = Compiler(Vocabulary.of_bytes(), engine="native")
@@ -147,12 +148,32 @@ def test_items_that_may_be_arrays_or_objects_are_refused(items: Any) -> None:
         COMPILER.compile({"type": "array", "uniqueItems": True, "items": items})
 
 
-def test_with_a_budget_it_is_complete() -> None:
-    compiled = COMPILER.compile(STRINGS)
-    for seed in range(20):
-        rng = random.Random(seed)
-        formatter = compiled.formatter(max_tokens=rng.randint(compiled.min_tokens, 30))
+@pytest.mark.parametrize("key_order", ["schema", "any"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        STRINGS,
+        {**STRINGS, "minItems": 3},
+        {**STRINGS, "minItems": 70},
+        {**STRINGS, "items": {"type": "integer", "minimum": 0, "maximum": 99}, "minItems": 20},
+        {"type": "object", "minProperties": 3, "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["b"]},
+        NOT_INTEGERS,
+        {**NOT_INTEGERS, "minProperties": 2},
+        {"type": "object", "properties": {"a": {**STRINGS, "minItems": 2}, "b": {}}, "required": ["a", "b"]},
+    ],
+)
+def test_with_a_budget_it_is_complete(schema: Any, key_order: Any) -> None:
+    compiled = COMPILER.compile(formats.json_schema(schema, key_order=key_order))
+    for more in range(12):
+        rng = random.Random(more)
+        formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
         while not formatter.is_finished:
             formatter.accept_token(rng.choice(formatter.allowed_tokens()))
-        value: Any = formatter.result("end").value
-        assert len(set(value)) == len(value)
+        assert len(formatter.tokens) <= compiled.min_tokens + more
+        assert Draft202012Validator(schema).is_valid(json.loads(formatter.text))
+
+
+def test_no_budget_is_enough_where_few_values_are_wanted_among_others() -> None:
+    compiled = COMPILER.compile({**STRINGS, "contains": {"const": "x"}, "minItems": 2})
+    with pytest.raises(BudgetTooSmall, match="no output of this format is known"):
+        compiled.formatter(max_tokens=1000)

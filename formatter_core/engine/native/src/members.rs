@@ -371,6 +371,17 @@ impl Members {
         (self.left(memory).filter(is_needed), more)
     }
 
+    /// At most how many members are still needed, one at least: with every one that comes of those it is one less.
+    pub fn still_needed(&self, memory: &Memory) -> u32 {
+        let required = self
+            .left(memory)
+            .filter(|member| self.members[*member as usize].required);
+        let met = self.met(memory);
+        let unmet = (0..self.conditions).filter(|bit| !has(met, *bit));
+        let more = self.minimum.saturating_sub(memory.count());
+        more.saturating_add((required.count() + unmet.count()) as u32).max(1)
+    }
+
     fn member_of(&self, step: Step) -> u32 {
         match step {
             Step::Way(way) => self.ways[way as usize].member,

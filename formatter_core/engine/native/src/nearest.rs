@@ -197,7 +197,9 @@ impl Nearest {
             }
             after.push(targets);
         }
-        let circles: Vec<Option<u32>> = (0..states.len()).map(|state| steps_from(state, &after)[state]).collect();
+        let circles: Vec<Option<u32>> = (0..states.len())
+            .map(|state| steps_from(state, &after)[state])
+            .collect();
         meter.work(states.len() * states.len() / 16 + 1)?;
         let (mut most, mut most_round) = (0, 0);
         for (number, &state) in states.iter().enumerate() {

@@ -38,6 +38,8 @@ pub struct Texts {
     avoided: Box<[u32]>,
     /// The node of the vocabulary's trie for each first byte.
     roots: Box<[Option<u32>; 256]>,
+    /// Whether each symbol is spelt by a token of its own.
+    is_plain: bool,
 }
 
 impl Texts {
@@ -58,7 +60,13 @@ impl Texts {
             spans: Interner::new(),
             avoided: avoided.into(),
             roots,
+            is_plain: false,
         }
+    }
+
+    /// From now on each symbol is spelt by a token of its own: for texts of which only the length is known.
+    pub fn spell_plainly(&mut self) {
+        self.is_plain = true;
     }
 
     /// How many texts there are.
@@ -229,6 +237,9 @@ impl Texts {
         if let Some(token) = symbol.checked_sub(FIRST_TOKEN) {
             let is_usable = (token as usize) < vocabulary.len() && self.is_usable(token);
             return if is_usable { add(1, self.fewest(rest)) } else { NEVER };
+        }
+        if self.is_plain {
+            return add(1, self.fewest(rest));
         }
         let trie = &vocabulary.trie;
         let mut best = NEVER;

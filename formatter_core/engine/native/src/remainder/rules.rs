@@ -2,12 +2,14 @@
 
 mod bounds;
 mod lists;
+mod values;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use self::lists::{needs_several_values, List, WayLengths};
+use self::values::Values;
 use super::{Sized, LONGEST, NONE};
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
@@ -16,15 +18,18 @@ use crate::members::Members;
 use crate::nearest::Nearest;
 use crate::network::{Network, Position, END};
 use crate::spelling::{add, Text, Texts, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::term::Term;
 
 /// The text in front of another one is kept for one in this many symbols.
 const KEPT_EVERY: u32 = 16;
 
 /// What comes after the way of a list of members that a position is in, or after its separator.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tail {
     pub list: u32,
     pub way: Option<u32>,
+    /// Whether a value that must differ is under way, which the memory does not count yet.
+    pub in_value: bool,
 }
 
 pub struct RuleRemainders {
@@ -44,6 +49,11 @@ pub struct RuleRemainders {
     tails: Vec<Option<Tail>>,
     /// Texts in front of others.
     joined: FastMap<(Text, Text), Text>,
+    /// Whether lists may need several values that differ: of what completes those no text is known, but a length that is
+    /// enough.
+    counts_values: bool,
+    /// The shortest values of terms.
+    values: FastMap<Term, Values>,
 }
 
 impl RuleRemainders {
@@ -55,7 +65,11 @@ impl RuleRemainders {
         lexicon: &Arc<Lexicon>,
         meter: &mut Meter,
     ) -> Outcome<Self> {
-        let texts = Texts::new(&lexicon.vocabulary, avoided);
+        let mut texts = Texts::new(&lexicon.vocabulary, avoided);
+        let counts_values = alone && !network.has_regions() && network.members.iter().any(needs_several_values);
+        if counts_values {
+            texts.spell_plainly();
+        }
         let mut new = RuleRemainders {
             nearest: Nearest::new(lexicon, &texts, alone),
             texts,
@@ -67,6 +81,8 @@ impl RuleRemainders {
             regions: Vec::new(),
             tails: Vec::new(),
             joined: FastMap::default(),
+            counts_values,
+            values: FastMap::default(),
         };
         let order = new.find_lengths(network, meter)?;
         new.find_texts(network, &order, meter)?;
@@ -215,11 +231,16 @@ impl RuleRemainders {
             match position {
                 Position::End | Position::Value { .. } | Position::Cut { .. } => {}
                 Position::Came { .. } => queue.push(Reverse((0, index))),
-                // No shortest text is known of several members that differ.
-                Position::Choose(list) if needs_several_values(&network.members[*list as usize]) => {}
-                Position::Choose(list) => {
-                    let list = &network.members[*list as usize];
-                    lists.add(index, list, self.separator(list, network, meter)?.length);
+                Position::Choose(number) => {
+                    let list = &network.members[*number as usize];
+                    let separator = self.separator(list, network, meter)?.length;
+                    if !needs_several_values(list) {
+                        lists.add(index, list, separator, vec![0; list.ways.len()]);
+                    } else if self.counts_values {
+                        let terms = self.distinct_terms(list, network, meter)?;
+                        let more = self.added_by_values(&terms, list.still_needed(&list.first()), meter)?;
+                        lists.add(index, list, separator, more);
+                    }
                 }
                 Position::Terminal { term, .. } | Position::Distinct { term, .. } => {
                     own[index as usize] = self.nearest.distance(*term, &self.lexicon, meter)?;
@@ -293,6 +314,9 @@ impl RuleRemainders {
         let text_of = |place: u32, own: &Self| own.shortest[place as usize].text;
         match network.position(index) {
             Position::End | Position::Came { .. } => Ok(NIL),
+            Position::Choose(number) if needs_several_values(&network.members[*number as usize]) => {
+                self.some_text(self.shortest[index as usize].length, NIL, meter)
+            }
             Position::Choose(number) => self.list_text(*number, network, meter),
             Position::Value { next, .. } => Ok(text_of(*next, self)),
             Position::Cut { next } => {

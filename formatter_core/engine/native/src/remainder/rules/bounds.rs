@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::values::beyond;
 use super::{RuleRemainders, Tail};
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
@@ -51,7 +52,7 @@ impl RuleRemainders {
             return Ok(0);
         };
         let way = self.tail(next).and_then(|tail| Some((tail.list, tail.way?)));
-        let value = way.and_then(|(list, way)| self.lists[list as usize].distinct[way as usize]);
+        let value = way.and_then(|(list, way)| self.lists[list as usize].distinct.by_way[way as usize]);
         let term = match value {
             Some((term, after)) if after == next => term,
             _ => state,
@@ -63,11 +64,20 @@ impl RuleRemainders {
     fn most_tokens(&self, list: u32, memory: &Memory) -> u32 {
         let (members, list) = (&self.members[list as usize], &self.lists[list as usize]);
         let (needed, more) = members.most_needed(memory);
-        let needed = needed.map(|member| list.tokens[member as usize]);
-        let all = add(needed.fold(0, add), more.saturating_mul(list.most_tokens).min(NEVER));
-        // Two of a token's bytes at least spell each value in it: strings have quotes.
-        let values = memory.seen.count.saturating_add(self.lexicon.vocabulary.longest / 2 + 1);
-        add(all, add(list.slack.0, values.saturating_mul(list.slack.1).min(NEVER)))
+        let mut all = more.saturating_mul(list.most_tokens).min(NEVER);
+        let (mut count, mut distinct) = (more, more);
+        for member in needed {
+            all = add(all, list.tokens[member as usize]);
+            count = count.saturating_add(1);
+            distinct = distinct.saturating_add(u32::from(members.members[member as usize].distinct));
+        }
+        // Each value in a token takes two bytes at least: strings have quotes.
+        let in_token = self.lexicon.vocabulary.longest / 2 + 1;
+        let values = memory.seen.count.saturating_add(in_token).saturating_add(count);
+        add(
+            all,
+            distinct.saturating_mul(beyond(list.distinct.slack, values)).min(NEVER),
+        )
     }
 
     /// For each position an upper bound of the tokens that are missing to the end of its rule after whatever token from
@@ -79,7 +89,7 @@ impl RuleRemainders {
         meter: &mut Meter,
     ) -> Outcome<Option<Arc<[u32]>>> {
         // What is left of values that must differ may have no bound.
-        if self.lists.iter().any(|list| list.slack.0 == NEVER) {
+        if self.lists.iter().any(|list| list.distinct.slack.0 == NEVER) {
             return Ok(None);
         }
         let reachable = network.reachable();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::values::DistinctTerms;
 use super::{RuleRemainders, Tail};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
@@ -9,19 +10,16 @@ use crate::members::{Cost, Members, Memory, Search, WayTexts, UNUSABLE};
 use crate::network::{Network, Position, END};
 use crate::remainder::{Sized, LONGEST, NONE};
 use crate::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
-use crate::term::{Term, NOTHING};
+use crate::term::NOTHING;
 
 /// A list of members, and the texts of its ways.
 pub struct List {
     pub(super) separator: Text,
     pub(super) ways: WayTexts,
-    /// By way, the first terminal of a distinct member, and what comes after it.
-    pub(super) distinct: Box<[Option<(Term, u32)>]>,
+    pub(super) distinct: DistinctTerms,
     /// The most tokens that each member takes, its separator included, and the most of all.
     pub(super) tokens: Box<[u32]>,
     pub(super) most_tokens: u32,
-    /// At most how much longer it becomes because some values must not come again: a part, and what each of them adds.
-    pub(super) slack: (u32, u32),
     /// Where the list begins.
     pub(super) start: u32,
 }
@@ -30,7 +28,10 @@ impl RuleRemainders {
     /// How long the shortest text is that completes a list after one of its members, or after a separator.
     pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
         if self.needs_value(tail, memory) {
-            return Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length);
+            return match needs_several_values(&self.members[tail.list as usize]) {
+                true => self.length_of_values(tail, memory, meter),
+                false => Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length),
+            };
         }
         let Some(ways) = self.ways_of_rest(tail, memory, meter)? else {
             return Ok(NEVER);
@@ -46,7 +47,17 @@ impl RuleRemainders {
     /// That text, in front of what is missing after the list.
     pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
         if self.needs_value(tail, memory) {
-            return self.one_value(tail, memory, rest, meter);
+            if !needs_several_values(&self.members[tail.list as usize]) {
+                return self.one_value(tail, memory, rest, meter);
+            }
+            let own = self.length_of_values(tail, memory, meter)?;
+            return Ok(match add(own, rest.length) {
+                length if length > LONGEST => NONE,
+                length => Sized {
+                    length,
+                    text: self.some_text(own, rest.text, meter)?,
+                },
+            });
         }
         let length = add(self.length_of_rest(tail, memory, meter)?, rest.length);
         let ways = self.ways_of_rest(tail, memory, meter)?.unwrap_or_default();
@@ -89,11 +100,11 @@ impl RuleRemainders {
         let members = self.members.clone();
         let members = &members[tail.list as usize];
         let mut best = NONE;
-        if tail.way.is_some() || needs_several_values(members) {
+        if tail.way.is_some() {
             return Ok(best);
         }
         for way in members.choices(memory, meter)? {
-            let Some((term, next)) = self.lists[tail.list as usize].distinct[*way as usize] else {
+            let Some((term, next)) = self.lists[tail.list as usize].distinct.by_way[*way as usize] else {
                 continue;
             };
             let left = self.lexicon.without(term, &memory.seen, meter)?;
@@ -165,7 +176,11 @@ impl RuleRemainders {
         let mut beginnings = vec![END; network.members.len()];
         for index in 0..network.len() as u32 {
             if let Position::Choose(list) = network.position(index) {
-                self.tails[index as usize] = Some(Tail { list: *list, way: None });
+                self.tails[index as usize] = Some(Tail {
+                    list: *list,
+                    way: None,
+                    in_value: false,
+                });
                 beginnings[*list as usize] = index;
             }
         }
@@ -181,22 +196,9 @@ impl RuleRemainders {
                     *most = own.max(*most);
                 }
             }
-            let distinct = list.starts.iter().map(|start| match *network.position(*start) {
-                Position::Distinct { term, next } => Some((term, next)),
-                _ => None,
-            });
-            let distinct: Box<[Option<(Term, u32)>]> = distinct.collect();
-            let mut slack = (0, 0);
-            for (term, next) in distinct.iter().flatten() {
-                let own = match network.is_free(*next) {
-                    true => self.nearest.farthest_free(*term, &self.lexicon, meter)?,
-                    false => (NEVER, 0),
-                };
-                slack = (own.0.max(slack.0), own.1.max(slack.1));
-            }
+            let distinct = self.distinct_terms(list, network, meter)?;
             self.lists.push(List {
                 distinct,
-                slack,
                 separator,
                 ways,
                 most_tokens: tokens.iter().copied().max().unwrap_or(0),
@@ -215,8 +217,13 @@ impl RuleRemainders {
             if self.tails[index as usize].is_some() {
                 continue;
             }
-            self.tails[index as usize] = Some(Tail { list, way: Some(way) });
-            waiting.extend(network.position(index).following());
+            let position = network.position(index);
+            self.tails[index as usize] = Some(Tail {
+                list,
+                way: Some(way),
+                in_value: matches!(position, Position::Distinct { .. } | Position::Value { .. }),
+            });
+            waiting.extend(position.following());
         }
         Ok(())
     }
@@ -230,14 +237,15 @@ pub fn needs_several_values(list: &Members) -> bool {
 /// The lengths of the ways of lists while they become known.
 #[derive(Default)]
 pub struct WayLengths {
-    /// Where lists begin, with the length of the separator, and the costs of the ways that are known.
-    lists: Vec<(u32, u32, Vec<Cost>)>,
+    /// Where lists begin, with the length of the separator, what their ways cost beyond their length, and the costs of those
+    /// that are known.
+    lists: Vec<(u32, u32, Vec<u32>, Vec<Cost>)>,
     /// The list and the way that begin at a position.
     ways: FastMap<u32, (usize, u32)>,
 }
 
 impl WayLengths {
-    pub fn add(&mut self, place: u32, list: &Members, separator: u32) {
+    pub fn add(&mut self, place: u32, list: &Members, separator: u32, more: Vec<u32>) {
         let ways = (0..)
             .zip(&list.starts)
             .map(|(way, start)| (*start, (self.lists.len(), way)));
@@ -246,7 +254,8 @@ impl WayLengths {
             length: UNUSABLE,
             rank: 0,
         };
-        self.lists.push((place, separator, vec![unknown; list.ways.len()]));
+        self.lists
+            .push((place, separator, more, vec![unknown; list.ways.len()]));
     }
 
     /// A position's length is known: if a way begins there that completes a list, the list's place and length.
@@ -260,11 +269,12 @@ impl WayLengths {
         let Some(&(list, way)) = self.ways.get(&index) else {
             return Ok(None);
         };
-        let (place, separator, costs) = &mut self.lists[list];
-        if *separator == NEVER {
+        let (place, separator, more, costs) = &mut self.lists[list];
+        let length = add(add(length, *separator), more[way as usize]);
+        if length == NEVER {
             return Ok(None);
         }
-        costs[way as usize].length = length + *separator;
+        costs[way as usize].length = length;
         let Position::Choose(number) = network.position(*place) else {
             return Ok(None);
         };
