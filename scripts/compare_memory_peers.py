@@ -2,8 +2,8 @@
 
     PYTHONPATH=.:integrations PYTHON -m scripts.compare_memory_peers --schemas 300 --output peers.json
 
-PYTHON is that of the environment of the benchmarks. The schemas are those of `compare_unique`, the documents too, judged
-by `jsonschema`; for key order, objects of 2 to 12 named keys that come in any order. Tokens are single bytes.
+PYTHON is that of the environment of the benchmarks. The schemas are those of `compare_unique`, the documents too,
+judged by `jsonschema`; for key order, objects of 2 to 12 named keys that come in any order. Tokens are single bytes.
 """
 
 from __future__ import annotations

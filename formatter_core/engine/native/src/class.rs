@@ -347,3 +347,16 @@ impl Class {
         std::mem::size_of::<Class>() + met + self.inside.bytes() + crossing
     }
 }
+
+/// The tokens that stay inside a terminal, or end it, by the state that they lead to.
+pub struct Targets {
+    pub all: Vec<(Term, TokenSet)>,
+    /// Whether the terminal may have ended at such a token or before it, and yet may go on: something else may too.
+    pub end_early: bool,
+}
+
+impl Targets {
+    pub fn bytes(&self) -> usize {
+        self.all.iter().map(|(_, tokens)| 48 + tokens.bytes()).sum()
+    }
+}

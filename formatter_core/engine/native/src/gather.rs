@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use crate::allowed::runs;
 use crate::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
+use crate::class::Targets;
 use crate::classify::class;
 use crate::fitting::Gathered;
 use crate::limits::{Meter, Outcome};
 use crate::remainder::Remainders;
 use crate::stack::{Frame, Frozen, State, Thread};
-use crate::targets::{targets, Targets};
+use crate::targets::targets;
 use crate::term::EMPTY;
 use crate::trie::Node;
 

@@ -5,13 +5,12 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::byteset::{ByteSet, Kinds};
-use crate::class::{Class, Owner};
+use crate::class::{Class, Owner, Targets};
 use crate::damage::{Guard, Guarded};
 use crate::derive::Derivatives;
 use crate::distinct::Seen;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::targets::Targets;
 use crate::term::{Term, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 

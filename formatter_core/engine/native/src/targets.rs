@@ -2,25 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::class::TokenSet;
+use crate::class::{Targets, TokenSet};
 use crate::fitting::Grouped;
 use crate::lexicon::{Lexicon, Row};
 use crate::limits::{Meter, Outcome};
 use crate::mask::set;
 use crate::term::{Term, EMPTY, NOTHING};
-
-/// The tokens that stay inside a terminal, or end it, by the state that they lead to.
-pub struct Targets {
-    pub all: Vec<(Term, TokenSet)>,
-    /// Whether the terminal may have ended at such a token or before it, and yet may go on: something else may too.
-    pub end_early: bool,
-}
-
-impl Targets {
-    pub fn bytes(&self) -> usize {
-        self.all.iter().map(|(_, tokens)| 48 + tokens.bytes()).sum()
-    }
-}
 
 /// The targets of a live state.
 pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Targets>> {
