@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,10 @@ def transformers(count: int) -> Iterator[tuple[Run, Outputs]]:
     from transformers import TextIteratorStreamer
 
     from formatter_transformers import create_logits_processor, create_vocabulary
-    from tests.engines_real.transformers_models import random_model, trained_tokenizer
 
-    tokenizer = trained_tokenizer()
-    model = random_model("llama", tokenizer)
+    models = import_module("tests.engines_real.transformers_models")
+    tokenizer = models.trained_tokenizer()
+    model = models.random_model("llama", tokenizer)
     compiler = Compiler(create_vocabulary(tokenizer, model=model))
     for seed in range(count):
         torch.manual_seed(seed)
@@ -83,7 +84,7 @@ def transformers(count: int) -> Iterator[tuple[Run, Outputs]]:
             logits_processor=[processor],
             streamer=streamer if run.is_streamed else None,
         )
-        results = processor.results(output)
+        results: Any = processor.results(output)
         if run.is_streamed:
             text = "".join(streamer)
             yield run, [(text, len(results[0].tokens))]
@@ -97,10 +98,10 @@ def llama_cpp(count: int) -> Iterator[tuple[Run, Outputs]]:
 
     from formatter_core.generation import Sampling
     from formatter_llama_cpp import create_logits_processor, create_vocabulary, generate_parallel
-    from tests.engines_real.llama_cpp_models import write_bpe
 
+    models = import_module("tests.engines_real.llama_cpp_models")
     with tempfile.TemporaryDirectory() as folder:
-        path = write_bpe(Path(folder) / "model.gguf")
+        path = models.write_bpe(Path(folder) / "model.gguf")
         llama = Llama(str(path), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False, seed=1)
         compiler = Compiler(create_vocabulary(llama))
         for seed in range(count):
@@ -118,7 +119,7 @@ def llama_cpp(count: int) -> Iterator[tuple[Run, Outputs]]:
                 text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
                 yield run, [(text, len(processor.result(text).tokens))]
                 continue
-            batch = generate_parallel(
+            batch: Any = generate_parallel(
                 llama,
                 run.prompts,
                 format=run.format,
@@ -134,10 +135,10 @@ def vllm(count: int) -> Iterator[tuple[Run, Outputs]]:
     from vllm.sampling_params import RequestOutputKind
 
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args, create_vocabulary
-    from tests.engines_real.vllm_models import make_model
 
+    models = import_module("tests.engines_real.vllm_models")
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(Path(folder) / "model")
+        model = models.make_model(Path(folder) / "model")
         options: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 8}
         llm = LLM(model=str(model), logits_processors=[FormatterLogitsProcessor], **options)
         compiler = Compiler(create_vocabulary(llm.get_tokenizer()))

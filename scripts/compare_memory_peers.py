@@ -79,15 +79,16 @@ def in_any_order(count: int) -> Iterator[tuple[str, Any, list[str]]]:
         rng = random.Random(seed)
         names = [f"key {number}" for number in range(rng.randint(2, 12))]
         types = {name: rng.choice(list(_TYPES)) for name in names}
+        required = [name for name in names if rng.random() < 0.5]
         schema = {
             "type": "object",
             "properties": {name: {"type": kind} for name, kind in types.items()},
-            "required": [name for name in names if rng.random() < 0.5],
+            "required": required,
             "additionalProperties": False,
         }
         texts = []
         for _ in range(10):
-            keys = [name for name in names if name in schema["required"] or rng.random() < 0.5]
+            keys = [name for name in names if name in required or rng.random() < 0.5]
             texts.append(json.dumps({name: rng.choice(_TYPES[types[name]]) for name in rng.sample(keys, len(keys))}))
         yield "key order", schema, texts
 
