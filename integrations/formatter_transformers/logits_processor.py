@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Any, Generic
 
@@ -46,7 +47,7 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"
             )
         self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self._formats)
-        self._call = OneCall()
+        self._call, self._resetting = OneCall(), threading.Lock()
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
 
@@ -60,7 +61,8 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
 
     def reset(self) -> None:
         """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
-        self._call = self._call.close()
+        with self._resetting:  # of two resets at once, the later one would let in again whom the earlier one has met
+            self._call = self._call.close()
         self.errors = {}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
