@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -32,6 +33,7 @@ from formatter_core.errors import (  # noqa: E402
     UnsupportedEngineVersion,
 )
 from formatter_transformers import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
+from formatter_transformers.calls import OneCall  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -288,6 +290,32 @@ class TestReuse:
         loops.after = [reset]
         with pytest.raises(HookReused):
             loops.generate(processor, prompts_of("Question 1"))
+
+    def test_two_resets_at_once_let_no_running_call_in_again(self, processor, loops, monkeypatch) -> None:
+        loops.generate(processor, prompts_of("p"))
+        close, inside, goes_on = OneCall.close, threading.Event(), threading.Event()
+        late = threading.Thread(target=processor.reset)
+
+        def interrupted(call: OneCall) -> OneCall:
+            if threading.current_thread() is late:
+                inside.set()
+                goes_on.wait(0.2)
+            return close(call)
+
+        def end_the_late_reset(input_ids, scores):
+            goes_on.set()
+            late.join()
+            return scores
+
+        monkeypatch.setattr(OneCall, "close", interrupted)
+        loops.after = [end_the_late_reset]
+        late.start()
+        inside.wait()
+        processor.reset()
+        with suppress(HookReused):
+            rows = loops.generate(processor, prompts_of("Question 1"))
+            assert re.fullmatch("[0-9]{3}", texts_of(rows, len("Question 1"))[0])
+        late.join()
 
     def test_results_between_two_tokens_disturb_nothing(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex(LIST))])
