@@ -92,7 +92,7 @@ BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times", "endurance"), "bench"),
     **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
-    **dict.fromkeys(("exllamav2_overhead", "exllama_filters"), "exllamav2"),
+    **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile"), "vllm"),
     "mlx_loops": "mlx",
 }

@@ -202,7 +202,7 @@ class Forward:
     def set_pace(self, seconds: float, busy: bool) -> None:
         """How long it takes, and how it is waited for."""
         self.seconds = seconds
-        self._wait: Callable[[float], None] = _wait_busily if busy else _wait_asleep
+        self._wait: Callable[[float], None] = wait_busily if busy else wait_asleep
 
     def __call__(self, input_ids: torch.Tensor, attn_params: Any = None, **options: Any) -> dict[str, torch.Tensor]:
         if options.get("preprocess_only"):
@@ -242,10 +242,12 @@ class _OnDevice(torch.Tensor):
             return function(*args, **(kwargs or {}))
 
 
-def _wait_asleep(ready: float) -> None:
+def wait_asleep(ready: float) -> None:
+    """Until then, by sleeping."""
     time.sleep(max(0.0, ready - time.perf_counter()))
 
 
-def _wait_busily(ready: float) -> None:
+def wait_busily(ready: float) -> None:
+    """Until then, without the GIL, as CUDA waits."""
     while time.perf_counter() < ready:
         hashlib.pbkdf2_hmac("sha256", b"0", b"0", 100)  # some 50 microseconds of work without the GIL

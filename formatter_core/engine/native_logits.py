@@ -1,18 +1,18 @@
-"""The best tokens of rows of logits, found by the native library in one call, without the GIL."""
+"""What the native library does with logits, without the GIL: the best tokens of rows of them, and masking."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_library import check, load
+from formatter_core.engine.native_library import check, is_available, load
 
-__all__ = ["BestTokens", "best_tokens"]
+__all__ = ["BestTokens", "best_tokens", "row_masker"]
 
 #: What the library reads; numpy has no bfloat16, so its bits come as uint16.
 _KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
@@ -106,3 +106,22 @@ def best_tokens(
     where = (found.numbers, found.amounts, found.ids, found.logprobs, found.ranks)
     answer = load().fcn_best_tokens(ctypes.byref(given), ctypes.byref(_Found(*(part.ctypes.data for part in where))))
     return None if check(answer) else found
+
+
+def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None:
+    """What writes -inf over all logits that a row does not allow, and tells whether an allowed one is above -inf.
+
+    It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row anew
+    each time. None without the library.
+
+    Args:
+        row: shape (words,), C-contiguous and aligned.
+    """
+    if not is_available():
+        return None
+    function, address, words = load().fcn_mask_logits, row.ctypes.data, len(row)
+
+    def mask(logits: int, width: int, stride: int, row: NDArray[np.int32] = row) -> bool:  # and keeps the row alive
+        return function(logits, width, stride, address, words) != 0  # type: ignore[no-any-return]
+
+    return mask

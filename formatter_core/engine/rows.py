@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine.native_logits import row_masker
 from formatter_core.errors import BitmaskTooNarrow, InvalidArgument, InvalidBitmask
 from formatter_core.errors.arguments import one_of, shown, whole_number
 
@@ -19,6 +20,7 @@ __all__ = [
     "allocate",
     "allowed_ids",
     "apply_inplace",
+    "apply_row",
     "check_row",
     "check_rows",
     "clear_ids",
@@ -219,3 +221,28 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
     width = min(logits.shape[-1], 32 * row.shape[-1])
     np.copyto(logits[..., :width], -np.inf, where=~unpack(row)[..., :width])
     logits[..., width:] = -np.inf
+
+
+def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
+    """`apply_inplace` for one row of logits; whether a token that it allows has a logit above -inf.
+
+    With the native library this is one pass over float32 logits, without the GIL.
+
+    Args:
+        logits: shape (width,), a floating dtype, any strides. Ids past the end of the row are not allowed.
+        row: shape (words,).
+
+    Raises:
+        InvalidBitmask: as from `apply_inplace`.
+    """
+    are_plain = _is_line(logits, np.float32) and _is_line(row, np.int32)
+    if are_plain and logits.flags.writeable and row.flags.c_contiguous and row.flags.aligned:
+        mask = row_masker(row)
+        if mask is not None:
+            return mask(logits.ctypes.data, len(logits), logits.strides[0])
+    apply_inplace(logits, row)
+    return bool((logits > -np.inf).any())
+
+
+def _is_line(array: Any, dtype: type[np.generic]) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1

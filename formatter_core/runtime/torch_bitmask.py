@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from formatter_core.engine.native_logits import row_masker
 from formatter_core.errors import InvalidBitmask
 from formatter_core.runtime import bitmask
 
-__all__ = ["allocate", "apply", "apply_inplace", "unpack"]
+__all__ = ["RowMasker", "allocate", "apply", "apply_inplace", "unpack"]
 
 Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
@@ -90,6 +91,36 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] |
     kept = logits[index]
     logits.fill_(-torch.inf)
     logits[index] = kept
+
+
+class RowMasker:
+    """`apply_inplace` with one row, whose contents may change from call to call, for one row of logits.
+
+    It is for loops that wait for each call: with the native library, one takes some microseconds for float32 on a CPU.
+
+    Args:
+        row: shape (words,), as `Formatter.fill_bitmask` takes it; an array that keeps its memory.
+
+    Raises:
+        InvalidBitmask: `row` is something else.
+    """
+
+    __slots__ = ("_mask", "_row")
+
+    def __init__(self, row: NDArray[np.int32]) -> None:
+        bitmask.check_row(row)
+        self._row, self._mask = row, row_masker(row)
+
+    def __call__(self, logits: torch.Tensor) -> bool:
+        """Write -inf over what is not allowed, logits of shape (width,); whether an allowed token is above -inf.
+
+        Raises:
+            InvalidBitmask: as from `apply_inplace`.
+        """
+        if self._mask is not None and logits.dtype is torch.float32 and logits.dim() == 1 and logits.is_cpu:
+            return self._mask(logits.data_ptr(), logits.shape[0], 4 * logits.stride(0))
+        apply_inplace(logits, self._row)
+        return bool((logits > -torch.inf).any())
 
 
 def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> None:

@@ -19,7 +19,6 @@ __all__ = [
     "Job",
     "end_ids",
     "logits_width",
-    "padded_width",
     "special_tokens",
     "token_id",
     "tokenizer_model",
@@ -81,12 +80,6 @@ def logits_width(tokenizer: Any, model: Any = None) -> int | None:
     """How many ids the model has logits for. The generator's rows of logits are this wide, or padded."""
     width = getattr(tokenizer.config if model is None else model.config, "vocab_size", None)
     return width if isinstance(width, int) else None
-
-
-def padded_width(tokenizer: Any, model: Any, least: int) -> int:
-    """How wide a row of logits will be, as far as that is known: at least as wide as the vocabulary."""
-    width = max(logits_width(tokenizer, model) or 0, least)
-    return (width + 31) // 32 * 32
 
 
 def token_id(token: Any) -> int:

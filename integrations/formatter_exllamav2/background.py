@@ -18,6 +18,8 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
     """
 
     background_result: Future[Any] | None
+    is_written: bool
+    """Whether the next mask was made."""
     _background: bool
 
     def use_background_worker(self) -> bool:
@@ -48,5 +50,7 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
 
     def get_next(self, mask: bool = False) -> Any:
         """What `prepare_logit_mask` or `next` returns."""
+        if self.is_written:  # the locks of a future cost more than the rest
+            self.background_result = None
         self.background_drop()
         return self.prepare_logit_mask() if mask else self.next()

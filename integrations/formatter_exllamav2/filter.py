@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Event, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft
 from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import _compat, _compat_jobs, healing
 from formatter_exllamav2.background import BackgroundFilter
 from formatter_exllamav2.job_binding import JobBinding, fail_where_exclusive
-from formatter_exllamav2.masks import AllowedIds, LogitsMask, only_these
+from formatter_exllamav2.masks import AllowedIds, check_logits, only_these
 from formatter_exllamav2.results import result_of
 
 __all__ = ["FormatterFilter"]
@@ -51,10 +52,8 @@ class FormatterFilter(BackgroundFilter):
         start.fill_bitmask(self._row)  # raises where nothing can come first
         self._start = Cursor(start)
         self._background = background
-        self._width = _compat.padded_width(tokenizer, model, self._size)  # of the logits, by all accounts
-        self._version = 0  # counts how often the row was written
         self._cursor = self._start.fork()
-        self._healed, self._is_written, self._by_list = b"", False, False
+        self._healed, self.is_written, self._by_list = b"", False, False
         self._own()
 
     def __repr__(self) -> str:
@@ -116,10 +115,9 @@ class FormatterFilter(BackgroundFilter):
         with self._lock:
             misuse = self._binding.bind_caller()
             self._healed = healing.healed_text(prefix_str)
-            self._cursor, self._is_written = self._start.fork(), bool(self._healed)
+            self._cursor, self.is_written = self._start.fork(), bool(self._healed)
             if self._healed:
                 healing.fill_bitmask(self._start, self._healed, self._row)
-                self._version += 1
             if misuse is not None:
                 self.fail(misuse)
             self._by_list = self._cursor.has_failed
@@ -133,17 +131,15 @@ class FormatterFilter(BackgroundFilter):
                 self._healed = b""
             else:
                 self._cursor.append(token_id)
-            self._is_written = False
+            self.is_written = False
             # Decided here, so that the next token is queued and sampled alike: lists end a job, masks cannot.
             self._by_list = self._by_list or self._cursor.has_failed or token_id in self._start.end_ids
 
     def can_mask_logits(self) -> bool:
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
-        # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
-        binding = self._binding
-        if not _compat.MASKS_LOGITS or self._by_list or not (self._background or binding.is_alone):
+        if self._by_list or not self._binding.may_mask:
             return False
-        return not (binding.prefers_end if binding.has_job else _compat_jobs.sampler_prefers_end())
+        return self._binding.has_job or not _compat_jobs.sampler_prefers_end()
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""
@@ -157,18 +153,18 @@ class FormatterFilter(BackgroundFilter):
 
     def prepare_logit_mask(self) -> bool:
         """Make the next mask; always True, which is how ExLlamaV2 knows that it was made."""
-        self._mask.prepare(self.write_row(), self._version)
+        self.write_row()
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits, float32 (width,), with -inf for what is not allowed: the same ones where they may be written to."""
-        masked = None
         try:
-            masked = self._mask.masked(logits, self._row, self._version, in_place=self._binding.may_write)
+            check_logits(logits, self._size)
+            masked = logits if self._binding.may_write else logits.clone()
+            if self._mask(masked):
+                return masked
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)
-        if masked is not None:
-            return masked
         if not bitmask.get(self._row, self._start.end_ids[0]):
             self.fail(NoTokenLeft(self._cursor.bytes))
         return only_these(self._start.end_ids, len(logits))  # by force: all that may come next is forbidden elsewhere
@@ -176,10 +172,9 @@ class FormatterFilter(BackgroundFilter):
     def write_row(self) -> NDArray[np.int32]:
         """Accept the latest token and write the mask, in one call into the grammar engine, unless that was done."""
         with self._lock:
-            if not self._is_written:
+            if not self.is_written:
                 self._cursor.fill_bitmask(self._row)
-                self._is_written = True
-                self._version += 1
+                self.is_written = True
                 _failures.report(self._cursor, "job")
             return self._row
 
@@ -187,7 +182,7 @@ class FormatterFilter(BackgroundFilter):
         """Leave the job nothing but its end."""
         with self._lock:
             self._cursor.fail(error)
-            self._healed, self._is_written = b"", False
+            self._healed, self.is_written = b"", False
             self.write_row()
 
     # --- inside ------------------------------------------------------------------------------------------------
@@ -195,6 +190,5 @@ class FormatterFilter(BackgroundFilter):
     def _own(self) -> None:
         """Make what no two filters share."""
         self._lock = RLock()
-        self._binding = JobBinding(self.tokenizer, self._size, self._start.end_ids)
-        self._mask = LogitsMask(self._size, self._width)
-        self._ids = AllowedIds(self._row)
+        self._binding = JobBinding(self.tokenizer, self._size, self._start.end_ids, background=self._background)
+        self._ids, self._mask = AllowedIds(self._row), RowMasker(self._row)

@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, UnsupportedEngineVersion
-from formatter_exllamav2 import _compat_jobs
+from formatter_exllamav2 import _compat, _compat_jobs
 from formatter_exllamav2.masks import wrong_model
 
 __all__ = ["JobBinding", "fail_where_exclusive"]
@@ -27,20 +27,21 @@ class JobBinding:
         tokenizer: what the filter was made for; None where that is not known.
         size: how many ids the filter's vocabulary has.
         end_ids: the ids that end an output of the filter.
+        background: whether the generator's threads make the filter's masks.
 
     Attributes:
-        is_alone: whether the job has no other filter.
+        has_job: whether a dynamic generator's job uses the filter.
+        may_mask: whether the filter may mask the logits itself.
         width: how many ids the generator's model has logits for, where that is known.
         may_write: whether the logits that the filter is given may be written to.
-        prefers_end: whether the job ends as soon as its filters allow that.
     """
 
-    def __init__(self, tokenizer: Any, size: int, end_ids: Sequence[int]) -> None:
-        self._tokenizer, self._size, self._end_ids = tokenizer, size, end_ids
+    def __init__(self, tokenizer: Any, size: int, end_ids: Sequence[int], *, background: bool) -> None:
+        self._tokenizer, self._size, self._end_ids, self._background = tokenizer, size, end_ids, background
         self._job: ReferenceType[Any] | None = None
         self._has_warned = False
-        self.is_alone = True
-        self.may_write = self.prefers_end = False
+        self.has_job = self.may_write = False
+        self.may_mask = _compat.MASKS_LOGITS
         self.width: int | None = None
 
     def bind_caller(self) -> Exception | None:
@@ -55,10 +56,13 @@ class JobBinding:
     def _bind(self, job: Any) -> Exception | None:
         before = None if self._job is None else self._job()
         self._job = None if job is None else ref(job)
-        self.is_alone = job is None or len(job.filters) == 1
-        self.may_write = job is not None and self.is_alone and not _compat_jobs.returns_logits(job)
+        self.has_job = job is not None
+        is_alone = job is None or len(job.filters) == 1
+        self.may_write = self.has_job and is_alone and not _compat_jobs.returns_logits(job)
         self.width = None if job is None else _compat_jobs.job_width(job)
-        self.prefers_end = job is not None and _compat_jobs.prefers_end(job)
+        # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
+        prefers_end = job is not None and _compat_jobs.prefers_end(job)
+        self.may_mask = _compat.MASKS_LOGITS and not prefers_end and (self._background or is_alone)
         if before is not None and before is not job and _compat_jobs.runs(before):
             return HookReused("FormatterFilter", "create one filter for each job")
         if job is None:
@@ -80,11 +84,6 @@ class JobBinding:
                 list(self._end_ids),
             )
         return None
-
-    @property
-    def has_job(self) -> bool:
-        """Whether a dynamic generator's job uses the filter."""
-        return self._job is not None
 
     def filters(self, kind: type[_Kind]) -> list[_Kind]:
         """The filters of the job that are of this kind."""

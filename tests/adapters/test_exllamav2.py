@@ -440,30 +440,6 @@ def test_masked_logits_are_the_logits_or_minus_infinity(newest: str) -> None:
         assert bool((masked[~may] == -torch.inf).all())
 
 
-@pytest.mark.parametrize("count", [1, 2048, 5000, 9000, 9990])
-@pytest.mark.parametrize("in_place", [True, False])
-def test_masks_of_any_size(newest: str, count: int, in_place: bool) -> None:
-    from formatter_exllamav2.masks import LogitsMask
-
-    rng = np.random.default_rng(count)
-    mask, version = LogitsMask(9_990, 0), 0
-    for width in (10_016, 10_016, 9_990, 10_048):
-        for size in (count, 3, count):
-            may = np.zeros(10_016, dtype=np.bool_)
-            may[rng.choice(9_990, size, replace=False)] = True
-            row = np.packbits(may, bitorder="little").view(np.int32)
-            version += 1
-            logits = rng.normal(size=width).astype(np.float32)
-            logits[:7] = [np.inf, -1e30, 0.0, -0.0, 3e38, -3e38, 1e-40]
-            kept = logits.copy()
-            may = np.pad(may, (0, 32))[:width]
-            masked = mask.masked(torch.from_numpy(logits), row, version, in_place=in_place)
-            assert np.array_equal(masked, np.where(may, kept, -np.inf))
-            assert in_place or np.array_equal(logits, kept)
-            logits[may] = -np.inf
-            assert mask.masked(torch.from_numpy(logits), row, version, in_place=in_place) is None
-
-
 @pytest.mark.parametrize("returned", [True, False])
 def test_logits_that_a_job_returns_are_not_written_to(newest: str, returned: bool) -> None:
     each = filter_of(formats.regex("(?s).*"))

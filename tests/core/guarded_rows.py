@@ -136,7 +136,9 @@ class Calls:
         """Wider and narrower than the row."""
         shape = (self._rng.choice([1, 2]), self._rng.choice([1, 97, 128, 129, 160]))
         logits = guarded(shape, self._rng.choice([np.float32, np.float16]), self._rng.random() < 0.7)
-        bitmask.apply_inplace(self._rng.choice([logits, logits[0]]), self._rows(self._rng.choice([1, 2]), 4))
+        rows = self._rows(self._rng.choice([1, 2]), 4)
+        bitmask.apply_inplace(self._rng.choice([logits, logits[0]]), rows)
+        bitmask.apply_row(logits[-1][:: self._rng.choice([1, 3, -1, -2])], rows[-1])
         return []
 
 

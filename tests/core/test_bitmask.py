@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Formatter, Vocabulary, bitmask, formats
+from formatter_core.engine import rows as engine_rows
 from formatter_core.errors import BitmaskTooNarrow, DeadEnd, InvalidBitmask
 
 WIDTHS = [*range(1, 131), 1000]
@@ -99,6 +102,26 @@ def test_apply_masks_all_else_and_the_tail(size: int, dtype: type) -> None:
         assert np.flatnonzero(np.isfinite(logits)).tolist() == [i for i in ids if i < width]
         assert all(logits[i] == dtype(i) for i in ids if i < width)
         assert np.isneginf(logits[~np.isfinite(logits)]).all()
+
+
+@pytest.mark.parametrize("has_library", [True, False])
+def test_apply_row_masks_and_finds_whether_a_token_is_left(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_library:
+        monkeypatch.setattr(engine_rows, "row_masker", lambda row: None)
+    rng = np.random.default_rng(7)
+    for dtype, step, width, words in itertools.product(
+        (np.float32, np.float64), (1, 3, -1), (1, 31, 64, 97), (0, 1, 2, 4)
+    ):
+        memory = rng.choice([-np.inf, np.nan, -1e30, -0.0, np.inf], size=abs(step) * width).astype(dtype)
+        logits = memory[::step]
+        row = rng.choice(np.array([0, 2**32 - 1, 5, 1 << 31], dtype=np.uint32).view(np.int32), size=words)
+        row.flags.writeable = bool(width % 2)
+        wanted, others = logits.copy(), memory.copy()
+        bitmask.apply_inplace(wanted, row)
+        assert bitmask.apply_row(logits, row) is bool((wanted > -np.inf).any())
+        assert np.array_equal(logits, wanted, equal_nan=True)
+        logits[:] = others[::step]
+        assert np.array_equal(memory, others, equal_nan=True)  # nothing between the logits was written
 
 
 def test_apply_to_rows_and_to_strided_logits() -> None:

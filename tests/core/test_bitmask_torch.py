@@ -136,3 +136,23 @@ def test_refusals(logits: torch.Tensor, rows: torch.Tensor) -> None:
         torch_bitmask.apply(logits, rows)
     with pytest.raises(InvalidBitmask):
         torch_bitmask.apply_inplace(logits, rows)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_masker_follows_its_row(dtype: torch.dtype, device: str) -> None:
+    row = bitmask.allocate(1, 70)[0]
+    mask = torch_bitmask.RowMasker(row)
+    for given in some_rows(70):
+        row[:] = given
+        for width, step in ((70, 1), (69, 1), (130, 1), (64, 2)):
+            logits = torch.randn(width * step, device=device).to(dtype)[::step]
+            wanted = torch_bitmask.apply(logits, given)
+            assert mask(logits) is bool(wanted.isfinite().any())
+            assert torch.equal(logits, wanted)
+    row[:] = -1
+    assert mask(torch.full((70,), -torch.inf, dtype=dtype, device=device)) is False
+    for wrong in (torch.zeros(70, dtype=torch.int64), torch.zeros(2, 2, 70)):
+        with pytest.raises(InvalidBitmask):
+            mask(wrong)
+    with pytest.raises(InvalidBitmask):
+        torch_bitmask.RowMasker(np.zeros(3, np.int64))

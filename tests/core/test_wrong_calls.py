@@ -121,6 +121,7 @@ CALLS = [
     Call("bitmask.unpack", bitmask.unpack, lambda: (row(),)),
     Call("bitmask.allowed_ids", bitmask.allowed_ids, lambda: (row(),)),
     Call("bitmask.apply_inplace", bitmask.apply_inplace, lambda: (np.zeros(300), row())),
+    Call("bitmask.apply_row", bitmask.apply_row, lambda: (np.zeros(300), row())),
     Call("bitmask.fill_batch", bitmask.fill_batch, lambda: ([formatter(), None], bitmask.allocate(2, 258))),
     # formats
     Call("formats.json_schema", formats.json_schema, lambda: (SCHEMA,), lambda: dict(SCHEMA_OPTIONS)),

@@ -80,8 +80,8 @@ def parts(kind: str = "byte level", **options: Any) -> simulated.Parts:
 
 
 def modes() -> dict[str, dict[str, Any]]:
-    """How a filter can be made to answer here: what is put on the object."""
-    found: dict[str, dict[str, Any]] = {"the release's own": {}, "foreground": {"_background": False}}
+    """How a filter can be made to answer here: whether in the background, and what else is put on the object."""
+    found: dict[str, dict[str, Any]] = {"the release's own": {}, "foreground": {"background": False}}
     if hasattr(ExLlamaV2Filter, "can_mask_logits"):
         found["list"] = {"can_mask_logits": lambda: False}
     if hasattr(ExLlamaV2Filter, "allow_return_type_list"):
@@ -90,7 +90,8 @@ def modes() -> dict[str, dict[str, Any]]:
 
 
 def filters_of(made: simulated.Parts, mode: dict[str, Any], which: Sequence[Any] = FORMATS) -> list[FormatterFilter]:
-    found = [create_filter(made.tokenizer, format, model=made.model) for format in which]
+    background, mode = mode.get("background", True), {name: mode[name] for name in mode if name != "background"}
+    found = [create_filter(made.tokenizer, format, model=made.model, background=background) for format in which]
     for each in found:
         each.__dict__.update(mode)
     return found

@@ -162,18 +162,32 @@ class Loop:
         raise AssertionError("a job never ends")
 
     def step(self) -> None:
-        for job in self.active_jobs:
-            for each in job.filters if job.new_tokens >= 0 else ():
+        """In the order of the generator: only the samples wait for the model."""
+        with_filters = [job for job in self.active_jobs if job.new_tokens >= 0]
+        for job in with_filters:
+            for each in job.filters:
                 if each.is_active:
                     in_pool = each.use_background_worker()
                     job.filter_futures.append(self.filter_pool.submit(each.get_next_logit_mask) if in_pool else None)
+        self.launch()
+        for job in with_filters:
+            for each in job.filters:
+                if each.is_active:
+                    in_pool = each.use_background_worker()
                     job.logit_masks.append(None if in_pool else each.get_next_logit_mask())
         for job in self.active_jobs:
             job.prepare_logit_mask()
+        self.wait()
         for job in list(self.active_jobs):
             token = torch.tensor([[self.sample(job)]])
             if job.receive_sample(None, token, None, None, None, self.results)[0]:
                 self.active_jobs.remove(job)
+
+    def launch(self) -> None:
+        """The model begins: on a GPU, where it goes on by itself."""
+
+    def wait(self) -> None:
+        """The model's logits are there, and sampled."""
 
     def sample(self, job: Any) -> int:
         """The best token that the mask leaves, which must leave one."""

@@ -8,7 +8,7 @@
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
 //! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
-//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`. The best tokens of a model's logits: `logits`.
+//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`. Of a model's logits, the best tokens: `logits`, and masks: `masking`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -47,6 +47,7 @@ mod lexicon;
 mod limits;
 mod logits;
 mod mask;
+mod masking;
 mod members;
 mod memories;
 mod nearest;

@@ -1,0 +1,389 @@
+"""A step of ExLlamaV2 or ExLlamaV3 with a filter for each sequence, beside the same step without, in one process.
+
+    python3.11 dev.py bench exllama_paired                                       # ExLlamaV2
+    python3.11 dev.py run exllamav3 -m benchmarks exllama_paired                 # ExLlamaV3, added to the same file
+
+Four generators take turns of four steps, in random order: one whose jobs have a filter each (masks, made by the
+generator's threads), one with filters that do nothing, which is what the inference engine takes to call a filter, and
+two without filters, of which the second is the control. All follow the same scripts, texts of
+two formats, with the 128,256 ids of Llama 3. The forward pass is simulated: it takes `--milliseconds` and is waited for
+asleep, or busily as CUDA waits, without the GIL. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the
+GPU, so there the jobs and the filters are its own; the loop around them, in the order of its generator, and the sampler
+stand in.
+
+A figure is the time of a turn divided by that of the same turn without filters; median and quartiles over all turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from benchmarks.data import llama3_ranks
+from benchmarks.exllamav2_overhead import BATCHES, FORMATS, Script, Texts, model_folder, small_vocabulary
+from benchmarks.harness import aim, markdown, without_garbage_collection
+from examples import exllamav2_simulated as simulated
+from formatter_core import CompiledFormat, Compiler
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--tokens": {"type": int, "default": 33},
+    "--rounds": {"type": int, "default": 2},
+    "--milliseconds": {"type": int, "default": 25, "help": "of the forward pass"},
+    "--waits": {"nargs": "+", "choices": ["asleep", "busy"], "default": ["asleep", "busy"]},
+    "--batches": {"type": int, "nargs": "+", "default": list(BATCHES)},
+    "--sampling-threads": {"type": int, "nargs": "+", "default": [1, 16], "help": "of ExLlamaV2, whose default is 16"},
+}
+SMOKE = {"tokens": 18, "rounds": 1, "milliseconds": 1, "waits": ["asleep"], "batches": [1, 3]}
+LANES = ("none", "control", "filters", "empty filters")
+#: Of one lane in a row: others push what it needs out of the processor's caches.
+STEPS = 4
+
+
+class Lane(Protocol):
+    """A generator, whose jobs follow scripts."""
+
+    def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
+        """A job for each script, with the filter of its place where there is one."""
+
+    def filter_of(self, compiled: CompiledFormat) -> Any:
+        """Our filter."""
+
+    def empty_filter(self) -> Any:
+        """One that allows everything."""
+
+    def step(self) -> None:
+        """One token of each job."""
+
+    def set_pace(self, seconds: float, busy: bool) -> None:
+        """How long the forward pass takes, and how it is waited for."""
+
+    def set_threads(self, count: int | None) -> None:
+        """How many threads sample, where that can be chosen."""
+
+    def check(self) -> None:
+        """Every job must have followed its script, with its filter."""
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    pieces = small_vocabulary() if options.smoke else list(llama3_ranks())
+    folder = model_folder(pieces)
+    is_second = any(Path(sys.prefix).glob("exllamav2/*/"))
+    engine, lanes, vocabulary = second(folder) if is_second else third(folder)
+    compiler, texts = Compiler(vocabulary), Texts(pieces)
+    compiled = {name: compiler.compile(format) for name, format in FORMATS.items()}
+    before = options.output.with_suffix(".json")
+    engines = json.loads(before.read_text(encoding="utf-8"))["engines"] if before.exists() else {}
+    for threads in options.sampling_threads if is_second else [None]:
+        name = engine if threads is None else f"{engine}, sampling threads: {threads}"
+        for lane in lanes.values():
+            lane.set_threads(threads)
+        # It samples in threads from a batch of three on.
+        batches = [batch for batch in options.batches if threads in (None, 1) or batch >= 3]
+        for (wait, batch), cell in ratios(lanes, compiled, texts, options, batches).items():
+            forward = engines.setdefault(name, {}).setdefault(f"{options.milliseconds} ms {wait}", {})
+            forward[str(batch)] = {
+                "turns": len(cell["none"]),
+                "ms without": round(1000 * statistics.median(cell["none"]), 3),
+                "with filters": quartiles(cell["filters"]),
+                "with empty filters": quartiles(cell["empty filters"]),
+                "control": quartiles(cell["control"]),
+            }
+    return {"ids": len(vocabulary), "engines": engines}
+
+
+def ratios(
+    lanes: dict[str, Lane],
+    compiled: dict[str, CompiledFormat],
+    texts: Texts,
+    options: argparse.Namespace,
+    batches: list[int],
+) -> dict[tuple[str, int], dict[str, list[float]]]:
+    """By wait and batch: for each lane its turns beside those without filters, and the seconds of those."""
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for number in range(-1, options.rounds):  # the first of them warms everything, and is not counted
+        rng = random.Random(number)
+        for wait in options.waits if number >= 0 else options.waits[:1]:
+            for lane in lanes.values():
+                lane.set_pace(options.milliseconds / 1000 if number >= 0 else 0.001, wait == "busy")
+            for name, format in compiled.items():
+                scripts = [texts.tokens(name, random.Random(f"{number}, {row}"), options.tokens) for row in range(8)]
+                for batch in batches if number >= 0 else batches[-1:]:
+                    steps = turns(lanes, scripts[:batch], format, rng)
+                    if number >= 0:
+                        cell = found.setdefault((wait, batch), {lane: [] for lane in LANES})
+                        for each in LANES[1:]:
+                            cell[each] += [step[each] / step["none"] for step in steps]
+                        cell["none"] += [step["none"] for step in steps]
+    return found
+
+
+def turns(
+    lanes: dict[str, Lane], scripts: list[list[int]], compiled: CompiledFormat, rng: random.Random
+) -> list[dict[str, float]]:
+    """The seconds that each step took in each lane."""
+    for name, lane in lanes.items():
+        filters = []
+        if name == "filters":
+            filters = [lane.filter_of(compiled) for _ in scripts]
+        elif name == "empty filters":
+            filters = [lane.empty_filter() for _ in scripts]
+        lane.start(scripts, filters)
+    found = []
+    with without_garbage_collection():
+        for turn in range(len(scripts[0]) // STEPS):
+            taken = {}
+            for name in rng.sample(LANES, len(LANES)):
+                lane = lanes[name]
+                if turn == 0:
+                    lane.step()  # which reads the prompt
+                begun = time.perf_counter()
+                for _ in range(STEPS):
+                    lane.step()
+                taken[name] = (time.perf_counter() - begun) / STEPS
+            found.append(taken)
+    for lane in lanes.values():
+        lane.check()
+    return found[:-1]  # at the end of the last one the jobs end
+
+
+def quartiles(values: Sequence[float]) -> list[float]:
+    """Three of them."""
+    return [round(value, 5) for value in statistics.quantiles(values, n=4, method="inclusive")]
+
+
+def second(folder: Path) -> tuple[str, dict[str, Lane], Any]:
+    """ExLlamaV2: its name and release, three generators, and the vocabulary."""
+    simulated.use_release()
+    import exllamav2
+
+    from formatter_exllamav2 import create_vocabulary
+
+    lanes = {name: SecondLane(folder) for name in LANES}
+    made = lanes["none"].made
+    return f"ExLlamaV2 {exllamav2.__version__}", dict(lanes), create_vocabulary(made.tokenizer, model=made.model)
+
+
+class SecondLane:
+    """A dynamic generator of ExLlamaV2."""
+
+    def __init__(self, folder: Path) -> None:
+        self._source = Script()
+        self.made = simulated.Parts(folder, self._source)
+        self.set_pace = self.made.forward.set_pace
+
+    def set_threads(self, count: int | None) -> None:
+        self.made.generator.max_sampling_threads = count
+
+    def filter_of(self, compiled: CompiledFormat) -> Any:
+        from formatter_exllamav2 import FormatterFilter
+
+        return FormatterFilter(self.made.model, self.made.tokenizer, compiled)
+
+    def empty_filter(self) -> Any:
+        from exllamav2.generator.filters import ExLlamaV2Filter
+
+        class EmptyFilter(ExLlamaV2Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
+            error = None
+
+            def begin(self, prefix_str: str) -> None:
+                """Nothing."""
+
+            def feed(self, token: Any) -> None:
+                """Nothing."""
+
+            def use_background_worker(self) -> bool:
+                return True
+
+            def can_mask_logits(self) -> bool:
+                return True
+
+            def prepare_logit_mask(self) -> bool:
+                return True
+
+            def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
+                return logits
+
+        return EmptyFilter(self.made.model, self.made.tokenizer)
+
+    def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
+        from exllamav2.generator import ExLlamaV2DynamicJob, ExLlamaV2Sampler
+
+        made, self._source.scripts, self._filters = self.made, scripts, filters
+        made.generator.reset_page_table()
+        self._jobs = [
+            ExLlamaV2DynamicJob(
+                input_ids=torch.tensor([[0, 1, row]]),
+                max_new_tokens=len(script),
+                seed=row,
+                gen_settings=ExLlamaV2Sampler.Settings(),
+                filters=self._filters[row : row + 1],
+                stop_conditions=[made.tokenizer.eos_token_id],
+            )
+            for row, script in enumerate(scripts)
+        ]
+        self._tokens: dict[Any, list[int]] = {job: [] for job in self._jobs}
+        made.generator.enqueue(self._jobs)
+
+    def step(self) -> None:
+        for output in self.made.generator.iterate():
+            if "token_ids" in output:
+                self._tokens[output["job"]] += output["token_ids"].flatten().tolist()
+
+    def check(self) -> None:
+        while self.made.generator.num_remaining_jobs():
+            self.step()
+        check(self._source.scripts, [self._tokens[job] for job in self._jobs], self._filters)
+
+
+def third(folder: Path) -> tuple[str, dict[str, Lane], Any]:
+    """ExLlamaV3: its name and release, three loops, and the vocabulary."""
+    without_gpu = importlib.import_module("tests.engines_real.exllamav3_without_gpu")
+    exllamav3 = without_gpu.import_exllamav3()
+    from formatter_exllamav3 import FormatterFilter, create_vocabulary
+
+    class EmptyFilter(exllamav3.Filter):  # type: ignore[misc, name-defined]
+        error = None
+
+        def reset(self) -> None:
+            """Nothing."""
+
+        def accept_token(self, token: int) -> None:
+            """Nothing."""
+
+        def is_completed(self) -> bool:
+            return False
+
+        def get_next_logit_mask(self) -> torch.Tensor:
+            return everything
+
+    class ThirdLane(without_gpu.Loop):  # type: ignore[misc, name-defined]
+        """The loop that stands in for the generator, with a forward pass, and a sampler that follows scripts."""
+
+        def set_pace(self, seconds: float, busy: bool) -> None:
+            self._seconds, self._wait_until = seconds, simulated.wait_busily if busy else simulated.wait_asleep
+
+        def set_threads(self, count: int | None) -> None:
+            """Nothing samples here."""
+
+        def filter_of(self, compiled: CompiledFormat) -> Any:
+            return FormatterFilter(self.tokenizer, compiled)
+
+        def empty_filter(self) -> Any:
+            return EmptyFilter(self.tokenizer, None, None, True)
+
+        def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
+            self._jobs, self._scripts, self._filters = [], scripts, filters
+            for row, script in enumerate(scripts):
+                ids = torch.tensor([[0, 1, row]])
+                job = exllamav3.Job(input_ids=ids, max_new_tokens=len(script), filters=self._filters[row : row + 1])
+                self._jobs.append(job)
+                super().start(job)
+
+        def launch(self) -> None:
+            self._ready = time.perf_counter() + self._seconds
+
+        def wait(self) -> None:
+            self._wait_until(self._ready)
+
+        def sample(self, job: Any) -> int:
+            token: int = self._scripts[self._jobs.index(job)][max(0, job.new_tokens)]
+            return token
+
+        def check(self) -> None:
+            while self.active_jobs:
+                super().step()
+            check(self._scripts, [without_gpu.tokens_of(job) for job in self._jobs], self._filters)
+            self.results.clear()
+
+    (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")
+    tokenizer = without_gpu.tokenizer_in(Path(tempfile.mkdtemp(prefix="exllamav3-")), folder)
+    lanes = {name: ThirdLane(tokenizer) for name in LANES}
+    everything = torch.full((1, lanes["none"].padded_vocab_size // 32), -1, dtype=torch.int32)
+    return f"ExLlamaV3 {version('exllamav3')}", dict(lanes), create_vocabulary(tokenizer)
+
+
+def check(scripts: list[list[int]], tokens: list[list[int]], filters: list[Any]) -> None:
+    """Stop where a job has other tokens than its script, or a filter failed."""
+    for script, found in zip(scripts, tokens, strict=True):
+        if found[: len(script)] != script:
+            raise SystemExit(f"other tokens than those of the script: {found} for {script}")
+    for each in filters:
+        if each.error is not None:
+            raise each.error
+
+
+def lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Engine, forward pass, batch, and what was found."""
+    for engine, forwards in found["engines"].items():
+        for forward, batches in forwards.items():
+            for batch, cell in batches.items():
+                yield engine, forward, batch, cell
+
+
+def show(found: dict[str, Any]) -> str:
+    columns = ("with filters", "with empty filters", "control")
+    rows = [
+        [
+            engine,
+            forward,
+            batch,
+            f"{cell['ms without']:.2f}",
+            str(cell["turns"]),
+            *(shown(cell[name]) for name in columns),
+        ]
+        for engine, forward, batch, cell in lines(found)
+    ]
+    table = markdown(["engine", "forward pass", "batch", "ms of a step without", "turns", *columns], rows)
+    aims = [
+        aim(f"{engine}, {forward}, batch {batch}: with filters", cell["with filters"][1], 1.01)
+        for engine, forward, batch, cell in lines(found)
+    ]
+    return "\n".join([f"{found['ids']:,} ids; medians (quartiles)", "", table, "", *aims])
+
+
+def shown(values: Sequence[float]) -> str:
+    low, middle, high = values
+    return f"{middle:.4f} ({low:.4f}–{high:.4f})"
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """By batch, a panel for each engine: how much longer a step is with filters, with empty ones, and by chance."""
+    engines = found["engines"]
+    figure, axes = pyplot.subplots(1, len(engines), figsize=(3.6 * len(engines), 3.4), sharey=True, squeeze=False)
+    for axis, (engine, forwards) in zip(axes.flat, engines.items(), strict=True):
+        forward = max(forwards, key=lambda name: name.endswith("busy"))
+        cells = forwards[forward].values()
+        places = list(range(len(cells)))
+        low, high = ([100 * (cell["control"][at] - 1) for cell in cells] for at in (0, 2))
+        axis.fill_between(places, low, high, color="0.9", label="no filter against no filter")
+        for name, label, color in (
+            ("with filters", "a filter for each sequence", "C0"),
+            ("with empty filters", "a filter that does nothing", "C1"),
+        ):
+            longer = [100 * (cell[name][1] - 1) for cell in cells]
+            axis.plot(places, longer, "o-", color=color, label=label)
+            axis.annotate(f"{longer[-1]:.1f} %", (places[-1], longer[-1]), (6, -4), textcoords="offset points")
+        axis.axhline(1, color="0.5", linestyle="--", linewidth=1, label="goal")
+        axis.set_title(engine.replace(", ", "\n"), fontsize=10)
+        axis.set_xticks(places, list(forwards[forward]))
+        axis.set_xlim(-0.2, len(places) - 0.4)
+        axis.set_xlabel("sequences in a batch")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel(f"longer steps (of {forward.partition(' ms')[0]} ms), %")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=2, fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    return figure
