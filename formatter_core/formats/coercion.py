@@ -58,7 +58,7 @@ def _from_text(text: str) -> Format:
         try:
             schema = read_json(text)
         except InvalidSchema as error:
-            if not isinstance(error.__cause__, json.JSONDecodeError):
+            if not isinstance(error.__context__, json.JSONDecodeError):
                 raise
     if not isinstance(schema, (dict, bool)):
         raise InvalidFormat(
