@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from formatter_core import bitmask
 from tests.sabotage.plants import PLANTS, Patch, after, breaks
 
 __all__ = ["PLANTS"]
@@ -130,8 +131,7 @@ def a_preempted_sample_of_llama_cpp_loses_a_token(patch: Patch, module: Any) -> 
 def llama_cpp_samples_where_nothing_is_left(patch: Patch, module: Any) -> None:
     def careless(self: Any, formatter: Any, logits: np.ndarray) -> None:
         formatter.fill_bitmask(self._row)
-        self._remember(len(logits))
-        logits[self._forbidden] = -np.inf
+        bitmask.apply_row(logits, self._row)
 
     patch.setattr(module.Mask, "apply", careless)
 
