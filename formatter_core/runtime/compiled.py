@@ -134,7 +134,11 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
 
     @cached_property
     def min_bytes(self) -> int:
-        """The length in bytes of the shortest complete output."""
+        """The length in bytes of the shortest complete output.
+
+        Raises:
+            LimitExceeded: outputs need several values that differ, and these are not listed; `min_tokens` has a bound.
+        """
         return min_bytes(self.lowered.grammar, self.limits)
 
     @cached_property
