@@ -328,12 +328,14 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The time of a step with each mode, by batch, compared with the control's."""
     figure, axis = pyplot.subplots(figsize=(7.5, 3.8), layout="constrained")
     batches = found["batches"]
+    lines: dict[Any, float] = {}
     for mode in (mode for mode in MODES if mode in next(iter(batches.values()))):
         style = {"linestyle": "--", "color": "grey" if mode == "none" else "black"} if mode in MODES[:2] else {}
         shown = [against(samples, mode) for samples in batches.values()]
         (line,) = axis.plot(list(map(str, batches)), shown, marker="o", **style)
-        axis.annotate(f"  {mode}", (len(batches) - 1, shown[-1]), va="center", color=line.get_color())
+        lines[line] = shown[-1]
+        line.set_label(mode)
     axis.set(xlabel="requests in a batch", ylabel="CPU time of a step; control = 1")
-    axis.margins(x=0.3)
-    axis.set_xlim(left=-0.2)
+    # In the order in which the lines end, for names beside lines that end together would overlap.
+    axis.legend(handles=sorted(lines, key=lines.__getitem__, reverse=True), loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
