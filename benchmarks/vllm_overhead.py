@@ -333,7 +333,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         style = {"linestyle": "--", "color": "grey" if mode == "none" else "black"} if mode in MODES[:2] else {}
         shown = [against(samples, mode) for samples in batches.values()]
         (line,) = axis.plot(list(map(str, batches)), shown, marker="o", **style)
-        lines[line] = shown[-1]
+        lines[line] = shown[-1] or 0.0
         line.set_label(mode)
     axis.set(xlabel="requests in a batch", ylabel="CPU time of a step; control = 1")
     # In the order in which the lines end, for names beside lines that end together would overlap.
