@@ -25,7 +25,7 @@ _DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before
 #: What the argument for the type of the weights is called: the new name came after layers of caches.
 _DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
 #: Models that fill in masked tokens: they look ahead, or count positions from another number.
-_MASKED_MODELS = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+_MASKED_MODELS = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "bert-generation"}  # which has no class for that
 #: Models that take no positions and need none but what they read from the mask.
 _POSITIONS_FROM_MASK = {"bloom", "mpt", "opt", "biogpt"}
 #: What configurations call layers whose past is keys and values alone.

@@ -434,11 +434,12 @@ def test_models_that_keep_something_else_are_refused(name, sizes, tokenizer) -> 
         transformers_model(made, tokenizer=tokenizer)
 
 
-@pytest.mark.parametrize("name", ["Bart", "Roberta"])
+@pytest.mark.parametrize("name", ["Bart", "Roberta", "BertGeneration"])
 def test_models_that_cannot_be_told_where_a_token_stands_are_refused(name, tokenizer) -> None:
     sizes = {"d_model": 16, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "pad_token_id": 2}
     config = getattr(transformers, f"{name}Config")(vocab_size=564, decoder_layers=1, **sizes)
-    made = getattr(transformers, f"{name}ForCausalLM")(config)
+    decoder = "BertGenerationDecoder" if name == "BertGeneration" else f"{name}ForCausalLM"
+    made = getattr(transformers, decoder)(config)
     with pytest.raises(UnsupportedEngineVersion, match="positions"):
         transformers_model(made, tokenizer=tokenizer)
 
