@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from formatter_vllm import _compat, _compat_parameters
 from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.constraints import Constraints
-from formatter_vllm.figures import MASK_SECONDS, SHORTENED, CountingFailureLog, add
+from formatter_vllm.figures import SHORTENED, CountingFailureLog, MaskTimer, add
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
 from formatter_vllm.requests import content_of, is_to_fit
@@ -90,9 +89,8 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             (self._rows.follow(logits.shape[0]), NO_DRAFTS) if ctx is None else self._slots.follow(ctx, logits.shape[0])
         )
         if rows:
-            begun = perf_counter()
-            self._masks.apply(logits, rows, drafts)
-            add(MASK_SECONDS, perf_counter() - begun)
+            with MaskTimer():
+                self._masks.apply(logits, rows, drafts)
             for row, constraint in rows:
                 if constraint.cursor.has_failed:
                     self._failures.report(constraint.cursor, f"request in row {row}")

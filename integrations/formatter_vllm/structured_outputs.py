@@ -20,7 +20,7 @@ from formatter_core import Cursor, Formatter, bitmask
 from formatter_core.errors import InvalidArgument
 from formatter_vllm import _compat_parameters, admission
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
-from formatter_vllm.figures import CountingFailureLog, timing_masks
+from formatter_vllm.figures import CountingFailureLog, MaskTimer
 from formatter_vllm.requests import content_of_structured_outputs
 from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import create_vocabulary, logger
@@ -104,7 +104,7 @@ class FormatterGrammar:
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the mask into a row of a tensor: int32 (rows, words)."""
-        with timing_masks():
+        with MaskTimer():
             self.cursor.fill_bitmask(bitmask[batch_index].numpy())
 
     def is_terminated(self) -> bool:
@@ -152,7 +152,7 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
         ) -> None:
             """The masks of all grammars in one call; rows whose numbers are in `free` are not constrained yet."""
             masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
-            with timing_masks():
+            with MaskTimer():
                 Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
             for number in free:
                 rows[number] = -1

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::class::TokenSet;
 use crate::hash::FastMap;
+use crate::mask::clear;
 use crate::trie::Vocabulary;
 
 /// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
@@ -185,7 +186,7 @@ impl Gathered {
             ids.retain(|id| *id != token);
         }
         for (_, bits) in &mut self.inside {
-            bits[token as usize / 32] &= !(1 << (token % 32));
+            clear(bits, &[token]);
         }
         if let Some(reach) = reach {
             self.add(&[token], reach);
@@ -195,8 +196,8 @@ impl Gathered {
     pub fn finish(self, words: usize) -> Fitting {
         let mut groups: Vec<Group> = Vec::new();
         for (reach, mut bits) in self.inside {
-            for id in self.followed.groups.iter().flat_map(|(_, ids)| ids) {
-                bits[*id as usize / 32] &= !(1 << (id % 32));
+            for (_, ids) in &self.followed.groups {
+                clear(&mut bits, ids);
             }
             if bits.iter().any(|word| *word != 0) {
                 let tokens = TokenSet::Dense(bits.into());

@@ -43,6 +43,13 @@ pub fn set(row: &mut [u32], ids: &[u32]) {
     }
 }
 
+/// Take ids out of a bit set.
+pub fn clear(row: &mut [u32], ids: &[u32]) {
+    for id in ids {
+        row[*id as usize / 32] &= !(1 << (id % 32));
+    }
+}
+
 /// Add a bit set to another one.
 pub fn join(row: &mut [u32], words: &[u32]) {
     row.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
