@@ -134,12 +134,13 @@ class BackgroundCompiler(Generic[Made]):
     def reserve(self, content: str) -> None:
         """Give up waiting for `try_shortly`: keep a place among the costly contents for this one, if it turns out so.
 
-        If there is no place, its future has `QueueFull` at once, and not when it is known to be costly. A content that
-        is tried just now, or not waiting for that, stays as it is.
+        If there is no place, its future has `QueueFull` at once, and not when it is known to be costly; if it is tried
+        just now, what comes of that is kept for the next time. A content that is not waiting for that stays as it is.
         """
         digest = _digest(content)
         with self._lock:
-            if digest in self._untried and not self._long.reserve(digest) and self._short.remove(digest):
+            if digest in self._untried and not self._long.reserve(digest):
+                self._short.remove(digest)
                 self._refuse(digest, QueueFull(self._queue_size))
 
     def _known(self, digest: bytes) -> Made | None:
@@ -157,21 +158,23 @@ class BackgroundCompiler(Generic[Made]):
             if error.is_fixed or self._try_shortly is None:  # wider limits change nothing
                 raise
             with self._lock:
-                self._untried.discard(digest)
-                self._long.put(content, digest)
+                if digest in self._untried:  # else it was given up meanwhile
+                    self._untried.discard(digest)
+                    self._long.put(content, digest)
 
     def _finish(self, make: Callable[[str], Made], content: str, digest: bytes) -> None:
         """Make it; what it raises is for `_refuse`."""
         made = make(content)
         with self._lock:
             self._made[digest] = made
-            self._settled(digest).set_result(made)
+            if (future := self._settled(digest)) is not None:
+                future.set_result(made)
 
-    def _settled(self, digest: bytes) -> Future[Made]:
-        """The future of a content that waits no longer, neither here nor for a reserved place."""
+    def _settled(self, digest: bytes) -> Future[Made] | None:
+        """The future of a content that waits no longer, neither here nor for a place; None if it was given up."""
         self._untried.discard(digest)
         self._long.release(digest)
-        return self._waiting.pop(digest)
+        return self._waiting.pop(digest, None)
 
     def _refuse(self, digest: bytes, error: Exception) -> None:
         error = error.with_traceback(None)
@@ -181,7 +184,8 @@ class BackgroundCompiler(Generic[Made]):
                 self._refusals[digest] = error
                 if len(self._refusals) > self._maximum_refusals:
                     self._refusals.popitem(last=False)
-            self._settled(digest).set_exception(error)
+            if (future := self._settled(digest)) is not None:
+                future.set_exception(error)
 
     def _begin(self) -> None:
         """Begin without threads; in a forked child those of the parent are gone, and so is what they were asked for."""

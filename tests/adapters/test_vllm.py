@@ -34,6 +34,8 @@ from tests.adapters.vllm_stand_ins import (  # noqa: E402
     vllm_of,
 )
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 @pytest.fixture(scope="module")
 def tokenizer():

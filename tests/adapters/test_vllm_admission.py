@@ -24,6 +24,8 @@ from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, L
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WORDS = {"choice": [f"word {number}" for number in range(3000)]}  # takes more than a moment
 
 

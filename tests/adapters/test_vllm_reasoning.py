@@ -17,6 +17,8 @@ from tests.adapters.test_vllm_requests import choice, output  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, engine_of, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, Request, parameters_of, vllm_of  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"properties": {"at": {"type": "string"}}}}}
 
 

@@ -153,6 +153,37 @@ def test_who_waits_too_long_reserves_a_place_or_is_turned_away() -> None:
     result(background.submit("new", is_costly=True))
 
 
+def test_who_is_tried_for_too_long_is_turned_away_and_what_was_made_is_found_the_next_time() -> None:
+    slow, trial, kept = Slow(), Slow(), []
+
+    def make_shortly(content: str) -> Made:
+        kept.append(trial(content))
+        if content == "costly":
+            raise LimitExceeded("work", 1, content)
+        return kept[-1]
+
+    background = BackgroundCompiler(slow, try_shortly=make_shortly, queue_size=1)
+    running = background.submit("running", is_costly=True)
+    assert slow.begun.wait(TIME_OUT)
+    waiting = background.submit("waiting", is_costly=True)
+    for content in ("costly", "cheap"):
+        trial.gate.clear()
+        trial.begun.clear()
+        future = background.submit(content)
+        assert trial.begun.wait(TIME_OUT)
+        background.reserve(content)
+        with pytest.raises(QueueFull):
+            result(future)
+        trial.gate.set()
+        result(background.submit(f"after {content}"))  # one at a time is tried
+    assert background.known("costly") is None
+    assert background.known("cheap") is kept[2]
+    slow.gate.set()
+    result(running)
+    result(waiting)
+    assert slow.calls == ["running", "waiting"]
+
+
 def test_short_contents_come_first_and_push_out_long_ones() -> None:
     slow = Slow()
     background = BackgroundCompiler(slow, try_shortly=slow)
