@@ -7,6 +7,9 @@ use crate::members::{Member, Members, Step, Way};
 use crate::program::{operation, pop_many, Place, Reader};
 use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 
+/// About how many bytes of a program make an item outside of terminals.
+const BYTES_PER_ITEM: usize = 4;
+
 /// Programs with more bytes are not kept: what is long is rarely the same.
 const LONGEST_KEPT: usize = 4096;
 
@@ -58,7 +61,7 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         limits,
         meter,
         rules,
-        items: Vec::new(),
+        items: Vec::with_capacity(data.len() / BYTES_PER_ITEM),
         members: Vec::new(),
         stack: Vec::new(),
         regular: Vec::new(),
@@ -320,9 +323,9 @@ impl Decoder<'_, '_> {
         let mut joined: Vec<u32> = Vec::with_capacity(items.len());
         let mut run: Vec<Term> = Vec::new();
         for index in 0..=items.len() {
-            let item = items.get(index).map(|item| self.items[*item as usize].clone());
+            let item = items.get(index).map(|item| &self.items[*item as usize]);
             if let Some(Item::Terminal { term, plain: true }) = item {
-                run.push(term);
+                run.push(*term);
                 continue;
             }
             if !run.is_empty() {
@@ -356,14 +359,14 @@ impl Decoder<'_, '_> {
                 _ => others.push(item),
             }
         }
-        let merged = Item::Terminal {
-            term: self.terms.alternation(terms.clone()),
-            plain: all_plain,
-        };
-        if others.is_empty() {
-            return Ok(merged);
-        }
-        if !terms.is_empty() {
+        if !terms.is_empty() || others.is_empty() {
+            let merged = Item::Terminal {
+                term: self.terms.alternation(terms),
+                plain: all_plain,
+            };
+            if others.is_empty() {
+                return Ok(merged);
+            }
             others.push(self.items.len() as u32);
             self.items.push(merged);
         }

@@ -97,6 +97,10 @@ impl Network {
     /// Lower a grammar; what can never be completed is left out.
     pub fn new(source: Source, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
         let start = source.start as usize;
+        let mut known = FastMap::default();
+        known.reserve(source.items.len());
+        let mut positions = Vec::with_capacity(source.items.len());
+        positions.push(Position::End);
         let mut builder = Builder {
             items: source.items,
             bodies: source.bodies,
@@ -104,8 +108,9 @@ impl Network {
             limits,
             meter,
             derivatives,
-            positions: vec![Position::End],
-            known: FastMap::default(),
+            positions,
+            known,
+            tasks: Vec::new(),
             helpers: FastMap::default(),
             entries: FastMap::default(),
         };
@@ -129,7 +134,8 @@ impl Network {
         let kinds: Vec<(Option<u32>, Option<u32>)> = builder.bodies.iter().map(kind_of).collect();
         let (mut positions, mut members, meter) = (builder.positions, builder.members, builder.meter);
         meter.work(4 * positions.len())?;
-        let (productive, _) = solve(&positions, &starts, &mut members, meter, |position| match position {
+        let spread = Spread::new(&positions, &starts);
+        let (productive, _) = spread.solve(&positions, &mut members, meter, |position| match position {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Choose(_) => None,
@@ -140,14 +146,14 @@ impl Network {
         }
         for position in &mut positions {
             if let Position::Split(next) = position {
-                *next = next
-                    .iter()
-                    .copied()
-                    .filter(|place| productive[*place as usize])
-                    .collect();
+                if !next.iter().all(|place| productive[*place as usize]) {
+                    let kept = next.iter().copied().filter(|place| productive[*place as usize]);
+                    *next = kept.collect();
+                }
             }
         }
-        let (nullable, nullable_rules) = solve(&positions, &starts, &mut [], meter, |position| match position {
+        // What was left out is not nullable, so that it makes no difference that `spread` has it.
+        let (nullable, nullable_rules) = spread.solve(&positions, &mut [], meter, |position| match position {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Terminal { nullable: true, .. } | Position::Split(_) | Position::Cut { .. } => Some(1),
@@ -269,72 +275,118 @@ impl Network {
     }
 }
 
-/// The positions and rules of which something holds that spreads from what follows: `needs` says how many conditions a
-/// position has (None: it never holds) out of: one of its next places holds; the rule that it calls holds. A rule
-/// holds with its start. Lists of `members` hold once the ways that hold can complete them.
-fn solve(
-    positions: &[Position],
-    starts: &[u32],
-    members: &mut [Members],
-    meter: &mut Meter,
-    needs: impl Fn(&Position) -> Option<u8>,
-) -> Outcome<(Vec<bool>, Vec<bool>)> {
-    let mut before: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
-    let mut callers: Vec<Vec<u32>> = vec![Vec::new(); starts.len()];
-    let mut rules_at: Vec<Vec<u32>> = vec![Vec::new(); positions.len()];
-    let mut missing: Vec<u8> = Vec::with_capacity(positions.len());
-    let mut holds = vec![false; positions.len()];
-    let mut rule_holds = vec![false; starts.len()];
-    let mut queue: Vec<u32> = Vec::new();
-    // The ways that begin at positions: where they are chosen, the list and the way.
-    let mut ways_at: FastMap<u32, (u32, u32, u32)> = FastMap::default();
-    for (index, position) in positions.iter().enumerate() {
-        let index = index as u32;
-        for place in position.following() {
-            before[*place as usize].push(index);
+/// Lists of numbers, one for each of some places, in one piece of memory.
+struct Lists {
+    /// The newest entry of each list, or `NO_ENTRY`.
+    newest: Vec<u32>,
+    /// Numbers, each with the entry before it in its list.
+    entries: Vec<(u32, u32)>,
+}
+
+const NO_ENTRY: u32 = u32::MAX;
+
+impl Lists {
+    fn new(count: usize, entries: usize) -> Self {
+        Lists {
+            newest: vec![NO_ENTRY; count],
+            entries: Vec::with_capacity(entries),
         }
-        match position {
-            Position::Call { rule, .. } => callers[*rule as usize].push(index),
-            Position::Choose(list) => {
+    }
+
+    fn add(&mut self, list: u32, number: u32) {
+        let newest = std::mem::replace(&mut self.newest[list as usize], self.entries.len() as u32);
+        self.entries.push((number, newest));
+    }
+
+    fn of(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
+        let entry = |entry: u32| self.entries.get(entry as usize);
+        let newest = entry(self.newest[list as usize]);
+        std::iter::successors(newest, move |(_, earlier)| entry(*earlier)).map(|(number, _)| *number)
+    }
+}
+
+/// How what holds of positions spreads: to those before them, and from rules to their callers.
+struct Spread {
+    before: Lists,
+    callers: Lists,
+    /// The rules that begin at a position.
+    rules_at: Lists,
+}
+
+impl Spread {
+    fn new(positions: &[Position], starts: &[u32]) -> Self {
+        let mut spread = Spread {
+            before: Lists::new(positions.len(), positions.len()),
+            callers: Lists::new(starts.len(), 0),
+            rules_at: Lists::new(positions.len(), starts.len()),
+        };
+        for (index, position) in (0..).zip(positions) {
+            for place in position.following() {
+                spread.before.add(*place, index);
+            }
+            if let Position::Call { rule, .. } = position {
+                spread.callers.add(*rule, index);
+            }
+        }
+        for (rule, start) in (0..).zip(starts) {
+            spread.rules_at.add(*start, rule);
+        }
+        spread
+    }
+
+    /// The positions and rules of which something holds: `needs` says how many conditions a position has (None: it never
+    /// holds) out of: one of its next places holds; the rule that it calls holds. A rule holds with its start. Lists of
+    /// `members` hold once the ways that hold can complete them.
+    fn solve(
+        &self,
+        positions: &[Position],
+        members: &mut [Members],
+        meter: &mut Meter,
+        needs: impl Fn(&Position) -> Option<u8>,
+    ) -> Outcome<(Vec<bool>, Vec<bool>)> {
+        let mut missing: Vec<u8> = Vec::with_capacity(positions.len());
+        let mut holds = vec![false; positions.len()];
+        let mut rule_holds = vec![false; self.callers.newest.len()];
+        let mut queue: Vec<u32> = Vec::new();
+        // The ways that begin at positions: where they are chosen, the list and the way.
+        let mut ways_at: FastMap<u32, (u32, u32, u32)> = FastMap::default();
+        for (index, position) in (0..).zip(positions) {
+            if let Position::Choose(list) = position {
                 let starts = members.get(*list as usize).map_or(&[][..], |list| &list.starts);
                 ways_at.extend((0..).zip(starts).map(|(way, start)| (*start, (index, *list, way))));
             }
-            _ => {}
-        }
-        let need = needs(position);
-        missing.push(need.unwrap_or(u8::MAX));
-        if need == Some(0) {
-            queue.push(index);
-        }
-    }
-    for (rule, start) in starts.iter().enumerate() {
-        rules_at[*start as usize].push(rule as u32);
-    }
-    while let Some(index) = queue.pop() {
-        if std::mem::replace(&mut holds[index as usize], true) {
-            continue;
-        }
-        let mut satisfied: Vec<u32> = before[index as usize].clone();
-        for &rule in &rules_at[index as usize] {
-            rule_holds[rule as usize] = true;
-            satisfied.extend_from_slice(&callers[rule as usize]);
-        }
-        if let Some(&(place, list, way)) = ways_at.get(&index) {
-            if members[list as usize].revive(way, meter)? {
-                queue.push(place);
+            let need = needs(position);
+            missing.push(need.unwrap_or(u8::MAX));
+            if need == Some(0) {
+                queue.push(index);
             }
         }
-        for place in satisfied {
-            let left = &mut missing[place as usize];
-            if *left != u8::MAX {
-                *left = left.saturating_sub(1);
-                if *left == 0 {
+        while let Some(index) = queue.pop() {
+            if std::mem::replace(&mut holds[index as usize], true) {
+                continue;
+            }
+            if let Some(&(place, list, way)) = ways_at.get(&index) {
+                if members[list as usize].revive(way, meter)? {
                     queue.push(place);
                 }
             }
+            let rules = self.rules_at.of(index);
+            let callers = rules.flat_map(|rule| {
+                rule_holds[rule as usize] = true;
+                self.callers.of(rule)
+            });
+            for place in self.before.of(index).chain(callers) {
+                let left = &mut missing[place as usize];
+                if *left != u8::MAX {
+                    *left = left.saturating_sub(1);
+                    if *left == 0 {
+                        queue.push(place);
+                    }
+                }
+            }
         }
+        Ok((holds, rule_holds))
     }
-    Ok((holds, rule_holds))
 }
 
 struct Builder<'a, 'm> {
@@ -347,6 +399,8 @@ struct Builder<'a, 'm> {
     derivatives: &'a mut Derivatives,
     positions: Vec<Position>,
     known: FastMap<Position, u32>,
+    /// What is left of the item that is being built.
+    tasks: Vec<Task>,
     helpers: FastMap<u32, u32>,
     /// Where rules begin that are called in last place, by rule.
     entries: FastMap<u32, u32>,
@@ -446,12 +500,14 @@ impl Builder<'_, '_> {
 
     /// Where an item begins that stands before `next`.
     fn before(&mut self, item: u32, next: u32) -> Outcome<u32> {
-        let mut tasks = vec![Task::Item(item)];
+        let mut tasks = std::mem::take(&mut self.tasks);
+        tasks.push(Task::Item(item));
         let mut place = next;
         while let Some(task) = tasks.pop() {
             self.meter.work(1)?;
             place = self.perform(task, place, &mut tasks)?;
         }
+        self.tasks = tasks;
         Ok(place)
     }
 
