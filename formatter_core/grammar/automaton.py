@@ -125,6 +125,27 @@ class Automaton:
             for ranges, target in self.transitions(state):
                 pending += ((target, text + bytes([byte])) for low, high in ranges for byte in range(low, high + 1))
 
+    def shortest_texts(self) -> Iterator[bytes]:
+        """The strings of the fewest bytes that are accepted, in byte order."""
+        length = self.shortest(self.start)
+        layers = [{self.start}]
+        for left in reversed(range(length)):
+            near = (to for state in layers[-1] for _, to in self.transitions(state))
+            layers.append({to for to in near if self._terms.minimum[self._states[to]] <= left})
+        ending = [{state for state in layers[-1] if self._accepting[state]}]
+        for layer in layers[-2::-1]:
+            ending.append({state for state in layer if any(to in ending[-1] for _, to in self.transitions(state))})
+        pending = [(self.start, b"")]
+        while pending:
+            state, text = pending.pop()
+            left = length - len(text)
+            if not left:
+                yield text
+                continue
+            steps = [step for step in self.transitions(state) if step[1] in ending[left - 1]]
+            ways = sorted((byte, to) for ranges, to in steps for low, high in ranges for byte in range(low, high + 1))
+            pending += ((to, text + bytes([byte])) for byte, to in reversed(ways))
+
     def explore(self, maximum: int) -> int:
         """Build every reachable state and return their number, `DEAD` included: all states are below it.
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar.nodes import Bytes, Choice, Node, Sequence, Terminal
 
-__all__ = ["MOST_STATES", "Value", "by_value", "value_of"]
+__all__ = ["MOST_STATES", "Value", "by_value", "split_first", "value_of"]
 
 #: Up to this many states of all `Members` of a grammar are written out.
 MOST_STATES = 20_000
@@ -44,7 +44,7 @@ def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
     Raises:
         LimitExceeded: the terminal does not, so that there may be any number of values.
     """
-    first, rest = _split(item)
+    first, rest = split_first(item)
     texts: dict[Value, list[Node]] = {}
     for text in _texts(first):
         texts.setdefault(value_of(text.value), []).append(text)
@@ -52,10 +52,10 @@ def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
         yield value, Sequence((Terminal(Choice(tuple(spellings))), *rest))
 
 
-def _split(node: Node) -> tuple[Node, tuple[Node, ...]]:
+def split_first(node: Node) -> tuple[Node, tuple[Node, ...]]:
     """What a node begins with, and the rest."""
     if isinstance(node, Sequence) and node.items:
-        first, rest = _split(node.items[0])
+        first, rest = split_first(node.items[0])
         return first, (*rest, *node.items[1:])
     return node, ()
 

@@ -90,8 +90,6 @@ class _Writer:
     def _first(self, rule: str, members: Members) -> Node:
         if not self._in_any_order:
             members = replace(members, ordered=True)
-            if members.minimum <= 1:  # nothing need differ in a shortest text
-                members = replace(members, members=tuple(replace(each, distinct=False) for each in members.members))
         first = _State(0, 0, 0, 0)
         leading = self._explored(members, first)
         ends = {state for state in leading if _may_end(members, state)}
@@ -155,7 +153,10 @@ def _ordered_steps(members: Members, state: _State) -> Iterator[_Step]:
         member = members.members[state.place]
         yield from _ways(members, member, state, state.place + (not member.repeated), 0)
         if not member.required:
-            yield None, _State(state.place + 1, 0, state.written, state.met | member.absent, state.seen)
+            place = state.place + 1
+            while place < len(members.members) and members.members[place] is member:
+                place += 1  # to pass by one and write the same one later is to write it now
+            yield None, _State(place, 0, state.written, state.met | member.absent, state.seen)
 
 
 def _unordered_steps(members: Members, state: _State) -> Iterator[_Step]:

@@ -24,6 +24,7 @@ from formatter_core.grammar import (
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import shortest_spelling
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.shortest_values import without_distinct
 
 __all__ = ["EMPTY_LANGUAGE", "min_bytes", "minimum_costs"]
 
@@ -49,7 +50,8 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
                 known[leaf] = None if automaton.is_empty() else automaton.shortest(automaton.start)
         return known[leaf]
 
-    costs = minimum_costs(write_out(grammar.rules, in_any_order=False), cost)
+    rules = {name: without_distinct(body, limits) for name, body in grammar.rules.items()}
+    costs = minimum_costs(write_out(rules, in_any_order=False), cost)
     if grammar.start not in costs:
         raise InvalidGrammar(EMPTY_LANGUAGE)
     return costs[grammar.start]

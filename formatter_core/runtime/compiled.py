@@ -137,7 +137,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """The length in bytes of the shortest complete output.
 
         Raises:
-            LimitExceeded: outputs need several values that differ, and these are not listed; `min_tokens` has a bound.
+            LimitExceeded: outputs need so many values that differ that the search for the shortest is past a limit.
         """
         return min_bytes(self.lowered.grammar, self.limits)
 

@@ -122,6 +122,43 @@ def test_walks_through_members_that_are_not_written_out_are_complete(compiler: C
             assert json.loads(formatter.text)
 
 
+STRINGS = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+ONE_BYTE = [chr(code) for code in range(0x20, 0x80) if chr(code) not in '"\\']
+CONTAINED = [{"contains": {"const": "long"}}, {"contains": {"enum": ["a", "long"]}}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "shortest"),
+    [
+        ({**STRINGS, "minItems": 3}, '["","a","b"]'),
+        (
+            {**STRINGS, "minItems": 300},
+            json.dumps(["", *ONE_BYTE, *map(str, range(10, 100)), *map(chr, range(0x80, 0xF3))], ensure_ascii=False),
+        ),
+        ({**STRINGS, "items": {"type": "integer"}, "minItems": 12}, "[0,1,2,3,4,5,6,7,8,9,10,11]"),
+        ({**STRINGS, "items": {"type": ["number", "null"], "maximum": -8}, "minItems": 4}, "[-8,-9,-10,-11]"),
+        ({**STRINGS, "items": {"type": "string", "pattern": "^(abcdefghij|k)$"}, "minItems": 2}, '["k","abcdefghij"]'),
+        ({**STRINGS, "minItems": 2, "allOf": CONTAINED}, '["","long"]'),
+        ({**STRINGS, "minItems": 1, "allOf": [*CONTAINED, {"contains": {"const": "b"}}]}, '["b","long"]'),
+        ({"type": "object", "minProperties": 2, "maxProperties": 4, "required": ["name"]}, '{"name":0,"":0}'),
+        (
+            {
+                "type": "object",
+                "minProperties": 3,
+                "patternProperties": {"^b?$": {"const": "xx"}},
+                "additionalProperties": {"type": "integer"},
+            },
+            '{"a":0,"c":0,"d":0}',
+        ),
+    ],
+)
+def test_the_shortest_output_with_values_that_differ(compiler: Compiler, schema: Any, shortest: str) -> None:
+    compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+    text = json.dumps(json.loads(shortest), separators=(",", ":"), ensure_ascii=False)
+    assert compiled.parse(text).is_complete
+    assert compiled.min_bytes == len(text.encode())
+
+
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 def test_one_token_less_than_needed_is_refused(compiler: Compiler, format: Any) -> None:
     compiled = compiler.compile(format)
