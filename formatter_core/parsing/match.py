@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Match"]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """One place of a parse: the whole text, or a `Capture`. Offsets count bytes of the whole text.
 
     `children` are the captures directly inside, in order of their start.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
 
 from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
 from formatter_core.errors.arguments import not_picklable
-from formatter_core.formats.protocol import Converter, Lowered, text_of
+from formatter_core.formats.protocol import Converter, Lowered
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.generics import Value_co
@@ -152,14 +152,14 @@ class Result(Generic[Value_co]):
             InvalidValue: a Python type refuses one of the values.
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
-        return tuple(self._spans())
+        return tuple(Capture(at.name, value, at.text, at.start, at.end) for at, value in self._values)
 
     @cached_property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
         """The captured values by name, in order; raises like `spans`."""
         found: dict[str, list[Any]] = {}
-        for capture in self.spans:
-            found.setdefault(capture.name, []).append(capture.value)
+        for match, value in self._values:
+            found.setdefault(match.name, []).append(value)
         return {name: tuple(values) for name, values in found.items()}
 
     @cached_property
@@ -180,14 +180,20 @@ class Result(Generic[Value_co]):
     def _whole(self) -> Match | None:
         return self._reading.whole() if self.is_complete else None
 
-    def _spans(self) -> Iterator[Capture]:
+    @cached_property
+    def _values(self) -> list[tuple[Match, Any]]:
+        """Every capture with its value, in order of its start."""
+        converters = self._reading.lowered.converters
+        found: list[tuple[Match, Any]] = []
         stack = list(reversed(self._reading.certain() if self._whole is None else self._whole.children))
         while stack:
             match = stack.pop()
-            stack.extend(reversed(match.children))
+            if match.children:
+                stack.extend(reversed(match.children))
             if not match.name.startswith("."):
-                convert: Converter = self._reading.lowered.converters.get(match.name, text_of)
-                yield Capture(match.name, converted(convert, match), match.text, match.start, match.end)
+                convert = converters.get(match.name)
+                found.append((match, match.text if convert is None else converted(convert, match)))
+        return found
 
 
 def converted(convert: Converter, match: Match) -> Any:
