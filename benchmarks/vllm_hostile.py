@@ -47,6 +47,8 @@ SMOKE = {"path": ["processor"], "seconds": 3.0, "rate": 5.0, "streams": 2, "turn
 _SCALE = 10
 _LARGEST = 2**16
 _JSON = {"Content-Type": "application/json"}
+#: Seconds after which a request counts as not answered.
+_TIME_OUT = 60
 #: Seconds without hostile requests, before and after each turn.
 _QUIET = 12.0
 
@@ -189,7 +191,7 @@ class Client:
         largest = max(map(len, self.attacks))
         if largest > _LARGEST:
             raise ValueError(f"a hostile body has {largest} bytes")
-        connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=120)
+        connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_TIME_OUT)
         async with aiohttp.ClientSession(connector=connector, timeout=time_out) as self.http:
             return await self.run_turns()
 
@@ -246,16 +248,24 @@ class Client:
         while not stop.is_set():
             latest = None
             body = self.body(wanted, max_tokens=400, stream=True)
-            async with self.http.post(f"{self.address}/completions", json=body) as answer:
-                async for line in answer.content:
-                    if not line.startswith(b"data: {"):
-                        continue
-                    now = time.perf_counter()
-                    if latest is not None and self.phase in self.gaps:
-                        self.gaps[self.phase].append(1000 * (now - latest))
-                    latest = now
-                    if stop.is_set():
-                        return
+            try:
+                async with self.http.post(f"{self.address}/completions", json=body) as answer:
+                    async for line in answer.content:
+                        if not line.startswith(b"data: {"):
+                            continue
+                        latest = self.keep_gap(latest)
+                        if stop.is_set():
+                            return
+            except Exception:  # noqa: BLE001 - the server does not answer: a gap too
+                self.keep_gap(latest)
+                await asyncio.sleep(1)
+
+    def keep_gap(self, latest: float | None) -> float:
+        """Keep the time since the latest token of a stream; gives the time of this one."""
+        now = time.perf_counter()
+        if latest is not None and self.phase in self.gaps:
+            self.gaps[self.phase].append(1000 * (now - latest))
+        return now
 
     async def ask_for_new_formats(self, stop: asyncio.Event) -> None:
         """Two honest requests a second, each with a format that nobody asked for before."""
@@ -268,13 +278,19 @@ class Client:
 
     async def ask_for_new_format(self, number: int) -> None:
         phase, begun = self.phase, time.perf_counter()
-        async with self.http.post(
-            f"{self.address}/completions", json=self.body(honest(number), max_tokens=4)
-        ) as answer:
-            await answer.read()
+        status = await self.status_of(json.dumps(self.body(honest(number), max_tokens=4)).encode())
         if phase in self.new_formats:
-            self.new_formats[phase][str(answer.status)] += 1
+            self.new_formats[phase][status] += 1
             self.waits[phase].append(1000 * (time.perf_counter() - begun))
+
+    async def status_of(self, body: bytes) -> str:
+        """What a request is answered with, or the name of the error."""
+        try:
+            async with self.http.post(f"{self.address}/completions", data=body, headers=_JSON) as answer:
+                await answer.read()
+                return str(answer.status)
+        except Exception as error:  # noqa: BLE001 - however the server fails
+            return type(error).__name__
 
     async def watch_own_lag(self, stop: asyncio.Event) -> None:
         """How many milliseconds late this client's own loop is, which lengthens all that it measures."""
@@ -295,12 +311,7 @@ class Client:
 
     async def ask_hostile(self, body: bytes) -> None:
         begun = time.perf_counter()
-        try:
-            async with self.http.post(f"{self.address}/completions", data=body, headers=_JSON) as answer:
-                await answer.read()
-                status = str(answer.status)
-        except Exception as error:  # noqa: BLE001 - however the server fails
-            status = type(error).__name__
+        status = await self.status_of(body)
         self.times.setdefault(status, []).append(1000 * (time.perf_counter() - begun))
 
 

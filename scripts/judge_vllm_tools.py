@@ -157,7 +157,8 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    os.environ["FORMATTER_VLLM_STRUCTURED_OUTPUTS"] = "1"
+    # The logits processor that makes outputs begin with calls is no module's, so no other process can import it.
+    os.environ |= {"FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     if options.plain:
         from formatter_vllm import tools
 

@@ -21,7 +21,15 @@ from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
-from formatter_vllm.compilers import BYTES_PER_PROGRAM_BYTE, NICE, SHORT_CONTENT, RequestCompiler, compiler_of, narrowed
+from formatter_vllm.compilers import (
+    BYTES_PER_PROGRAM_BYTE,
+    NICE,
+    SHORT_CONTENT,
+    RequestCompiler,
+    compiler_of,
+    living_compilers,
+    narrowed,
+)
 from formatter_vllm.figures import figures, totals
 from formatter_vllm.judge import Judge, Verdict
 from formatter_vllm.preparation import METHOD, Preparation, prepare
@@ -89,7 +97,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     _compat_beams.refuse_beams(check_beams)
-    _compat_server.add_method(_FIGURES, lambda _: figures())
+    _compat_server.add_method(_FIGURES, lambda _: figures(sum(one.cached_bytes for one in living_compilers())))
     _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
     if _compat_server.wrap_add_request(admit):
         _compat_server.report_failures(failure_ids)

@@ -106,6 +106,11 @@ class RequestCompiler:
         return future
 
     @property
+    def cached_bytes(self) -> int:
+        """What the formats of requests take that are kept for the next ones."""
+        return self._ready.bytes
+
+    @property
     def vocabulary(self) -> Vocabulary:
         """What it compiles for."""
         return self.compiler.vocabulary

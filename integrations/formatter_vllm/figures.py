@@ -10,10 +10,22 @@ from time import perf_counter
 from formatter_core import Cursor
 from formatter_core.runtime.cursor import FailureLog
 
-__all__ = ["FAILURES", "MASK_SECONDS", "SHORTENED", "CountingFailureLog", "MaskTimer", "add", "figures", "totals"]
+__all__ = [
+    "CACHED",
+    "FAILURES",
+    "MASK_SECONDS",
+    "SHORTENED",
+    "CountingFailureLog",
+    "MaskTimer",
+    "add",
+    "figures",
+    "totals",
+]
 
 #: Seconds that masks took.
 MASK_SECONDS = "mask seconds"
+#: Bytes of compiled formats that are kept now.
+CACHED = "cached bytes"
 #: Requests whose output a budget shortened.
 SHORTENED = "shortened"
 #: Before the name of the error that ended requests.
@@ -50,9 +62,9 @@ class CountingFailureLog(FailureLog):
         super().report(cursor, name)
 
 
-def figures() -> dict[str, float]:
-    """All that was counted in this process, and which process it is."""
-    return {**_counted, _PROCESS: os.getpid()}
+def figures(cached: int = 0) -> dict[str, float]:
+    """All that was counted in this process, what its caches hold, and which process it is."""
+    return {**_counted, CACHED: cached, _PROCESS: os.getpid()}
 
 
 def totals(workers: Iterable[dict[str, float]], scheduler: dict[str, float] | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from formatter_vllm.figures import FAILURES, MASK_SECONDS, SHORTENED
+from formatter_vllm.figures import CACHED, FAILURES, MASK_SECONDS, SHORTENED
 from formatter_vllm.requests import KINDS
 
 __all__ = ["count_request", "observe_compile", "update"]
@@ -48,6 +48,9 @@ def update(engines: Iterable[dict[str, float]]) -> None:
         for name, value in own.items():
             sums[name] = value + sums.get(name, 0.0)
     for name, value in sums.items():
+        if name == CACHED:
+            metrics.cached.set(value)
+            continue
         more, _latest[name] = max(0.0, value - _latest.get(name, 0.0)), value
         if name.startswith(FAILURES):
             metrics.failed.labels(name.removeprefix(FAILURES)).inc(more)
@@ -66,6 +69,7 @@ def _metrics() -> Any:
         requests=client.Counter("formatter_requests", "Requests with a format.", ["kind", "outcome"]),
         waited=client.Histogram("formatter_wait_seconds", "How long requests waited for their format."),
         compiled=client.Histogram("formatter_compile_seconds", "CPU time that it took to compile a format."),
+        cached=client.Gauge("formatter_cache_bytes", "Bytes of compiled formats that engines keep."),
         failed=client.Counter("formatter_failures", "Requests that were ended because their format failed.", ["cause"]),
         named={
             MASK_SECONDS: client.Counter("formatter_mask_seconds", "Seconds that masks took."),

@@ -185,13 +185,21 @@ def test_requests_are_counted(engine, monkeypatch) -> None:
         def observe(self, seconds: float) -> None:
             assert seconds >= 0
 
-    monkeypatch.setitem(sys.modules, "prometheus_client", types.SimpleNamespace(Counter=Metric, Histogram=Metric))
+        def set(self, value: float) -> None:
+            gauges[self.name] = value
+
+    gauges: dict[str, float] = {}
+    client = types.SimpleNamespace(Counter=Metric, Gauge=Metric, Histogram=Metric)
+    monkeypatch.setitem(sys.modules, "prometheus_client", client)
     ask(engine, {"regex": "a+"})
     ask(engine, {"regex": "a("})
     ask(engine, {"made up": 1})
     ask(engine, None)
     name = "formatter_requests"
     assert counted == [(name, "regex", "admitted"), (name, "regex", "refused"), (name, "other", "refused")]
+    for cached in ([5.0, 6.0], [4.0]):  # what engines keep becomes less, too
+        import_module("formatter_vllm.metrics").update({"cached bytes": each} for each in cached)
+        assert gauges == {"formatter_cache_bytes": sum(cached)}
 
 
 def test_figures_of_all_processes_are_added_up(engine) -> None:
