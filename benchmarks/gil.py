@@ -4,10 +4,10 @@
 
 Stalls: one thread does nothing but count, another one compiles real schemas; a stall is the time between two counts. A
 stall within a call into the native library is counted apart, since ctypes frees the GIL there and no such call may hold
-anyone up; so is one within a run of Python's garbage collector, which holds the GIL. Two controls stand beside it:
-counting alone, and beside a C loop called through ctypes, which is what the machine and the interpreter cost by
-themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5 ms; with 0.5 ms
-only what really cannot be interrupted remains.
+anyone up; so is one within a run of Python's garbage collector, which holds the GIL. Three controls stand beside it:
+counting alone, beside a loop in Python, and beside a C loop called through ctypes, which is what the machine and the
+interpreter cost by themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5
+ms; with 0.5 ms only what really cannot be interrupted remains.
 
 Threads: masks in states never seen before, in one thread and then in two threads at once that do the same each, beside
 a C loop of about the same length; once all in one call into the library, once in a call for each mask, beside as many
@@ -188,6 +188,13 @@ def c_loop() -> Callable[[int], int] | None:
     return found
 
 
+def python_loop(seconds: float) -> None:
+    """A loop in Python of that length, which never lets go of the GIL by itself."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
 def spin_for(spin: Callable[[int], int], seconds: float) -> Callable[[], Any]:
     """A call of about that length."""
     before = time.perf_counter()
@@ -290,7 +297,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     random.Random(options.seed).shuffle(schemas)
     del schemas[options.schemas :]
     spin = c_loop()
-    held = {"nothing else": stalls(vocabulary, lambda: time.sleep(2))}
+    held = {
+        "nothing else": stalls(vocabulary, lambda: time.sleep(2)),
+        "a loop in Python": stalls(vocabulary, lambda: python_loop(2.0)),
+    }
     if spin is not None:
         held["a C loop"] = stalls(vocabulary, spin_for(spin, 2.0))
     for engine in options.engines:

@@ -40,6 +40,8 @@ _START = "the whole schema"
 _SCALARS = ("null", "boolean", "integer", "number", "string")
 #: Formats that schemas often have, and whose terminals take long to make.
 _USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
+#: The first `\s` reads Unicode's tables, which takes longer than most schemas.
+_USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 @cache
@@ -48,6 +50,7 @@ def prepare() -> None:
     types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
     schemas: list[dict[str, Any]] = [{"type": names} for names in types]
     schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
+    schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
     schemas += [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
     _tokens(as_whitespace("flexible"))
     for draft in _NAMES:
