@@ -1,9 +1,14 @@
-"""What holds for every test: no test reaches for a model hub."""
+"""What holds for every test: no test reaches for a model hub. What many ask for: no error says anything twice."""
 
 import gc
 import os
+import re
+from collections.abc import Iterator
 
 import pytest
+
+from formatter_core.errors import FormatterError, InvalidValue
+from tests.printed_errors import printed, said_twice
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -14,3 +19,26 @@ def _what_was_there_before_is_no_garbage() -> None:
     """What earlier modules left (torch, above all) is not gone through again whenever garbage is collected."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def no_error_says_anything_twice() -> Iterator[None]:
+    """Neither its message nor those of its causes, which a traceback shows as well.
+
+    An error is read when it is given up: kept until then, it would keep alive what its traceback holds. Bytes that it
+    quotes are the text's own, and what an error replaced is none of its causes. An `InvalidValue` keeps the error that
+    the type raised, whose traceback leads to code of the user's.
+    """
+    found: dict[str, set[str]] = {}
+
+    def read(error: FormatterError) -> None:
+        shown = "\n".join([str(error)] if isinstance(error, InvalidValue) else printed(error, replaced=False))
+        shown = re.sub("b'[^']*'", "b''", shown)
+        if twice := said_twice(shown):
+            found[shown] = twice
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FormatterError, "__del__", read, raising=False)
+        yield
+        gc.collect()
+    assert found == {}

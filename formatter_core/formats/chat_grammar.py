@@ -189,7 +189,7 @@ class _Writer:
         try:
             written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
         except (InvalidSchema, UnsupportedSchema, UnsatisfiableSchema) as error:
-            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from error
+            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from None
         except LimitExceeded as error:
             what = f"the tool {tool.name!r} ({error.what})"
             raise LimitExceeded(error.limit, error.maximum, what, is_fixed=error.is_fixed) from error

@@ -23,7 +23,7 @@ def example(value: Any) -> JsonSchemaFormat:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidFormat(f"the example is not JSON data: {error}") from error
+        raise InvalidFormat(f"the example is not JSON data: {error}") from None
     return json_schema(_schema(value))
 
 

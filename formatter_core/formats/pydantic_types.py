@@ -46,7 +46,8 @@ def adapt(tp: Any, prefix: str) -> Adapted:
         adapter = pydantic.TypeAdapter(tp)
         schema = adapter.json_schema(ref_template="#/$defs/" + prefix + "{model}", schema_generator=_Generator)
     except (pydantic.errors.PydanticUserError, NameError, TypeError, ImportError) as error:
-        raise InvalidFormat(f"{tp!r} has no JSON Schema: {error}") from error
+        why = str(error).partition("\n")[0]  # what follows speaks to those who extend pydantic
+        raise InvalidFormat(f"pydantic has no JSON Schema{'' if repr(tp) in why else f' for {tp!r}'}: {why}") from None
     definitions = {prefix + name: definition for name, definition in schema.pop("$defs", {}).items()}
 
     def convert(value: Any, pointer: str) -> Any:

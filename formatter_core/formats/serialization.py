@@ -57,16 +57,16 @@ class _Reader:
             raise LimitExceeded("levels", DEFAULT_LIMITS.depth, "the nesting of formats", is_fixed=True)
         try:
             reader = _READERS[data["type"]]
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError):
             names = ", ".join(_READERS)
             raise InvalidFormat(
                 f"expected the JSON of a format, an object whose `type` is one of {names}; found {shown(data)}"
-            ) from error
+            ) from None
         try:
             return reader(self, data, depth - 1)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             reason = f"the format of type {data['type']!r} has a missing or malformed field: {error!r}"
-            raise InvalidFormat(reason) from error
+            raise InvalidFormat(reason) from None
 
     def part(self, data: Any, depth: int) -> str | Format:
         """A part of a format made of others; a str is literal text."""

@@ -148,14 +148,14 @@ class _Reader:
         try:
             return self._part(parse_ebnf(data["grammar"], limits=self._limits))
         except InvalidGrammar as error:
-            raise InvalidGrammar(str(error), pointer=f"{pointer}/grammar") from error
+            raise InvalidGrammar(str(error), pointer=f"{pointer}/grammar") from None
 
     def _regex(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"pattern": str}, {})
         try:
             return Terminal(parse_xgrammar_regex(data["pattern"]))
         except InvalidRegex as error:
-            raise InvalidGrammar(str(error), pointer=f"{pointer}/pattern") from error
+            raise InvalidGrammar(str(error), pointer=f"{pointer}/pattern") from None
 
     def _any_text(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {}, {"excludes": list, "max_tokens": (int, type(None)), "max_chars": (int, type(None))})
@@ -376,10 +376,10 @@ def _located(pointer: str) -> Iterator[None]:
         yield
     except (UnsupportedSchema, InvalidSchema) as error:
         facts: dict[str, Any] = {"pointer": pointer + error.pointer, "keyword": error.keyword}
-        raise type(error)(error.reason, **facts) from error
+        raise type(error)(error.reason, **facts) from None
     except UnsatisfiableSchema as error:
         reason = str(error).partition(": ")[2] or str(error)
-        raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from error
+        raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from None
 
 
 def _elements(data: Any, pointer: str) -> list[Any]:

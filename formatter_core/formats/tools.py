@@ -75,7 +75,7 @@ def _of_tool(name: str, make: Any, argument: Any) -> Any:
     try:
         return make(argument)
     except FormatterError as error:
-        raise InvalidFormat(f"the tool {name!r} cannot be used: {error}") from error
+        raise InvalidFormat(f"the tool {name!r} cannot be used: {error}") from None
 
 
 def _check_name(name: Any, index: int) -> None:

@@ -314,7 +314,7 @@ def _hints(thing: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(thing, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
-        raise InvalidFormat(f"the annotations of {thing!r} cannot be resolved: {error}") from error
+        raise InvalidFormat(f"the annotations of {thing!r} cannot be resolved: {error}") from None
 
 
 def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:

@@ -156,7 +156,7 @@ class Layout:
         try:
             return _read(data)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InvalidFormat(f"the layout {shown(data)} has a missing or malformed field: {error!r}") from error
+            raise InvalidFormat(f"the layout {shown(data)} has a missing or malformed field: {error!r}") from None
 
     def to_json(self) -> dict[str, Any]:
         """The layout as JSON data."""

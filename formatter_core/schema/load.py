@@ -301,11 +301,9 @@ class Loader:
         if uri not in self._resources and uri in self._registry:
             self._add_resource(self._registry[uri], uri, uri + "#", location.resource.draft)
         if uri not in self._resources:
-            raise UnsupportedSchema(
-                f"the reference {reference!r} points outside the schema; pass a registry with a schema for {uri!r}",
-                pointer=location.pointer,
-                keyword=keyword,
-            )
+            which = "it" if uri == reference else repr(uri)
+            reason = f"the reference {reference!r} points outside the schema; pass a registry with a schema for {which}"
+            raise UnsupportedSchema(reason, pointer=location.pointer, keyword=keyword)
         return self._resources[uri]
 
     def _follow(self, resource: Resource, fragment: str, location: Location, keyword: str) -> int:

@@ -33,6 +33,8 @@ from formatter_core.errors import (
 )
 from formatter_core.testing.oracle import OracleEngine
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 END = 256
 TOKENS: list[bytes | None] = [
     *(bytes([byte]) for byte in range(256)),

@@ -17,7 +17,10 @@ from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Termi
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.testing.compare_budgets import compare_budgets
 
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built")
+pytestmark = [
+    pytest.mark.usefixtures("no_error_says_anything_twice"),
+    pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built"),
+]
 
 END = 300
 PERSON = {

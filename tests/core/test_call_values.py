@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from formatter_core import ChatAnswer, Layout, ToolCall, formats, parse
 from formatter_core.errors import InvalidFormat
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 VALUES = st.fixed_dictionaries(
     {},

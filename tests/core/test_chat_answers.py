@@ -13,6 +13,8 @@ from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, Limits, Too
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, LimitExceeded, UnsupportedLayout
 from formatter_core.formats.json_schema import JsonSchemaFormat
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WEATHER = {
     "type": "function",
     "function": {

@@ -17,6 +17,8 @@ from formatter_core.testing.compare import Report, compare_case
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Case
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 integer = formats.integer()
 INTEGERS = formats.python_type(list[int])
 

@@ -7,6 +7,8 @@ import pytest
 from formatter_core import Compiler, Vocabulary, formats, parse
 from tests.core.notation_checks import check_fault, check_texts
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
     ('root ::= "a" | "b"\n  "c"\n | "d"', ["a", "bc", "d"], ["b", ""]),

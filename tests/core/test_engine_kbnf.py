@@ -35,7 +35,10 @@ from formatter_core.testing.oracle import OracleEngine
 from formatter_core.vocabulary import Vocabulary
 from tests.threads import in_threads
 
-pytestmark = pytest.mark.skipif(not KbnfEngine.available(), reason="the kbnf package is not installed")
+pytestmark = [
+    pytest.mark.usefixtures("no_error_says_anything_twice"),
+    pytest.mark.skipif(not KbnfEngine.available(), reason="the kbnf package is not installed"),
+]
 
 #: Few enough that every path of three tokens can be walked: whole and half characters, NUL, 0xFF, duplicates, holes.
 TOKENS = (

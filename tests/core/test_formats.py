@@ -9,6 +9,8 @@ import pytest
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
 from formatter_core.errors import IncompleteResult, InvalidFormat, InvalidSchema
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 #: format, texts that are in it with their values, texts that are not
 TABLE = [
     (formats.regex(r"\d{2}-[a-c]+"), {"12-abc": "12-abc", "٣٤-a": "٣٤-a"}, ["", "12-", "12-d", "1-a", "12-a\n"]),

@@ -13,6 +13,8 @@ from formatter_core.testing.random_grammars import Features
 from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
 from tests.core.notation_checks import check_fault, check_texts
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
     ('root ::= "a" | "b" "c"', ["a", "bc"], ["b", "ac", ""]),

@@ -8,6 +8,8 @@ from formatter_core import Compiler, Vocabulary, check, formats, parse
 from formatter_core.errors import InvalidFormat, UnsupportedSchema
 from tests.core.notation_checks import check_fault, check_texts
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 #: grammar, texts that it derives, texts that it does not
 TABLE = [
     ('start: "a" B? // comment\n  | "c" # comment\nB: /b+/', ["a", "abb", "c"], ["b", ""]),

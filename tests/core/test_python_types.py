@@ -16,6 +16,8 @@ from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.parsing import parse
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 class Color(enum.Enum):
     RED = "red"

@@ -14,6 +14,8 @@ from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import parse_ecma
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 FOUND = [
     # pattern, texts in which it is found, texts in which it is not
     ("", ["", "a"], []),

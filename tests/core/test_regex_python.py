@@ -11,6 +11,8 @@ import pytest
 from formatter_core import FormatterBuilder, check, formats, parse
 from formatter_core.errors import FormatterError, InvalidRegex
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 #: patterns, and texts that try what is special about them
 SAME = [
     (r"", ["", "a"]),

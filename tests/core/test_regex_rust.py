@@ -15,6 +15,8 @@ from formatter_core.limits import Limits
 from formatter_core.parsing import parse
 from formatter_core.syntax.regex import as_terminal, escape, parse_rust
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 def matches(pattern: str, text: str) -> bool:
     return Automaton(parse_rust(pattern)).matches(text.encode())

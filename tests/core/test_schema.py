@@ -23,6 +23,8 @@ from formatter_core.schema import Dropped, Whitespace, lower_schema
 
 from .schema_judge import Judge
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 A, B = {"type": "integer"}, {"type": "string"}
 AB = {"type": "object", "properties": {"a": A, "b": B}, "required": ["a"], "additionalProperties": False}
 TREE = {"type": "object", "properties": {"next": {"$ref": "#"}, "v": A}, "additionalProperties": False}

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 resource = pytest.importorskip("resource", reason="this system cannot bound a process")
 
 #: What all of them together may take.

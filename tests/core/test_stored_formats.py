@@ -17,6 +17,8 @@ from formatter_core.testing.damage import damage_formats
 
 from .conftest import END, TOKENS
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 @dataclass
 class Person:

@@ -18,6 +18,8 @@ from formatter_core.errors import (
     UnsupportedSchema,
 )
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 TEXT = {"type": "any_text"}
 DIGIT = {"type": "regex", "pattern": "\\d"}
 INTEGER = {"type": "json_schema", "json_schema": {"type": "integer"}}

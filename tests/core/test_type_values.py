@@ -15,6 +15,8 @@ from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidFormat, InvalidValue
 from formatter_core.testing.oracle import OracleEngine
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
 samples = pytest.importorskip("tests.core.type_samples")
 

@@ -23,6 +23,8 @@ from formatter_core import (
 )
 from tests.core.wrong_calls import Call, raw_errors
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 END = 256
 VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None, b"ab"], [END])
 COMPILER = Compiler(VOCABULARY)

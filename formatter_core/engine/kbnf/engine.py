@@ -71,7 +71,7 @@ class KbnfEngine:
         try:
             grammar = without_json_texts(grammar.written_out)
         except LimitExceeded as error:
-            raise UnsupportedByEngine(str(error), engine=self.name, node="a list of members") from error
+            raise UnsupportedByEngine(str(error), engine=self.name, node="a list of members") from None
         refused: frozenset[str] = frozenset()
         memory = 0
         for _ in range(_ROUNDS):
@@ -86,7 +86,7 @@ class KbnfEngine:
             except native.PatternError as error:
                 more = frozenset(pattern for pattern in patterns if not _buildable(pattern, memory))
                 if more <= refused:
-                    raise UnsupportedByEngine(str(error), engine=self.name, node="this grammar") from error
+                    raise UnsupportedByEngine(str(error), engine=self.name, node="this grammar") from None
                 refused |= more
         raise LimitExceeded("states", limits.states, "an automaton of the kbnf package")
 

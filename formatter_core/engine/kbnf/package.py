@@ -78,7 +78,7 @@ def _package() -> Any:
     try:
         return import_module("kbnf")
     except ImportError as error:
-        raise EngineUnavailable(ENGINE, [f"{remedy}; the installed one does not load: {error}"]) from error
+        raise EngineUnavailable(ENGINE, [f"{remedy}; the installed one does not load: {error}"]) from None
 
 
 def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
@@ -88,7 +88,7 @@ def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise UnsupportedByEngine(f"the package failed: {error}", engine=ENGINE, node=node) from error
+        raise UnsupportedByEngine(f"the package failed: {error}", engine=ENGINE, node=node) from None
 
 
 def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
@@ -181,8 +181,8 @@ def build(text: str, vocabulary: Any, memory: int) -> Any:
         message = str(error)
         # A pattern that does not parse is reported as rest of the text that does not.
         if "size limit" in message or "parsing error" in message or "building NFA" in message:
-            raise PatternError(message[:200]) from error
-        raise UnsupportedByEngine(message[:200], engine=ENGINE, node="this grammar") from error
+            raise PatternError(message[:200]) from None
+        raise UnsupportedByEngine(message[:200], engine=ENGINE, node="this grammar") from None
 
 
 def fork(engine: Any) -> Any:

@@ -79,7 +79,7 @@ def parse_xgrammar_regex(pattern: str, *, dot_all: bool = True) -> Node:
     except InvalidRegex as error:
         at = error.position - len(flags)
         place = places[at] if 0 <= at < len(places) else len(pattern)
-        raise InvalidRegex(error.reason, pattern=pattern, position=place) from error
+        raise InvalidRegex(error.reason, pattern=pattern, position=place) from None
     return _without_captures(node)
 
 
@@ -131,7 +131,7 @@ class MacroReader:
         try:
             node = parse_xgrammar_regex(arguments.positional[0], dot_all=flags is None or "s" in flags)
         except InvalidRegex as error:
-            raise self._fault(f"in this regex, at position {error.position}: {error.reason}") from error
+            raise self._fault(f"in this regex, at position {error.position}: {error.reason}") from None
         return Terminal(Intersection((node, Repeat(_JSON_CHAR))) if json_string else node)
 
     def _substring(self, arguments: _Arguments) -> Node:

@@ -227,7 +227,7 @@ class _Reader:
             node = parse_rust(pattern, self._limits)
         except InvalidRegex as error:
             offset = locate(self._source, token, error.position)
-            raise self._source.fault(offset, f"invalid regex: {error.reason}") from error
+            raise self._source.fault(offset, f"invalid regex: {error.reason}") from None
         if token.prefix == "#":
             return as_terminal(node)
         if any(isinstance(below, Capture) for below in walk(node)):

@@ -69,7 +69,7 @@ def _data(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
     try:
         value, end = json.JSONDecoder(parse_float=Decimal).raw_decode(source.text, at)
     except json.JSONDecodeError as error:
-        raise source.fault(error.pos, f"the JSON after `{keyword}` is malformed: {error.msg}") from error
+        raise source.fault(error.pos, f"the JSON after `{keyword}` is malformed: {error.msg}") from None
     except (RecursionError, ValueError) as error:
         raise LimitExceeded("depth", limits.depth, f"the JSON at {source.where(at)}") from error
     return value, end

@@ -359,7 +359,7 @@ class _Reader:
             node = parse_rust(prefix + pattern, self._limits)
         except InvalidRegex as error:
             place = token.offset + 1 + max(0, error.position - len(prefix))
-            raise self._source.fault(place, f"in this regex: {error.reason}") from error
+            raise self._source.fault(place, f"in this regex: {error.reason}") from None
         return _without_captures(node)
 
     def _substring(self, token: Lexeme) -> Node:
