@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import ChosenToken, Generated
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["Beam", "BeamSearch", "beam_search"]
@@ -67,7 +67,7 @@ def beam_search(
             return search.outputs(before)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beam:
     """One hypothesis.
 
@@ -84,6 +84,17 @@ class Beam:
     logprob: float
     parent: int
     formatter: Formatter
+
+    @cached_property
+    def mask(self) -> NDArray[np.int32]:
+        """What may follow, int32 (words of the vocabulary,).
+
+        Raises:
+            DeadEnd: no token, for the vocabulary cannot spell what would.
+        """
+        row = np.zeros(self.formatter.compiled.vocabulary.words, dtype=np.int32)
+        self.formatter.fill_bitmask(row)
+        return row
 
 
 #: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it goes on from, token and score.
@@ -120,7 +131,7 @@ class BeamSearch:
         self.candidates = _LEFT_OUT * width + len(formatter.end_ids)
         self._left_out: list[_LeftOut] = []
         self._resumed = 0  # how often the search went on with them
-        self._rows = [self._mask(formatter)]
+        self._dead: DeadEnd | None = None
 
     @property
     def is_over(self) -> bool:
@@ -132,7 +143,7 @@ class BeamSearch:
     @property
     def masks(self) -> NDArray[np.int32]:
         """What may follow each beam, int32 (beams, words of the vocabulary)."""
-        return np.stack(self._rows)
+        return np.stack([beam.mask for beam in self.beams])
 
     def take(self, candidates: Sequence[Iterable[tuple[int, float]]]) -> None:
         """One token more for each beam; `beams` are then the new ones, the best first, each with its parent.
@@ -150,39 +161,27 @@ class BeamSearch:
             for token, logprob in best
             if logprob > -np.inf
         )
-        following: dict[bytes, tuple[Beam, NDArray[np.int32]]] = {}
-        others: list[tuple[Beam, NDArray[np.int32]]] = []
-        dead: DeadEnd | None = None
+        self._dead = None
+        following: dict[bytes, Beam] = {}
+        others: list[Beam] = []
         for total, index, token, logprob in ranked:
             if len(following) == self.width:
                 self._left_out.append((total, self.beams[index], token, logprob))
                 continue
             new = _continued(self.beams[index], index, token, logprob)
-            formatter = new.formatter
-            if formatter.is_finished:
-                self.finished.append(new)
+            if not self._goes_on(new):
                 continue
-            try:
-                row = self._mask(formatter)
-            except DeadEnd as error:  # another beam may go on instead
-                dead = error
-                continue
-            if formatter.bytes not in following:
-                following[formatter.bytes] = new, row
-            elif len(others) < self.width:
-                others.append((new, row))
+            if following.setdefault(new.formatter.bytes, new) is not new and len(others) < self.width:
+                others.append(new)
         self._keep_best()
         self._left_out = sorted(self._left_out, key=itemgetter(0))[: _LEFT_OUT * self.width]
-        kept = [*following.values(), *others][: self.width]
-        kept.sort(key=lambda pair: -pair[0].logprob)
-        self.beams, self._rows = [beam for beam, _ in kept], [row for _, row in kept]
-        if dead is not None and not kept and not self.finished:
-            raise dead
+        self.beams = sorted([*following.values(), *others][: self.width], key=lambda beam: -beam.logprob)
+        if self._dead is not None and not self.beams and not self.finished:
+            raise self._dead
 
     def drop_at(self, max_tokens: int) -> None:
         """Drop the beams that have this many tokens and have not ended."""
-        kept = [place for place, beam in enumerate(self.beams) if len(beam.tokens) < max_tokens]
-        self.beams, self._rows = [self.beams[place] for place in kept], [self._rows[place] for place in kept]
+        self.beams = [beam for beam in self.beams if len(beam.tokens) < max_tokens]
         self._left_out = [one for one in self._left_out if len(one[1].tokens) + 1 < max_tokens]
 
     def resume(self) -> bool:
@@ -198,18 +197,24 @@ class BeamSearch:
         new = [_continued(beam, 0, token, logprob) for _, beam, token, logprob in self._left_out]
         new.sort(key=lambda beam: any(text.startswith(beam.formatter.bytes) for text in found))
         beams: dict[bytes, Beam] = {}
-        rows: list[NDArray[np.int32]] = []
         for beam in new:
-            if beam.formatter.is_finished:
-                self.finished.append(beam)
-            elif beam.formatter.bytes not in beams and len(beams) < self.width:
-                with suppress(DeadEnd):
-                    rows.append(self._mask(beam.formatter))
-                    beams[beam.formatter.bytes] = beam
+            if (len(beams) < self.width or beam.formatter.is_finished) and self._goes_on(beam):
+                beams.setdefault(beam.formatter.bytes, beam)
         self._left_out = []
         self._keep_best()
-        self.beams, self._rows = list(beams.values()), rows
+        self.beams = list(beams.values())
         return bool(beams)
+
+    def _goes_on(self, beam: Beam) -> bool:
+        """Whether something may follow a beam; one that has finished is kept as such."""
+        if beam.formatter.is_finished:
+            self.finished.append(beam)
+            return False
+        try:
+            return bool(beam.mask.any())
+        except DeadEnd as error:  # another beam may go on instead
+            self._dead = error
+            return False
 
     def _keep_best(self) -> None:
         """Of the finished ones keep the best spelling of each text, as many as there are beams."""
@@ -217,12 +222,6 @@ class BeamSearch:
         for beam in sorted(self.finished, key=lambda beam: -beam.logprob):
             texts.setdefault(beam.formatter.bytes, beam)
         self.finished = list(texts.values())[: self.width]
-
-    @staticmethod
-    def _mask(formatter: Formatter) -> NDArray[np.int32]:
-        row = np.zeros(formatter.compiled.vocabulary.words, dtype=np.int32)
-        formatter.fill_bitmask(row)
-        return row
 
     def outputs(self, prompt: Sequence[int] = ()) -> list[Generated]:
         """The finished texts, the best first; their `chosen` have the log-probabilities among all tokens.

@@ -25,10 +25,12 @@ __all__ = [
     "check_ids",
     "checked_counts",
     "chosen_token",
+    "measured_tokens",
     "top_tokens",
 ]
 
 Ties: TypeAlias = Literal["all", "none"]
+Chosen: TypeAlias = "Sequence[int] | NDArray[np.integer[Any]]"
 
 _NO_NUMBERS = "the logits hold NaN or +inf, so they say nothing; look for an overflow in the model"
 #: What the native library reads: the rest is done with numpy, as everything is without the library.
@@ -175,7 +177,7 @@ def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[in
     return counts
 
 
-def check_ids(tokens: Sequence[int] | NDArray[np.integer[Any]], width: int) -> None:
+def check_ids(tokens: Chosen, width: int) -> None:
     """Whether these are ids of tokens.
 
     Raises:
@@ -190,7 +192,7 @@ def top_tokens(
     logits: NDArray[Any],
     n: int | Sequence[int],
     *,
-    chosen: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    chosen: Chosen | None = None,
     ties: Ties = "all",
     logprob: bool = True,
     rank: bool = True,
@@ -216,24 +218,28 @@ def top_tokens(
         InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
         LimitExceeded: `n` is greater than `Limits.max_top_n`.
     """
+    return measured_tokens(logits, n, chosen, ScoreSettings(0, logprob, rank, ties=ties, limits=limits))
+
+
+def measured_tokens(
+    logits: NDArray[Any], n: int | Sequence[int], chosen: Chosen | None, how: ScoreSettings
+) -> list[TopTokens]:
+    """`top_tokens` as `how` says, whose `top` does not count."""
     is_bits = logits.dtype.newbyteorder("=") == np.uint16
     if logits.ndim != 2 or not (is_bits or np.issubdtype(logits.dtype, np.floating)):
         raise InvalidArgument(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
     rows, width = logits.shape
-    counts = [min(count, width) for count in checked_counts(n, rows, limits)]
+    counts = [min(count, width) for count in checked_counts(n, rows, how.limits)]
     if chosen is not None:
         check_ids(chosen, width)
     taken = None if chosen is None else [int(token) for token in chosen]
     if taken is not None and len(taken) != rows:
         raise InvalidArgument(f"{len(taken)} chosen tokens for {rows} rows of logits; give one for each row")
     if logits.dtype in _NATIVE and is_available():
-        return _by_the_library(logits, counts, taken, ties, logprob, rank, limits)
+        return _by_the_library(logits, counts, taken, how)
     if is_bits:
         logits = (logits.astype(np.uint32) << 16).view(np.float32)
-    return [
-        _one(row, count, token, ties, logprob, rank, limits)
-        for row, count, token in zip(logits, counts, _each(taken, rows), strict=True)
-    ]
+    return [_one(row, count, token, how) for row, count, token in zip(logits, counts, _each(taken, rows), strict=True)]
 
 
 def _each(chosen: list[int] | None, rows: int) -> Sequence[int | None]:
@@ -241,13 +247,7 @@ def _each(chosen: list[int] | None, rows: int) -> Sequence[int | None]:
 
 
 def _by_the_library(
-    logits: NDArray[Any],
-    counts: list[int],
-    chosen: list[int] | None,
-    ties: Ties,
-    logprob: bool,
-    rank: bool,
-    limits: Limits,
+    logits: NDArray[Any], counts: list[int], chosen: list[int] | None, how: ScoreSettings
 ) -> list[TopTokens]:
     most = max(counts, default=0)
     is_asked = chosen is not None
@@ -255,9 +255,9 @@ def _by_the_library(
         logits,
         counts,
         chosen,
-        room=limits.max_top_n if most and ties == "all" else most,
-        wants_scale=logprob and is_asked,
-        wants_rank=rank,
+        room=how.limits.max_top_n if most and how.ties == "all" else most,
+        wants_scale=how.logprob and is_asked,
+        wants_rank=how.rank,
     )
     if found is None:
         raise InvalidArgument(_NO_NUMBERS)
@@ -273,7 +273,7 @@ def _by_the_library(
     )
     lists = []
     for count, ids, logprobs, ranks, token, chosen_logprob, (better, tied, listed) in columns:
-        kept = min(listed, count) if ties == "none" else listed
+        kept = min(listed, count) if how.ties == "none" else listed
         lists.append(
             TopTokens(
                 tuple(ids[:kept]),
@@ -281,28 +281,26 @@ def _by_the_library(
                 tuple(ranks[:kept]),
                 tied > kept,
                 token,
-                chosen_logprob if is_asked and logprob else None,
-                better + 1 if is_asked and rank else None,
+                chosen_logprob if is_asked and how.logprob else None,
+                better + 1 if is_asked and how.rank else None,
             )
         )
     return lists
 
 
-def _one(
-    row: NDArray[Any], n: int, chosen: int | None, ties: Ties, logprob: bool, rank: bool, limits: Limits
-) -> TopTokens:
-    scale = _log_sum(row) if n or (logprob and chosen is not None) else 0.0
+def _one(row: NDArray[Any], n: int, chosen: int | None, how: ScoreSettings) -> TopTokens:
+    scale = _log_sum(row) if n or (how.logprob and chosen is not None) else 0.0
     chosen_logprob = chosen_rank = None
-    if chosen is not None and logprob:
+    if chosen is not None and how.logprob:
         chosen_logprob = float(row[chosen]) - scale
-    if chosen is not None and rank:
+    if chosen is not None and how.rank:
         chosen_rank = 1 + int(np.count_nonzero(row > row[chosen]))
     if not n:
         return TopTokens((), (), (), False, chosen, chosen_logprob, chosen_rank)
     threshold = np.partition(row, len(row) - n)[len(row) - n]
     found = np.flatnonzero((row >= threshold) & (row > -np.inf))
     found = found[np.lexsort((found, -row[found]))]
-    ids = found[: n if ties == "none" else limits.max_top_n]
+    ids = found[: n if how.ties == "none" else how.limits.max_top_n]
     values = row[ids]
     ranks = 1 + np.searchsorted(-values, -values, side="left")
     logprobs = values.astype(np.float64) - scale

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.generation.candidates import ScoreSettings, chosen_token, top_tokens
+from formatter_core.generation.candidates import ScoreSettings, chosen_token, measured_tokens
 from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked, SequenceBatch
 from formatter_core.generation.results import ChosenToken
 from formatter_core.generation.sampling import SamplingRows
@@ -70,22 +71,11 @@ class NumpyLogits:
         chosen: list[ChosenToken] = []
         if scores:
             sound = np.flatnonzero(is_sound)
-
-            def measured(values: NDArray[Any]) -> list[Any]:
-                return top_tokens(
-                    values[sound],
-                    scores.top,
-                    chosen=tokens[sound],
-                    ties=scores.ties,
-                    logprob=scores.logprob,
-                    rank=scores.rank,
-                    limits=scores.limits,
-                )
-
+            measured = partial(measured_tokens, n=scores.top, chosen=tokens[sound], how=scores)
             chosen = [_NOT_CHOSEN] * len(tokens)
-            before = measured(logits) if scores.unmasked else [None] * len(sound)
-            for row, *pair in zip(sound.tolist(), measured(masked), before, strict=True):
-                chosen[row] = chosen_token(*pair)
+            before = measured(logits[sound]) if scores.unmasked else [None] * len(sound)
+            for row, after, unmasked in zip(sound.tolist(), measured(masked[sound]), before, strict=True):
+                chosen[row] = chosen_token(after, unmasked)
         return Picked(tokens, is_sound, chosen, scored)
 
     @staticmethod

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
-from formatter_core.errors.arguments import shown, token_ids_of, whole_number
+from formatter_core.errors.arguments import one_of, shown, token_ids_of, whole_number
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -116,15 +116,13 @@ def completion(
         InvalidArgument: an object that is not a model, a format with a fault, a number out of range.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    scores = _with_top(scores, top_logprobs)
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
+        asked = _asked(scores, top_logprobs, LOGPROBS)
+        fits = fit and max_tokens is not None
         most = 1024 if max_tokens is None else max_tokens
-        asked = LOGPROBS if scores is None else scores
-        writer = LogitsWriter(model, compiled, most, sampling, asked, forced_text, batch)
-        writer.fits = fit and max_tokens is not None
-        return writer
-    return _api_writer(model, max_tokens, sampling, scores, format=format)
+        return LogitsWriter(model, compiled, most, sampling, asked, batch, LoopSettings(forced_text), fits)
+    return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), format=format)
 
 
 def continuation(
@@ -156,16 +154,15 @@ def continuation(
         InvalidArgument: an object that is not a model, an empty stop string, a number out of range; `stop_ids` or
             `ignore_eos` for a model behind an API, which knows neither.
     """
-    scores = _with_top(scores, top_logprobs)
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
         most = 128 if max_tokens is None else max_tokens
-        asked = LOGPROBS if scores is None else scores
-        return LogitsWriter(model, None, most, sampling, asked, "off", batch, ids, stops, ignore_eos)
+        settings = LoopSettings("off", ids, stops, ignore_eos)
+        return LogitsWriter(model, None, most, sampling, _asked(scores, top_logprobs, LOGPROBS), batch, settings)
     if ids or ignore_eos:
         raise InvalidArgument("a model behind an API knows no token ids; use stop_strings")
     texts = tuple(stop.decode() for stop in stops)
-    return _api_writer(model, max_tokens, sampling, scores, stop_strings=texts)
+    return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), stop_strings=texts)
 
 
 @dataclass(frozen=True)
@@ -190,16 +187,13 @@ class LogitsWriter(Generic[Value_co]):
         max_tokens: int,
         sampling: BatchSampler | None,
         scores: ScoreSettings,
-        forced_text: ForcedText,
         batch: int,
-        stop_ids: frozenset[int] = frozenset(),
-        stops: tuple[bytes, ...] = (),
-        ignore_eos: bool = False,
+        settings: LoopSettings,
+        fits: bool = False,
     ) -> None:
         if max_tokens < 1 or batch < 1:
             raise InvalidArgument(f"max_tokens is {max_tokens} and batch {batch}; both are at least 1")
-        if forced_text not in get_args(ForcedText):
-            raise InvalidArgument(f"forced_text is {forced_text!r}; give one of {', '.join(get_args(ForcedText))}")
+        one_of(settings.forced_text, "forced_text", get_args(ForcedText))
         if scores.prompt and not hasattr(model, "score_prompt"):
             raise InvalidArgument(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
@@ -210,10 +204,10 @@ class LogitsWriter(Generic[Value_co]):
         self.compiled = compiled
         self.max_tokens = max_tokens
         self.batch = batch
-        self.fits = False  # whether `max_tokens` is a budget
+        self.fits = fits  # whether `max_tokens` is a budget
         self.sampling: BatchSampler = getattr(model, "sampling", GREEDY) if sampling is None else sampling
         self.scores = scores
-        self._settings = LoopSettings(forced_text, stop_ids, stops, ignore_eos)
+        self._settings = settings
 
     @overload
     def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
@@ -299,28 +293,23 @@ class LogitsWriter(Generic[Value_co]):
             compiled = [None if one is None else _compiled(self.model, one) for one in formats]
         samplings = [self.sampling] * prompts if sampling is None else sampling
         tops = [None] * prompts if top_logprobs is None else top_logprobs
-        scores = [_with_top(self.scores, top) or self.scores for top in tops]
+        scores = [_asked(self.scores, top, self.scores) for top in tops]
         return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
         for start in range(0, len(rows), self.batch):
             for event in run_together(self.model, rows[start : start + self.batch], settings):
-                if isinstance(event, Finished) and self._has_branches(event.output):
-                    yield replace(event, output=self._with_branches(event.output))
-                else:
-                    yield event
-
-    def _has_branches(self, output: Generated) -> bool:
-        return self.scores.branches and output.error is None and output.formatter is not None
+                if isinstance(event, Finished) and self.scores.branches:
+                    event = replace(event, output=self._with_branches(event.output))
+                yield event
 
     def _with_branches(self, output: Generated) -> Generated:
+        if output.error is not None or output.formatter is None:
+            return output
         try:
             return replace(output, branches=tuple(branches(self.model, output)))
         except FormatterError as error:  # the others are there all the same
             return replace(output, error=error)
-
-    def _formatter(self, compiled: CompiledFormat | None, room: int) -> Formatter | None:
-        return None if compiled is None else self._within(compiled.formatter(), room)
 
     def _within(self, formatter: Formatter, room: int) -> Formatter:
         """The formatter, whose output is complete within this many more tokens where it can be."""
@@ -345,7 +334,7 @@ class LogitsWriter(Generic[Value_co]):
             for sample in range(samples):
                 key = sequence_key(own_seed, begins.tokens, earlier + sample)
                 text = TextStream(self._settings.stops)
-                formatter = self._formatter(compiled, room)
+                formatter = None if compiled is None else self._within(compiled.formatter(), room)
                 if begins.resumed is not None and begins.resumed.formatter is not None:
                     formatter = self._within(begins.resumed.formatter.fork(), room)
                     text.begin(begins.resumed.bytes)
@@ -408,7 +397,7 @@ def _api_writer(
     model: ApiModel,
     max_tokens: int | None,
     sampling: BatchSampler | None,
-    scores: ScoreSettings | None,
+    scores: ScoreSettings,
     *,
     format: Any = None,
     stop_strings: tuple[str, ...] = (),
@@ -419,15 +408,14 @@ def _api_writer(
         )
     # What is not a Sampling is refused by the request.
     drawn = cast("Sampling | None", sampling)
-    request = TextRequest(format, max_tokens, stop_strings, drawn, scores=NO_SCORES if scores is None else scores)
-    return ApiWriter(model, request)
+    return ApiWriter(model, TextRequest(format, max_tokens, stop_strings, drawn, scores=scores))
 
 
-def _with_top(scores: ScoreSettings | None, top_logprobs: int | None) -> ScoreSettings | None:
+def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: ScoreSettings) -> ScoreSettings:
     if scores is not None and not isinstance(scores, ScoreSettings):
         raise InvalidArgument(f"scores is {shown(scores)}; give a ScoreSettings", argument="scores")
     if top_logprobs is None:
-        return scores
+        return default if scores is None else scores
     whole_number(top_logprobs, "top_logprobs")
     base = LOGPROBS if scores is None else scores
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)

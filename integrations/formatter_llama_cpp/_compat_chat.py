@@ -59,8 +59,8 @@ def chat_prompt(
         write(llama=recorder, messages=[dict(message) for message in messages], **options)
     except _Prompt:
         prompt, stop = recorder.prompt, recorder.stop or []
-    except Exception as error:
-        raise InvalidArgument(f"the chat template refuses these messages: {error!r}", argument="prompt") from error
+    except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes
+        raise InvalidArgument(f"the chat template refuses these messages: {error!r}", argument="prompt") from None
     else:
         raise InvalidArgument("this chat handler does not ask for a completion; give the prompt as a text")
     ids = llama.tokenize(prompt.encode(), add_bos=True, special=True) if isinstance(prompt, str) else list(prompt)

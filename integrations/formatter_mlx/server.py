@@ -61,8 +61,8 @@ def _opens_reasoning(asked: _compat_server.Asked, layout: Layout | None) -> bool
     options = {**asked.template_options, "tokenize": False, "add_generation_prompt": True}
     try:
         return layout.opens_reasoning(asked.tokenizer.apply_chat_template(messages, tools=tools or None, **options))
-    except Exception as error:  # a template may raise whatever it likes about messages
-        raise InvalidArgument(f"the chat template refuses these messages: {error}", argument="messages") from error
+    except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes about messages
+        raise InvalidArgument(f"the chat template refuses these messages: {error}", argument="messages") from None
 
 
 if __name__ == "__main__":

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.generation import ChosenToken, Generated, TokenScore
+from formatter_core.generation import ChosenToken, Generated
 from formatter_core.runtime.result import Ended, Event, Result
 from formatter_openai.chat_answers import AnswerParts
-from formatter_openai.wire import Choice, Score, ScoredToken
+from formatter_openai.wire import Choice, ScoredToken
 
 __all__ = ["Reading", "text_compiler"]
 
-#: How vLLM writes a token where it is asked for ids.
-_ID = re.compile(r"token_id:([0-9]{1,9})")
+#: The formats whose texts are JSON, which is read as any reader of JSON does: with blanks around the value.
+_JSON = ("json_schema", "python_type")
 #: What may stand around a JSON value (RFC 8259).
 _BLANKS = " \t\n\r"
 
@@ -34,21 +34,18 @@ class Reading:
 
     Args:
         compiled: its format, compiled for text; None for free text.
-        is_json: whether the format is JSON, which is read as any reader of JSON does: with blanks around the value.
         processed: whether the server's log-probabilities are those after the mask.
         prompt: the text before it.
         is_split: whether the server takes chat answers apart, as chat endpoints do.
     """
 
-    def __init__(
-        self, compiled: CompiledFormat | None, is_json: bool, processed: bool, prompt: str, is_split: bool
-    ) -> None:
+    def __init__(self, compiled: CompiledFormat | None, processed: bool, prompt: str, is_split: bool) -> None:
         self.formatter = None if compiled is None else compiled.formatter()
         format = None if compiled is None else compiled.format
         self._parts = AnswerParts(format) if is_split and isinstance(format, ChatAnswerFormat) else None
         self.error: BaseException | None = None
         self.is_over = False
-        self._is_json = is_json
+        self._is_json = format is not None and format.to_json()["type"] in _JSON
         self._has_begun = False
         self._blanks_before = 0
         self._blanks = ""  # at the end so far: around the value, or within it where more follows
@@ -74,11 +71,9 @@ class Reading:
         if self.formatter is None or self.error is not None or not choice.text or self._parts is not None:
             return []
         self._accept(self.formatter, self._without_blanks(choice.text))
-        try:
+        with self._ended_by_errors():
             return self.formatter.events()
-        except FormatterError as error:
-            self.error = self.error or error
-            return []
+        return []
 
     def finish(self, reason: str | None, stop_reason: str | int | None = None) -> Generated:
         """The output, given how the server says that it ended.
@@ -126,17 +121,21 @@ class Reading:
 
     def _accept_parts(self) -> None:
         if self._parts is not None and self.formatter is not None and self.error is None:
-            try:
+            with self._ended_by_errors():
                 self._accept(self.formatter, self._parts.text())
-            except FormatterError as error:
-                self.error = error
 
     def _can_stop(self) -> bool:
-        try:
+        with self._ended_by_errors():
             return self.formatter is None or self.formatter.can_stop
-        except FormatterError as error:  # a limit
+        return False
+
+    @contextmanager
+    def _ended_by_errors(self) -> Iterator[None]:
+        """An error, such as a limit, ends this output, if nothing has ended it before, and no other."""
+        try:
+            yield
+        except FormatterError as error:
             self.error = self.error or error
-            return False
 
     def _result(self, ended: Ended) -> Result | None:
         if self.formatter is None:
@@ -166,54 +165,26 @@ class Reading:
 
     def _accept(self, formatter: Formatter, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
-        try:
-            if data:
-                formatter.accept_bytes(data)
-        except TokenRejected:
-            self.error = self._left_at(formatter, data)
-        except FormatterError as error:  # a limit: it ends this output and no other
-            self.error = error
+        with self._ended_by_errors():
+            try:
+                if data:
+                    formatter.accept_bytes(data)
+            except TokenRejected:
+                self.error = self._left_at(formatter, data)
 
     def _left_at(self, formatter: Formatter, data: bytes) -> TokenRejected:
         """Take what is still in the format; what is wrong with the rest."""
         taken = 0
-        try:
+        with suppress(FormatterError):
             for taken, byte in enumerate(data):  # noqa: B007 - needed where the loop ends by the exception
                 formatter.accept_bytes(bytes([byte]))
-        except FormatterError:
-            pass
         position = self._blanks_before + len(formatter.bytes)
         shown = data[taken:][:40].decode("utf-8", "replace")
         return TokenRejected(None, position=position, reason=f"the server's answer goes on with {shown!r}")
 
     def _entry(self, token: ScoredToken) -> ChosenToken:
-        score = _score(token.score, 0)
-        top = _ranked(token.top)
-        same = [o for o in top if (o.token_id, o.bytes) == (score.token_id, score.bytes)]
-        rank = same[0].rank if same else None
-        return ChosenToken(
-            score.token_id,
-            score.logprob if self._processed else None,
-            score.logprob if self._raw else None,
-            tuple(top) if self._processed else (),
-            tuple(top) if self._raw else (),
-            rank if self._processed else None,
-            rank if self._raw else None,
-            score.bytes,
-        )
-
-
-def _ranked(scores: tuple[Score, ...]) -> list[TokenScore]:
-    """The best tokens at one place, the best first."""
-    ordered = sorted(scores, key=lambda score: -score.logprob)
-    values = [-score.logprob for score in ordered]
-    return [_score(score, bisect_left(values, -score.logprob) + 1) for score in ordered]
-
-
-def _score(score: Score, rank: int) -> TokenScore:
-    named = _ID.fullmatch(score.token)
-    token_id = -1 if named is None else int(named[1])
-    data = score.bytes
-    if data is None and named is None:
-        data = score.token.encode("utf-8", "surrogatepass")
-    return TokenScore(token_id, score.logprob, rank, data)
+        score, top = token
+        rank = next((one.rank for one in top if (one.token_id, one.bytes) == (score.token_id, score.bytes)), None)
+        nothing, found = (None, (), None), (score.logprob, top, rank)
+        masked, raw = (found if is_told else nothing for is_told in (self._processed, self._raw))
+        return ChosenToken(score.token_id, masked[0], raw[0], masked[1], raw[1], masked[2], raw[2], score.bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from formatter_core import to_gbnf
@@ -25,6 +25,8 @@ _SPEAKS_OF_FORMATS = re.compile(
     r"response_format|structured_outputs|guided_\w+|vllm_xargs|`formatter\b|json[ _]schema|xgrammar"
 )
 
+#: What vLLM's `structured_outputs` call a kind of format, and where the format's data have it.
+_VLLM = {"json_schema": ("json", "schema"), "choice": ("choice", "options"), "regex": ("regex", "pattern")}
 _BETTER = "start vLLM with formatter_vllm's processor, which keeps every format, and say server='formatter_vllm'"
 
 
@@ -34,7 +36,9 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     Raises:
         UnsupportedFormat: the server has nothing that does.
     """
-    if isinstance(format, ChatAnswerFormat) and server != "formatter_vllm":
+    if server == "formatter_vllm":  # what `formatter_vllm.create_extra_args` gives; texts are all that it takes
+        return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": format.to_json()})}}}
+    if isinstance(format, ChatAnswerFormat):
         return _chat_answer(format, server, endpoint)
     data = format.to_json()
     if server == "llama_cpp":
@@ -43,14 +47,19 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
         except (InvalidGrammar, LimitExceeded) as error:
             if data["type"] not in ("json_schema", "python_type") or endpoint != "chat":
                 raise UnsupportedFormat(f"its grammars cannot say this format: {error}", server=server) from None
-    if data["type"] == "python_type" and server != "formatter_vllm":
+    if data["type"] == "python_type":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
-    arguments = _SERVERS[server](data, data["type"], endpoint)
-    if arguments is None:
-        raise UnsupportedFormat(
-            f"it has nothing for a {data['type']} at its {endpoint} endpoint; {_BETTER}", server=server
-        )
-    return arguments
+    kind = data["type"]
+    if server == "vllm" and kind in _VLLM:
+        value = _schema(data, server) if kind == "json_schema" else data[_VLLM[kind][1]]
+        return {"extra_body": {"structured_outputs": {_VLLM[kind][0]: value}}}
+    if server != "vllm" and endpoint == "chat" and kind == "json_schema":
+        schema = _schema(data, server)
+        if server == "llama_cpp":  # what it makes of a schema by itself is less, and is checked
+            return {"response_format": {"type": "json_object", "schema": schema}}
+        described = {"name": "answer", "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": described}}
+    raise UnsupportedFormat(f"it has nothing for a {kind} at its {endpoint} endpoint; {_BETTER}", server=server)
 
 
 def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -> dict[str, Any]:
@@ -68,44 +77,6 @@ def complains_of_format(error: Any, prompt: str) -> bool:
         return _SPEAKS_OF_FORMATS.search(str(param).lower()) is not None
     said = {found.lower() for found in _SPEAKS_OF_FORMATS.findall(str(error).lower())}
     return any(word not in prompt.lower() for word in said)
-
-
-def _openai(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
-    if kind != "json_schema" or endpoint != "chat":
-        return None
-    described = {"name": "answer", "schema": _schema(data, "openai"), "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": described}}
-
-
-def _vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any] | None:
-    wanted: dict[str, Any]
-    if kind == "json_schema":
-        wanted = {"json": _schema(data, "vllm")}
-    elif kind == "choice":
-        wanted = {"choice": data["options"]}
-    elif kind == "regex":
-        wanted = {"regex": data["pattern"]}
-    else:
-        return None
-    return {"extra_body": {"structured_outputs": wanted}}
-
-
-def _formatter_vllm(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any]:
-    # What `formatter_vllm.create_extra_args` gives; texts are all that these arguments hold.
-    return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": data})}}}
-
-
-def _llama_cpp(data: Mapping[str, Any], kind: str, endpoint: Endpoint) -> dict[str, Any]:
-    """For a schema that no grammar of its can say; what it makes of one by itself is less, and is checked."""
-    return {"response_format": {"type": "json_object", "schema": _schema(data, "llama_cpp")}}
-
-
-_SERVERS: dict[str, Callable[[Mapping[str, Any], str, Endpoint], dict[str, Any] | None]] = {
-    "openai": _openai,
-    "vllm": _vllm,
-    "formatter_vllm": _formatter_vllm,
-    "llama_cpp": _llama_cpp,
-}
 
 
 def _schema(data: Mapping[str, Any], server: Server) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, get_args
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import elements_of, one_of, shown, whole_number
-from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
@@ -24,9 +23,6 @@ from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import as_data, read_answer, read_chunk
 
 __all__ = ["OpenAIModel", "openai_model"]
-
-#: The formats whose texts are JSON.
-_JSON = ("json_schema", "python_type")
 
 
 def openai_model(
@@ -83,28 +79,18 @@ def openai_model(
     return OpenAIModel(made, name, server, endpoint, system, processed_logprobs, dict(extra or {}), parallel)
 
 
+@dataclass(eq=False, repr=False)
 class OpenAIModel:
     """A model behind an OpenAI-compatible server; made by `openai_model`. Threads may share it."""
 
-    def __init__(
-        self,
-        client: Any,
-        name: str,
-        server: Server,
-        endpoint: Endpoint,
-        system: str | None,
-        processed_logprobs: bool,
-        extra: dict[str, Any],
-        parallel: int,
-    ) -> None:
-        self.name = name
-        self.server = server
-        self.endpoint = endpoint
-        self._client = client
-        self._system = system
-        self._processed = processed_logprobs
-        self._extra = extra
-        self._parallel = parallel
+    _client: Any
+    name: str
+    server: Server
+    endpoint: Endpoint
+    _system: str | None
+    _processed: bool
+    _extra: Mapping[str, Any]
+    _parallel: int
 
     def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
         """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there.
@@ -179,7 +165,7 @@ class OpenAIModel:
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
         arguments.update(own)
         return [
-            _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, format, compiled)
+            _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled)
             for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
@@ -200,7 +186,7 @@ class OpenAIModel:
             with reading():
                 return endpoint.create(**job.arguments, **more)
         except BadRequestError as error:
-            if job.format is not None and complains_of_format(error, job.text):
+            if job.compiled is not None and complains_of_format(error, job.text):
                 raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
             raise
 
@@ -248,9 +234,8 @@ class OpenAIModel:
                 tell(Finished(job.prompt, job.first + index, one.finish(None) if cause is None else one.fail(cause)))
 
     def _reading(self, job: _Job) -> Reading:
-        is_json = job.format is not None and job.format.to_json()["type"] in _JSON
         is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
-        return Reading(job.compiled, is_json, self._processed, job.text, is_split)
+        return Reading(job.compiled, self._processed, job.text, is_split)
 
 
 @dataclass(frozen=True)
@@ -262,15 +247,13 @@ class _Job:
         text: the prompt.
         first: the first of the samples that it is for.
         arguments: those of the client's `create`.
-        format: what the server is to keep; None leaves the text free.
-        compiled: the same, to check what comes back.
+        compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
     """
 
     prompt: int
     text: str
     first: int
     arguments: dict[str, Any]
-    format: Format | None
     compiled: CompiledFormat | None
 
     @property

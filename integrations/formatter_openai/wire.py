@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from formatter_core.errors import MalformedAnswer
+from formatter_core.generation import TokenScore
 
-__all__ = ["CallPart", "Choice", "Score", "ScoredToken", "as_data", "read_answer", "read_chunk"]
+__all__ = ["CallPart", "Choice", "ScoredToken", "as_data", "read_answer", "read_chunk"]
 
-
-class Score(NamedTuple):
-    """A token as the server writes it, its log-probability, and its bytes where the server tells them."""
-
-    token: str
-    logprob: float
-    bytes: bytes | None
+#: How vLLM writes a token where it is asked for ids.
+_ID = re.compile(r"token_id:([0-9]{1,9})")
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredToken:
-    """A token that was taken, and the best ones in its place."""
+class ScoredToken(NamedTuple):
+    """A token that was taken, without its rank, and the best ones in its place, the best first."""
 
-    score: Score
-    top: tuple[Score, ...]
+    score: TokenScore
+    top: tuple[TokenScore, ...]
 
 
 class CallPart(NamedTuple):
@@ -137,7 +134,7 @@ def _scores(logprobs: Mapping[str, Any]) -> Iterator[ScoredToken]:
     """The log-probabilities of a choice, as the chat or the completions endpoint gives them."""
     for one in _list(logprobs, "content"):
         best = _list(_as(one, Mapping, "logprobs.content"), "top_logprobs")
-        yield ScoredToken(_score(one), tuple(_score(_as(other, Mapping, "top_logprobs")) for other in best))
+        yield _scored(_score(one), [_score(_as(other, Mapping, "top_logprobs")) for other in best])
     tokens, values = _list(logprobs, "tokens"), _list(logprobs, "token_logprobs")
     tops = _list(logprobs, "top_logprobs") or [None] * len(tokens)
     if not len(tokens) == len(values) == len(tops):
@@ -146,16 +143,28 @@ def _scores(logprobs: Mapping[str, Any]) -> Iterator[ScoredToken]:
         if value is None:  # of the first token of all, which nothing predicts
             continue
         others = [] if best is None else _as(best, Mapping, "top_logprobs").items()
-        top = tuple(Score(_as(other, str, "token"), _number(one), None) for other, one in others)
-        yield ScoredToken(Score(_as(token, str, "token"), _number(value), None), top)
+        yield _scored(_token(token, value), [_token(other, one) for other, one in others])
 
 
-def _score(entry: Mapping[str, Any]) -> Score:
+def _scored(taken: TokenScore, best: list[TokenScore]) -> ScoredToken:
+    best.sort(key=lambda score: -score.logprob)
+    values = [-score.logprob for score in best]
+    return ScoredToken(taken, tuple(one._replace(rank=bisect_left(values, -one.logprob) + 1) for one in best))
+
+
+def _score(entry: Mapping[str, Any]) -> TokenScore:
     try:
         data = None if entry.get("bytes") is None else bytes(_list(entry, "bytes"))
     except (TypeError, ValueError) as error:
         raise _Fault(f"`bytes` is {_brief(entry['bytes'])}, where numbers from 0 to 255 were expected") from error
-    return Score(_as(entry.get("token"), str, "token"), _number(entry.get("logprob")), data)
+    return _token(entry.get("token"), entry.get("logprob"), data)
+
+
+def _token(token: Any, logprob: Any, data: bytes | None = None) -> TokenScore:
+    named = _ID.fullmatch(_as(token, str, "token"))
+    if data is None and named is None:
+        data = token.encode("utf-8", "surrogatepass")
+    return TokenScore(-1 if named is None else int(named[1]), _number(logprob), 0, data)
 
 
 def _number(value: Any) -> float:

@@ -62,19 +62,11 @@ class TransformersBatch:
         self._key_values.reserve(self._key_values.columns + tokens)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> torch.Tensor:
-        """Compute more tokens in one forward pass; logits (rows, keep, width) after the last `keep` of them.
-
-        Those of a row with fewer new tokens are right-aligned; a row without any keeps its logits.
-        """
-        ids, used = _block(tokens)
-        logits = self._run(ids, used, keep)
-        for row, new in zip(self.tokens, tokens, strict=True):
-            row.extend(map(int, new))
-        self._keep_last(logits[:, -1], used)
-        return logits
+        """See `SequenceBatch.forward`; a row without new tokens keeps its logits."""
+        return self._forward(*_block(tokens), keep)
 
     def forward_scored(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """`forward`, and the log-probability of each new token, float32 (rows, most new tokens), right-aligned."""
+        """See `SequenceBatch.forward_scored`."""
         ids, used = _block(tokens)
         rows, columns = ids.shape
         part = max(1, _MOST_LOGITS // (4 * rows * len(self._model.vocabulary)))
@@ -82,16 +74,13 @@ class TransformersBatch:
         for start in range(0, columns, part):
             chunk = slice(start, start + part)
             before = self.logits.float()[:, None]
-            logits = self._run(ids[:, chunk], used[:, chunk], min(part, columns - start))
+            logits = self._forward(ids[:, chunk], used[:, chunk], min(part, columns - start))
             # Rows with fewer tokens begin later in the block, after the logits that they have from before.
             begins = torch.from_numpy(used[:, chunk].argmax(axis=1)).to(logits.device)
             shifted = torch.cat([before, logits[:, :-1].float()], dim=1)
             shifted[torch.arange(rows, device=logits.device), begins] = before[:, 0]
             new_ids = torch.from_numpy(ids[:, chunk, None].copy()).to(logits.device)
             scores.append(logprobs_of(shifted, new_ids)[..., 0])
-            self._keep_last(logits[:, -1], used[:, chunk])
-        for row, new in zip(self.tokens, tokens, strict=True):
-            row.extend(map(int, new))
         return torch.cat(scores, dim=1)
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> torch.Tensor:
@@ -114,7 +103,7 @@ class TransformersBatch:
         return logits
 
     def select(self, rows: Sequence[int]) -> None:
-        """Make the batch consist of these rows, in this order; a row may be there several times, or not at all."""
+        """See `SequenceBatch.select`."""
         with torch.inference_mode():
             self._key_values.select(rows)
             if self._logits is not None:
@@ -133,6 +122,18 @@ class TransformersBatch:
             self._model.prefix_cache.add(
                 self.tokens[row], lambda start, stop: self._key_values.segment(row, start, stop)
             )
+
+    def _forward(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
+        """`forward` for a block of tokens, of which `used` says what are tokens."""
+        logits = self._run(ids, used, keep)
+        for tokens, new, is_token in zip(self.tokens, ids, used, strict=True):
+            tokens.extend(new[is_token].tolist())
+        last = logits[:, -1]
+        if self._logits is not None and not used[:, -1].all():
+            is_new = torch.from_numpy(used[:, -1].copy()).to(last.device)[:, None]
+            last = torch.where(is_new, last, self._logits)
+        self._logits = last
+        return logits
 
     def _run(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
         model, key_values = self._model, self._key_values
@@ -206,12 +207,6 @@ class TransformersBatch:
     def _positions(self, used: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Where the new tokens stand in their rows, int64 (rows, columns); 0 for what is no token."""
         return np.where(used, self._key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1, 0)
-
-    def _keep_last(self, logits: torch.Tensor, used: NDArray[np.bool_]) -> None:
-        if self._logits is not None and not used[:, -1].all():
-            is_new = torch.from_numpy(used[:, -1].copy()).to(logits.device)[:, None]
-            logits = torch.where(is_new, logits, self._logits)
-        self._logits = logits
 
     def _after_paths(self, tokens: Sequence[int], paths: Sequence[list[int]]) -> torch.Tensor:
         """The tree as one row for each leaf: for models that take no mask of two dimensions."""

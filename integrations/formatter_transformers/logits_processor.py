@@ -41,23 +41,19 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
     """
 
     def __init__(self, formats: Sequence[CompiledFormat[Value_co] | None]) -> None:
-        self._formats = tuple(formats)
-        if not self._formats:
+        self.formats = tuple(formats)
+        """One for all prompts, or one for each prompt; None where a prompt is unconstrained."""
+        if not self.formats:
             raise InvalidArgument(
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"
             )
-        self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self._formats)
+        self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self.formats)
         self._call, self._resetting = OneCall(), threading.Lock()
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
 
     def __repr__(self) -> str:
-        return f"<FormatterLogitsProcessor of {', '.join(map(repr, self._formats))}>"
-
-    @property
-    def formats(self) -> tuple[CompiledFormat[Value_co] | None, ...]:
-        """One for all prompts, or one for each prompt; None where a prompt is unconstrained."""
-        return self._formats
+        return f"<FormatterLogitsProcessor of {', '.join(map(repr, self.formats))}>"
 
     def reset(self) -> None:
         """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
@@ -89,7 +85,7 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         if is_draft and not (call.generation and call.generation.is_begun_by(input_ids)):
             return scores  # the first drafts, or those of another vocabulary: the model's own step checks them
         if call.generation is None:
-            call.generation = Generation(input_ids, self._formats)
+            call.generation = Generation(input_ids, self.formats)
             if _compat.may_unmask_after(self, processors := _compat.processors_of(step)):
                 call.last_word = LastWord()
                 processors.append(call.last_word)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ from formatter_core.generation.batches import check_prompts, common_length
 from formatter_core.generation.prompts import OnePrompt, beginning, continuation_tokens
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
-from formatter_transformers._compat_cache import ModelForward, loaded
+from formatter_transformers._compat_cache import ModelForward
+from formatter_transformers._compat_model import loaded
 from formatter_transformers._compat_sampling import configured_sampling, unused_settings
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
@@ -132,11 +134,8 @@ class TransformersModel:
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
-
-        def tokenize(data: bytes) -> list[int]:
-            return list(self.tokenizer(data.decode(), add_special_tokens=False)["input_ids"])
-
-        return continuation_tokens(self.vocabulary, tokenize, text)
+        tokenize = partial(self.tokenizer, add_special_tokens=False)
+        return continuation_tokens(self.vocabulary, lambda data: tokenize(data.decode())["input_ids"], text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
         """See `LogitsModel.start`; with the right `room`, the steps to come copy nothing."""
@@ -219,14 +218,13 @@ class TransformersModel:
                     columns.append(columns[-1] if masked is exact else logprobs_of(exact, ids[:, None]))
             if scored is not None:
                 columns.append(scored)
-            packed = torch.cat([ids.to(torch.int32)[:, None], *(column.view(torch.int32) for column in columns)], dim=1)
-            host = packed.cpu().numpy()  # the one copy of a step
-            numbers = host.view(np.float32)
+            numbers = torch.cat([ids.float()[:, None], *columns], dim=1).cpu().numpy()  # the one copy of a step
+            tokens = numbers[:, 0].astype(np.int64)  # exact below 2^24
             is_sound = np.isfinite(numbers[:, 1])
             chosen: list[ChosenToken] = []
             if is_simple and scores.logprob:
                 among_all = numbers[:, 3].tolist() if scores.unmasked else [None] * len(ids)
-                chosen = list(map(ChosenToken, host[:, 0].tolist(), numbers[:, 2].tolist(), among_all))
+                chosen = list(map(ChosenToken, tokens.tolist(), numbers[:, 2].tolist(), among_all))
             elif not is_simple:
                 before = masked if allowed is None else logits  # the same object is measured once
                 if not is_sound.all():  # a row without numbers has no scores; another's must not trip over it
@@ -235,7 +233,7 @@ class TransformersModel:
                     before, masked = (filled if before is masked else before.masked_fill(bad, 0.0)), filled
                 chosen = score_step(before, masked, ids, scores)
         known = numbers[:, numbers.shape[1] - scored.shape[1] :] if scored is not None else None
-        return Picked(host[:, 0].astype(np.int64), is_sound, chosen, known)
+        return Picked(tokens, is_sound, chosen, known)
 
     @staticmethod
     def best(logits: torch.Tensor, allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
@@ -244,10 +242,8 @@ class TransformersModel:
             exact = logits.float()
             best, ids = torch_bitmask.apply(exact, allowed).topk(min(count, exact.shape[1]), dim=1)
             logprobs = best - torch.logsumexp(exact, dim=1, keepdim=True)
-            host = torch.cat([ids.to(torch.int32), logprobs.view(torch.int32)], dim=1).cpu()
-            tokens, bits = host.chunk(2, dim=1)
-            values = bits.contiguous().view(torch.float32)
-        return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), values.tolist(), strict=True)]
+            tokens, values = torch.cat([ids.float(), logprobs], dim=1).cpu().chunk(2, dim=1)  # exact below 2^24
+        return [list(zip(*pair, strict=True)) for pair in zip(tokens.int().tolist(), values.tolist(), strict=True)]
 
     @staticmethod
     def logprobs(logits: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:

@@ -11,8 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation import candidates
-from formatter_core.generation.candidates import ScoreSettings, Ties, TopTokens, check_ids, checked_counts, chosen_token
+from formatter_core.generation.candidates import (
+    ScoreSettings,
+    Ties,
+    TopTokens,
+    check_ids,
+    checked_counts,
+    chosen_token,
+    measured_tokens,
+)
 from formatter_core.generation.results import ChosenToken
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
@@ -91,15 +98,7 @@ def _measured_on_host(
         array = rows.view(torch.int16).numpy().view(np.uint16)
     else:
         array = (rows if rows.dtype in _NUMPY_DTYPES else rows.float()).numpy()
-    return candidates.top_tokens(
-        array,
-        n,
-        chosen=chosen.tolist() if isinstance(chosen, torch.Tensor) else chosen,
-        ties=settings.ties,
-        logprob=settings.logprob,
-        rank=settings.rank,
-        limits=settings.limits,
-    )
+    return measured_tokens(array, n, chosen.tolist() if isinstance(chosen, torch.Tensor) else chosen, settings)
 
 
 def _check(logits: torch.Tensor, chosen: Chosen | None = None) -> None:
@@ -138,57 +137,49 @@ class _Measure:
 
     @torch.inference_mode()
     def packed(self) -> torch.Tensor:
-        """What was found, int64 (rows, columns): one tensor, so that one copy brings it all.
+        """What was found, floats (rows, columns): one tensor, so that one copy brings it all.
 
-        Numbers travel as their bits. The columns are those of `_HEAD`, then ids, then values.
+        Ids and counts are exact in it (below 2^24). The columns are those of `_HEAD`, then ids, then values.
         """
-        rows = self.logits
-        token = value = place = scale = tied = rows.new_zeros(len(rows), dtype=torch.int64)
+        rows, at_once = self.logits, max(1, _AT_ONCE // max(1, self.width))
+        token = value = place = scale = tied = rows.new_zeros(len(rows), dtype=self.dtype)
         if isinstance(self.chosen, torch.Tensor):
-            token = self.chosen
-            logit = rows.gather(1, token[:, None])
-            value = self._bits(logit[:, 0])
+            logit = rows.gather(1, self.chosen[:, None])
+            token, value = self.chosen, logit[:, 0]
             if self.settings.rank:
-                parts = zip(_parts(rows), _parts(rows, logit), strict=True)
+                parts = zip(rows.split(at_once), logit.split(at_once), strict=True)
                 place = torch.cat([(part > own).sum(1) for part, own in parts])
         if self.sorted or (self.chosen is not None and self.settings.logprob):
-            scale = self._bits(torch.cat([part.to(self.dtype).logsumexp(1) for part in _parts(rows)]))
+            scale = torch.cat([part.to(self.dtype).logsumexp(1) for part in rows.split(at_once)])
         head = [token, value, place, scale]
         if not self.sorted:
-            return torch.stack([*head, tied], 1)
+            return torch.stack([one.to(self.dtype) for one in (*head, tied)], 1)
         values, ids = rows.topk(self.sorted, 1)
         wanted = torch.tensor(self.counts, device=rows.device)[:, None]
         last = values.gather(1, (wanted - 1).clamp(min=0))
         kept = (values >= last) & (values > -torch.inf) & (wanted > 0)
-        return torch.cat([torch.stack([*head, kept.sum(1)], 1), ids, self._bits(values)], 1)
+        columns = [*(one[:, None] for one in (*head, kept.sum(1))), ids, values]
+        return torch.cat([column.to(self.dtype) for column in columns], 1)
 
-    def _bits(self, values: torch.Tensor) -> torch.Tensor:
-        values = values.to(self.dtype).contiguous()
-        return values.view(torch.int64) if self.dtype == torch.float64 else values.view(torch.int32).to(torch.int64)
-
-    def _numbers(self, bits: NDArray[np.int64]) -> NDArray[Any]:
-        bits = np.ascontiguousarray(bits)
-        return bits.view(np.float64) if self.dtype == torch.float64 else bits.astype(np.int32).view(np.float32)
-
-    def read(self, packed: NDArray[np.int64]) -> list[TopTokens]:
+    def read(self, packed: NDArray[Any]) -> list[TopTokens]:
         """The result of each row, from what `packed` gave."""
-        value, scale = (self._numbers(packed[:, column]).astype(np.float64) for column in (1, 3))
+        value, scale = (packed[:, column].astype(np.float64) for column in (1, 3))
         if np.isnan(scale).any() or np.isposinf(scale).any():
             raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
         scale[np.isneginf(scale)] = 0.0  # nothing is allowed in this row
-        ids, values = packed[:, _HEAD : _HEAD + self.sorted], self._numbers(packed[:, _HEAD + self.sorted :])
+        ids, values = packed[:, _HEAD : _HEAD + self.sorted].astype(np.int64), packed[:, _HEAD + self.sorted :]
         order = np.lexsort((ids, -values), axis=1)  # the best first and ties by id: `topk` gives ties in any order
         ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
         how, asked = self.settings, self.chosen is not None
         columns = zip(
             self.counts,
-            packed[:, 4].tolist(),
+            packed[:, 4].astype(np.int64).tolist(),
             ids.tolist(),
             (values.astype(np.float64) - scale[:, None]).tolist(),
             _ranks(values).tolist(),
-            packed[:, 0].tolist(),
+            packed[:, 0].astype(np.int64).tolist(),
             (value - scale).tolist(),
-            packed[:, 2].tolist(),
+            packed[:, 2].astype(np.int64).tolist(),
             strict=True,
         )
         found: list[TopTokens] = []
@@ -214,16 +205,7 @@ class _Measure:
         """A row in which everything that was sorted out ties with the last, so that what was not seen may tie too."""
         logits = self.logits[row : row + 1].detach().to(self.dtype).cpu().numpy()
         chosen = self.chosen[row : row + 1].tolist() if isinstance(self.chosen, torch.Tensor) else None
-        how, n = self.settings, self.counts[row]
-        options: dict[str, Any] = {"ties": how.ties, "logprob": how.logprob, "rank": how.rank, "limits": how.limits}
-        return candidates.top_tokens(logits, n, chosen=chosen, **options)[0]
-
-
-def _parts(rows: torch.Tensor, beside: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
-    """As many rows at a time as are measured at once, of `beside` if that is given."""
-    at_once = max(1, _AT_ONCE // max(1, rows.shape[1]))
-    parts: tuple[torch.Tensor, ...] = (rows if beside is None else beside).split(at_once)
-    return parts
+        return measured_tokens(logits, self.counts[row], chosen, self.settings)[0]
 
 
 def _ranks(values: NDArray[Any]) -> NDArray[np.intp]:

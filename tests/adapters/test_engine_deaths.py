@@ -11,6 +11,8 @@ import pytest
 
 from tests.engines_real.vllm_processes import ROOT, EngineDied, environment, run_python
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 DIE = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 #: The process that dies is one that a process of ours started, and what started it goes on.
 DIE_BELOW = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {DIE!r}])"

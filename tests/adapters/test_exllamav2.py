@@ -43,6 +43,8 @@ from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
     tokenizer_of,
 )
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 A, B, C, X = b"abcx"
 WORD = formats.regex("a[bc]{2,4}")
 VOCABULARY = Vocabulary(TOKENS, [END, OTHER_END])

@@ -39,6 +39,8 @@ from tests.adapters.exllamav3_stand_ins import (  # noqa: E402
     text_of,
 )
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WORD = formats.regex("a[bc]{2,12}")
 IS_WORD = re.compile(b"a[bc]{2,12}")
 THREE = formats.regex("[abc]{3}")

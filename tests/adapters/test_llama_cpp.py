@@ -26,6 +26,8 @@ from tests.adapters import llama_cpp_stand_ins as stand_ins
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, LIST_CALLED, Llama, LogitsProcessorList, llama_cpp_of
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WORD = formats.regex("a[bc]{2,12}")
 IS_WORD = re.compile("a[bc]{2,12}")
 LONG = b"x" * 100

@@ -19,6 +19,8 @@ from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WORD = formats.regex("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
 IS_WORD = re.compile("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
 NEWEST = GENERATIONS[-1]

@@ -18,6 +18,8 @@ from formatter_core.generation import ScoreSettings  # noqa: E402
 from formatter_core.limits import DEFAULT_LIMITS, Limits  # noqa: E402
 from formatter_transformers import score_step, top_tokens  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 WAYS = ("library", "numpy", "device")
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 WIDTH = 5003

@@ -15,6 +15,8 @@ from formatter_core.errors import InvalidArgument  # noqa: E402
 from formatter_core.generation import Sampling, SamplingRows, multinomial  # noqa: E402
 from formatter_transformers.torch_sampling import draw  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 SETTINGS = [
     Sampling(),
     multinomial(),

@@ -207,7 +207,7 @@ class TestDrafts:
         def draft(row: list[int]) -> list[int]:
             return assistant.generate(processor, torch.tensor([row]))[0].tolist()[len(row) :]
 
-        plain = loops.generate(FormatterLogitsProcessor(processor._formats), prompt)
+        plain = loops.generate(FormatterLogitsProcessor(processor.formats), prompt)
         assert loops.drafted(processor, prompt, draft).tolist() == plain.tolist()
 
     def test_an_illegal_draft_gives_a_row_that_sampling_can_read(self, compiler, loops) -> None:

@@ -1,0 +1,101 @@
+"""Which models of transformers the loops can run, and how one is loaded."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import transformers
+from transformers import cache_utils
+from transformers.models.auto import modeling_auto
+
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
+from formatter_transformers._compat import text_config, unsupported
+
+__all__ = ["decoder_of", "loaded", "window_of"]
+
+_DynamicCache: Any = cache_utils.DynamicCache
+_DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
+
+#: What the argument for the type of the weights is called: the new name came after layers of caches.
+_DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
+#: Models that fill in masked tokens: they look ahead, or count positions from another number.
+_MASKED_MODELS = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "bert-generation"}  # which has no class for that
+#: Models that take no positions and need none but what they read from the mask.
+_POSITIONS_FROM_MASK = {"bloom", "mpt", "opt", "biogpt"}
+#: What configurations call layers whose past is keys and values alone.
+_PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A model and its tokenizer; what is a name is loaded, with transformers' own defaults."""
+    model, name = name_or_model, name_or_model
+    if isinstance(name, str):
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, **({} if dtype is None else {_DTYPE: dtype}))
+    elif hasattr(model, "config"):
+        name = getattr(model, "name_or_path", None) or getattr(model.config, "_name_or_path", "")
+    else:
+        raise InvalidArgument(
+            f"{type(model).__name__} has no configuration of a transformers model; give a name, a folder "
+            "or the model itself (of one in DataParallel, its .module)"
+        )
+    if tokenizer is None:
+        if not name:
+            raise InvalidVocabulary("the model does not say where it comes from; pass tokenizer=")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    return model, tokenizer
+
+
+def decoder_of(model: Any) -> Any:
+    """The decoder inside what wraps it (`torch.compile`, PEFT), whose signature tells what it takes.
+
+    Raises:
+        UnsupportedEngineVersion: the positions of tokens would not reach it, or it is no decoder that keeps keys and
+            values alone.
+    """
+    inner, config = model, text_config(model)
+    while not isinstance(inner, transformers.PreTrainedModel):
+        if getattr(getattr(inner, "active_peft_config", None), "is_prompt_learning", False):
+            needed = "with the base model, or an adapter that changes weights (LoRA and the like)"
+            missing = "way to pass the positions of tokens"
+            raise unsupported(missing, needed, " with a PEFT prompt-learning adapter")
+        modules = getattr(inner, "_modules", {})
+        get_base_model = getattr(inner, "get_base_model", None)
+        wrapped = modules.get("_orig_mod") or (get_base_model and get_base_model())
+        if wrapped is None:
+            if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(inner.forward).parameters.values()):
+                missing = "signature that says whether it takes position_ids"
+                raise unsupported(missing, "with the model that it wraps", f" with {type(inner).__name__}")
+            break
+        inner = wrapped
+    parameters, which = inspect.signature(inner.forward).parameters, f" with {type(inner).__name__}"
+    if "past_key_values" not in parameters or _keeps_something_else(inner, config):
+        needed = "with a decoder all of whose layers are plain attention"
+        raise unsupported("cache of keys and values alone", needed, which)
+    is_placed = "position_ids" in parameters or config.model_type in _POSITIONS_FROM_MASK
+    if not is_placed or config.model_type in _MASKED_MODELS:
+        needed = "with a model for writing whose forward takes position_ids"
+        raise unsupported("causal attention with positions that count from 0", needed, which)
+    return inner
+
+
+def window_of(config: Any) -> int | None:
+    """How many columns back a layer looks, where one of them has a limit."""
+    windows = [getattr(config, "attention_chunk_size", None)]
+    if getattr(config, "use_sliding_window", True) is not False:
+        windows.append(getattr(config, "sliding_window", None))
+    return min((window for window in windows if isinstance(window, int)), default=None)
+
+
+def _keeps_something_else(model: Any, config: Any) -> bool:
+    """Whether a layer keeps anything but keys and values of each token, or a model takes no cache of this kind."""
+    if getattr(model, "_is_stateful", False) or getattr(config, "is_encoder_decoder", False):
+        return True
+    if not set(getattr(config, "layer_types", None) or ()) <= _PLAIN_TYPES:
+        return True
+    if _DynamicLayer is None:
+        return getattr(config, "cache_implementation", None) == "hybrid"
+    if "config" not in inspect.signature(_DynamicCache).parameters:
+        return False
+    plain = (_DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", _DynamicLayer))
+    return any(type(layer) not in plain for layer in _DynamicCache(config=config).layers)
