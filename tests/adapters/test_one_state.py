@@ -1,4 +1,4 @@
-"""No adapter keeps a state of a sequence beside `Cursor`, the one that fails closed."""
+"""No adapter keeps a state of a sequence beside `Cursor`, the one that fails closed; hooks are short."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: A client of servers, which follows texts that came and makes no masks.
 CLIENTS = ("formatter_openai",)
+#: The modules that an inference engine calls.
+HOOKS = {"backend", "filter", "grammar", "logits_processor", "sampler", "structured_outputs"}
 MODULES = [
     path for path in sorted((ROOT / "integrations").glob("*/*.py")) if path.relative_to(ROOT).parts[1] not in CLIENTS
 ]
@@ -90,3 +92,14 @@ def test_a_state_beside_the_cursor_is_found(code: str) -> None:
 def test_what_a_cursor_holds_is_not_a_state_beside_it() -> None:
     code = "def begin(self, format):\n    start = format.formatter()\n    self.cursor = Cursor(start)"
     assert list(states_beside_the_cursor(code)) == []
+
+
+def test_hooks_and_what_inspects_an_engine_are_short() -> None:
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    most = {
+        path: 150 if path.stem.startswith("_compat") else 200
+        for path in MODULES
+        if path.stem in HOOKS or "_compat" in path.stem
+    }
+    assert [str(path) for path, limit in most.items() if lines[path] > limit] == []
+    assert len(most) > 20
