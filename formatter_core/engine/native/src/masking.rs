@@ -8,9 +8,6 @@ use crate::interface::view;
 /// As many as a word of a row has bits.
 const BLOCK: usize = u32::BITS as usize;
 
-/// Up to here the forbidden tokens of a word are written one by one.
-const FEW: u32 = 6;
-
 /// Write -inf over the logits of all tokens that a row does not allow, those past its end included. The answer is whether
 /// one that it allows is above -inf.
 ///
@@ -29,7 +26,7 @@ pub unsafe extern "C" fn fcn_mask_logits(
     let lie_together = stride == size_of::<f32>() as isize && logits as usize % align_of::<f32>() == 0;
     let is_left = if lie_together && width > 0 {
         // SAFETY: as the caller promises, and they are aligned and lie side by side.
-        mask(unsafe { slice::from_raw_parts_mut(logits, width) }, row)
+        mask_together(unsafe { slice::from_raw_parts_mut(logits, width) }, row)
     } else {
         // SAFETY: as the caller promises.
         unsafe { mask_apart(logits, width, stride, row) }
@@ -37,6 +34,24 @@ pub unsafe extern "C" fn fcn_mask_logits(
     i32::from(is_left)
 }
 
+fn mask_together(logits: &mut [f32], row: &[u32]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: this processor has what the function is compiled for.
+        return unsafe { mask_wide(logits, row) };
+    }
+    mask(logits, row)
+}
+
+/// # Safety
+/// The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn mask_wide(logits: &mut [f32], row: &[u32]) -> bool {
+    mask(logits, row)
+}
+
+#[inline(always)]
 fn mask(logits: &mut [f32], row: &[u32]) -> bool {
     let mut is_left = false;
     for (number, block) in logits.chunks_mut(BLOCK).enumerate() {
@@ -56,14 +71,6 @@ fn mask(logits: &mut [f32], row: &[u32]) -> bool {
 
 #[inline(always)]
 fn mask_block(block: &mut [f32], bits: u32) {
-    let mut forbidden = !bits;
-    if forbidden.count_ones() <= FEW {
-        while let Some(logit) = block.get_mut(forbidden.trailing_zeros() as usize) {
-            *logit = f32::NEG_INFINITY;
-            forbidden &= forbidden - 1;
-        }
-        return;
-    }
     // Without branches, which would be mispredicted where allowed and forbidden tokens alternate.
     for (bit, logit) in block.iter_mut().enumerate() {
         let is_allowed = bits & 1 << bit != 0;
