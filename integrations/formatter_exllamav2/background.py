@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from typing import Any
 
 from formatter_exllamav2 import _compat
@@ -13,11 +13,12 @@ __all__ = ["BackgroundFilter"]
 class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
     """A filter that a thread may ask in advance, in either way, whichever it is then read in.
 
-    Upstream reads what the thread returned. Here the thread only does the work, and what it made is found again: beside
-    filters of other kinds, upstream queues a list and then reads a mask.
+    Upstream keeps a future for each answer, and reads what the thread returned. Here the thread only does the work, and
+    what it made is found again: beside filters of other kinds, upstream queues a list and then reads a mask. No future
+    is kept, so none has to be waited for and cleared away while the sampler waits. What no thread has begun is done by
+    whoever needs it, and a thread that comes later finds it done.
     """
 
-    background_result: Future[Any] | None
     is_written: bool
     """Whether the next mask was made."""
     _background: bool
@@ -32,25 +33,17 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
 
     def background_next(self, pool: Executor) -> None:
         """Make what `next` returns in a thread of the pool."""
-        # Behind drafts, releases before 0.2.7 ask once for each token that was kept, and the first time is enough.
-        if self.background_result is None:
-            self.background_result = pool.submit(self.answer)
+        pool.submit(self.answer)
 
     def background_prepare_logit_mask(self, pool: Executor) -> None:
         """Call `prepare_logit_mask` in a thread of the pool."""
-        if self.background_result is None:
-            self.background_result = pool.submit(self.prepare_logit_mask)
+        pool.submit(self.prepare_logit_mask)
 
     def background_drop(self) -> None:
-        """Wait for what a thread is making."""
-        running = self.background_result
-        if running is not None:
-            running.exception()
-            self.background_result = None
+        """Nothing: what a thread makes is that of the latest token, whatever happens meanwhile."""
 
     def get_next(self, mask: bool = False) -> Any:
         """What `prepare_logit_mask` or `next` returns."""
-        if self.is_written:  # the locks of a future cost more than the rest
-            self.background_result = None
-        self.background_drop()
-        return self.prepare_logit_mask() if mask else self.next()
+        if not mask:
+            return self.next()
+        return self.is_written or self.prepare_logit_mask()

@@ -43,7 +43,6 @@ class FormatterFilter(BackgroundFilter):
         prefix_str: str | None = None,
         background: bool = True,
     ) -> None:
-        self.background_result = None
         super().__init__(model, tokenizer)
         start = compiled.formatter(end_ids)
         if prefix_str:
@@ -53,7 +52,7 @@ class FormatterFilter(BackgroundFilter):
         self._start = Cursor(start)
         self._background = background
         self._cursor = self._start.fork()
-        self._healed, self.is_written, self._by_list = b"", False, False
+        self._healed, self.is_written, self._may_mask = b"", False, _compat.MASKS_LOGITS
         self._own()
 
     def __repr__(self) -> str:
@@ -101,17 +100,15 @@ class FormatterFilter(BackgroundFilter):
 
     def clone(self, c: Any = None) -> Any:
         """An independent copy, at the same place of the output."""
-        self.background_drop()
         copy = super().clone(type(self).__new__(type(self)) if c is None else c)
-        copy.__dict__.update({name: value for name, value in self.__dict__.items() if name not in copy.__dict__})
-        copy.background_result = None  # which upstream leaves out
-        copy._cursor, copy._row = self._cursor.fork(), self._row.copy()
+        with self._lock:
+            copy.__dict__.update({name: value for name, value in self.__dict__.items() if name not in copy.__dict__})
+            copy._cursor, copy._row = self._cursor.fork(), self._row.copy()
         copy._own()
         return copy
 
     def begin(self, prefix_str: Any) -> None:
         """Begin with an empty output; `healing.healed_text` says what may be given, and raises."""
-        self.background_drop()
         with self._lock:
             misuse = self._binding.bind_caller()
             self._healed = healing.healed_text(prefix_str)
@@ -120,7 +117,7 @@ class FormatterFilter(BackgroundFilter):
                 healing.fill_bitmask(self._start, self._healed, self._row)
             if misuse is not None:
                 self.fail(misuse)
-            self._by_list = self._cursor.has_failed
+            self._may_mask = self._binding.may_mask and not self._cursor.has_failed
 
     def feed(self, token: Any) -> None:
         """Note a token that was sampled: a tensor with one element, or an int. It is accepted with the next mask."""
@@ -133,13 +130,12 @@ class FormatterFilter(BackgroundFilter):
                 self._cursor.append(token_id)
             self.is_written = False
             # Decided here, so that the next token is queued and sampled alike: lists end a job, masks cannot.
-            self._by_list = self._by_list or self._cursor.has_failed or token_id in self._start.end_ids
+            if self._cursor.has_failed or token_id in self._start.end_ids:
+                self._may_mask = False
 
     def can_mask_logits(self) -> bool:
         """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
-        if self._by_list or not self._binding.may_mask:
-            return False
-        return self._binding.has_job or not _compat_jobs.sampler_prefers_end()
+        return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
         """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""
@@ -149,7 +145,8 @@ class FormatterFilter(BackgroundFilter):
     def answer(self) -> tuple[Any, Any]:
         """What `next` returns; called by a thread of the generator."""
         as_lists = getattr(self, "allow_return_type_list", False)
-        return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)
+        with self._lock:
+            return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)
 
     def prepare_logit_mask(self) -> bool:
         """Make the next mask; always True, which is how ExLlamaV2 knows that it was made."""

@@ -95,8 +95,6 @@ def fail_where_exclusive(filters: Sequence[Any]) -> None:
     """Fail the filters of a job that together allow no token; of lists without a common id ExLlamaV2 would raise."""
     if len(filters) < 2:
         return
-    for each in filters:
-        each.background_drop()
     rows = [each.write_row() for each in filters]
     if len({len(row) for row in rows}) == 1 and not np.bitwise_and.reduce(rows).any():
         for each in filters:

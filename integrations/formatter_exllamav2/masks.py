@@ -75,7 +75,8 @@ def wrong_model(size: int, found: str) -> WrongModel:
 def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
     """Logits that leave these ids alone."""
     logits = torch.full((width,), -torch.inf)
-    logits[within(token_ids, width)] = 0
+    if width:
+        logits[within(token_ids, width)] = 0
     return logits
 
 

@@ -11,6 +11,8 @@ pytest.register_assert_rewrite("tests.adapters.contract")
 from tests.adapters.contract import AdapterContract, Harness  # noqa: E402
 from tests.adapters.cursor_harness import CursorHarness  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 
 class TestCursor(AdapterContract):
     harness = CursorHarness()

@@ -378,7 +378,6 @@ def test_a_clone_is_independent(generation: str) -> None:
     each.feed(torch.tensor([[A]]))
     copy = each.clone()
     assert type(copy) is type(each)
-    assert copy.background_result is None
     each.feed(torch.tensor([[B]]))
     copy.feed(torch.tensor([[C]]))
     assert each.formatter.text == "ab"

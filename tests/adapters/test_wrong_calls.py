@@ -27,6 +27,8 @@ from tests.adapters.vllm_engines import ENDS, make_tokenizer
 from tests.adapters.vllm_stand_ins import vllm_of
 from tests.core.wrong_calls import WRONG, Call, raw_errors
 
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
 FORMAT = formats.regex("[ab]+")
 
 

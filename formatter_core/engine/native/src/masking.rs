@@ -9,10 +9,11 @@ use crate::interface::view;
 const BLOCK: usize = u32::BITS as usize;
 
 /// Write -inf over the logits of all tokens that a row does not allow, those past its end included. The answer is whether
-/// one that it allows is above -inf.
+/// one that it allows is above -inf. Logits whose memory was given back, which is what a null pointer means, are none.
 ///
 /// # Safety
-/// `logits` points to `width` floats, `stride` bytes from one to the next, which nobody else uses; `row` to `words` words.
+/// `logits` is null or points to `width` floats, `stride` bytes from one to the next, which nobody else uses; `row` points
+/// to `words` words.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_mask_logits(
     logits: *mut f32,
@@ -21,6 +22,9 @@ pub unsafe extern "C" fn fcn_mask_logits(
     row: *const u32,
     words: usize,
 ) -> i32 {
+    if logits.is_null() {
+        return 0;
+    }
     // SAFETY: as the caller promises.
     let row = unsafe { view(row, words) };
     let lie_together = stride == size_of::<f32>() as isize && logits as usize % align_of::<f32>() == 0;
