@@ -24,10 +24,10 @@ class Mask:
     """
 
     def __init__(self, size: int) -> None:
-        self.row: NDArray[np.int32] = bitmask.allocate(1, size)[0]
-        """The row, to be filled before `apply`."""
-        self._key: tuple[bytes, int, Any] | None = None
-        self._uploaded: _Uploaded
+        self.row: NDArray[np.int32] = bitmask.allocate(1, -(-size // 64) * 64)[0]
+        """The row, to be filled before `apply`; its words come in pairs."""
+        self._pairs = self.row.view(np.int64)
+        self._uploaded: _Uploaded | None = None
 
     def apply(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the row does not allow a token; lazily.
@@ -35,31 +35,37 @@ class Mask:
         Args:
             logits: a floating dtype, shape (1, width); the tail past the row is masked.
         """
-        width, dtype = logits.shape[-1], logits.dtype
-        if self._key != (key := (self.row.tobytes(), width, dtype)):
-            self._uploaded = _masks.get(key, lambda: _upload(self.row, width, dtype))
-            self._key = key
-        return self._uploaded.apply(logits)
+        key = (self.row.tobytes(), logits.shape[-1], logits.dtype)
+        uploaded = self._uploaded
+        if uploaded is None or uploaded.key != key:
+            # A sum takes less time than a hash of all bytes; another mask with the same one is not kept.
+            uploaded = _masks.get((int(self._pairs.sum()), *key[1:]), lambda: _upload(key, self.row))
+            if uploaded.key != key:
+                uploaded = _upload(key, self.row)
+            self._uploaded = uploaded
+        return uploaded.apply(logits)
 
 
 class _Uploaded(NamedTuple):
-    """A mask on the device: what applies it, and how many bytes it holds."""
+    """A mask on the device: its row with the width and dtype of logits, what applies it, how many bytes it holds."""
 
+    key: tuple[bytes, int, Any]
     apply: Callable[[mx.array], mx.array]
     bytes: int
 
 
-def _upload(row: NDArray[np.int32], width: int, dtype: Any) -> _Uploaded:
+def _upload(key: tuple[bytes, int, Any], row: NDArray[np.int32]) -> _Uploaded:
+    _, width, dtype = key
     (words,) = row.astype(np.bool_).nonzero()
     if 8 * len(words) <= len(row):
         (bits,) = bitmask.unpack(row[words]).nonzero()
         ids = mx.array((32 * words[bits >> 5] + (bits & 31)).astype(np.int32)[None])
-        return _Uploaded(partial(_keep, ids, _nothing(width, dtype)), row.nbytes + ids.nbytes)
+        return _Uploaded(key, partial(_keep, ids, _nothing(width, dtype)), row.nbytes + ids.nbytes)
     whole = np.zeros(bitmask.words(width), dtype=np.int32)
     whole[: len(row)] = row[: len(whole)]
     octets = np.take(_bounds_of_octets(dtype), whole.view(np.uint8), axis=0, mode="clip")
     bounds = mx.array(octets.reshape(1, -1)[:, :width])
-    return _Uploaded(partial(_bound, bounds), row.nbytes + bounds.nbytes)
+    return _Uploaded(key, partial(_bound, bounds), row.nbytes + bounds.nbytes)
 
 
 def _keep(ids: mx.array, nothing: mx.array, logits: mx.array) -> mx.array:

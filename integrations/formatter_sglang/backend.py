@@ -27,7 +27,6 @@ from formatter_sglang.grammar import FormatterGrammar
 __all__ = ["FormatterGrammarBackend", "register"]
 
 logger = logging.getLogger(__name__)
-
 NAME = "formatter"
 
 
@@ -49,8 +48,7 @@ def create_backend(
     if not serving.reasoning_parser:
         return backend
     parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
-    strict = serving.enable_strict_thinking
-    return ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
+    return ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking)
 
 
 def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, str], Any]:
@@ -93,7 +91,9 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
         """Rows that allow everything, int32 (batch_size, words), on the host."""
         return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.compiler.vocabulary)), fill="all")
 
-    dispatch_json = _dispatch(lambda text: '{"type": "object"}' if text == "$$ANY$$" else text)  # "any object"
+    dispatch_json = _dispatch(  # no two of SGLang's backends have the same order of keys, so any is taken
+        lambda text: formats.json_schema({"type": "object"} if text == "$$ANY$$" else text, key_order="any")
+    )
     dispatch_regex = _dispatch(formats.regex)  # the whole text, in Rust's syntax
     dispatch_ebnf = _dispatch(formats.ebnf)
     dispatch_structural_tag = _dispatch(formats.structural_tag)

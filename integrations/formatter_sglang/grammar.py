@@ -61,8 +61,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: torch.Tensor) -> None:
         """The same for many rows, in one call into the engine; a reasoner's row may be among them."""
         own = [entry for entry in entries if isinstance(entry.grammar, FormatterGrammar)]
-        cursors = [entry.grammar.cursor for entry in own]
-        Cursor.step_batch(cursors, vocab_mask.numpy(), [entry.row for entry in own])
+        Cursor.step_batch([entry.grammar.cursor for entry in own], vocab_mask.numpy(), [entry.row for entry in own])
         for entry in entries:
             if not isinstance(entry.grammar, FormatterGrammar):
                 entry.grammar.fill_vocab_mask(vocab_mask, entry.row)

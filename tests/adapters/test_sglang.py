@@ -40,6 +40,7 @@ def backend() -> Iterator[Any]:
     ("kind", "spec", "text"),
     [
         ("json", '{"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}', b'{"a":1}'),
+        ("json", '{"properties": {"a": {"const": 1}, "b": {"const": 2}}, "type": "object"}', b'{"b":2,"a":1}'),
         ("json", "$$ANY$$", b'{"b": [1, null]}'),
         ("regex", "[a-c]{2}", b"ab"),
         ("ebnf", 'root ::= "x" root | "y"', b"xxy"),

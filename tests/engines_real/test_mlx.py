@@ -458,6 +458,7 @@ def test_masks_are_exact(dtype: Any, width: int) -> None:
     values[0, :4] = np.inf, -np.inf, 0.0, -0.0
     logits, bits = mx.array(values, dtype), {2: mx.uint16, 4: mx.uint32}[dtype.size]
     masks = [rng.random(1000) < share for share in (0, 0.001, 0.02, 0.5, 0.999, 1, 1)]
+    masks += [np.isin(range(1000), ids) for ids in ([0, 64], [1])]  # whose words have the same sum
     for mask, allowed in [*product([Mask(1000)], masks), *product([Mask(1000)], reversed(masks))]:
         allowed[width:] = False
         ids = np.flatnonzero(allowed)
