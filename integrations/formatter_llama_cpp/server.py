@@ -9,6 +9,7 @@ with status 400 before anything is generated; everything else is the library's o
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -26,6 +27,8 @@ __all__ = ["FormatCheck", "main"]
 _PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/engines/copilot-codex/completions")
 #: Larger bodies are refused: formats and prompts are far smaller.
 _MOST_BYTES = 32 * 2**20
+#: What glibc calls the setting of how many arenas there are.
+_ARENAS = -8
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -38,7 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--layout", choices=Layout.names())
     ours, others = parser.parse_known_args(arguments)
     layout = None if ours.layout is None else Layout.named(ours.layout)
+    _share_memory()
     _compat_server.serve(others, lambda llama: prepare(llama, layout), lambda app: FormatCheck(app, layout))
+
+
+def _share_memory() -> None:
+    """Let all threads take memory from one arena, where the C library is glibc.
+
+    Otherwise each thread of the server's pool has an arena that grows to what the largest request took there, so that
+    the process grows for thousands of requests.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_ARENAS, 1)
 
 
 def prepare(llama: Any, layout: Layout | None) -> None:

@@ -461,13 +461,14 @@ def test_logits_of_another_kind_end_the_job(newest: str, kind: torch.dtype) -> N
     assert isinstance(each.error, InvalidArgument)
 
 
-def test_logits_narrower_than_the_vocabulary(newest: str) -> None:
+@pytest.mark.parametrize(("width", "left"), [(200, [0]), (0, [])])
+def test_logits_narrower_than_the_vocabulary(newest: str, width: int, left: list[int]) -> None:
     each = filter_of(formats.regex("[a-c]*"))
     each.begin("")
     each.prepare_logit_mask()
-    assert each.mask_logits(logits := torch.zeros(200)).isfinite().nonzero().flatten().tolist() == [0]
+    assert each.mask_logits(logits := torch.zeros(width)).isfinite().nonzero().flatten().tolist() == left
     assert not logits.any()  # nothing was written
-    with pytest.raises(WrongModel, match="200 logits"):
+    with pytest.raises(WrongModel, match=f"{width} logits"):
         each.result()
 
 
