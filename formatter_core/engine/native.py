@@ -81,7 +81,10 @@ class NativeEngine:
         if program.nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
         tables = _tables(self._library, vocabulary)
-        return NativeGrammar(program.data, tables if self._shares_automata else tables.apart(), limits)
+        made = NativeGrammar(program.data, tables if self._shares_automata else tables.apart(), limits)
+        if program.regions:
+            made.check_budgets()
+        return made
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
@@ -155,9 +158,16 @@ class NativeGrammar:
             library.fcn_grammar_free,
             limits,
         )
-        budget, needed = ctypes.c_uint32(), ctypes.c_uint32()
+
+    def check_budgets(self) -> None:
+        """Check that some text fits into the budget of each region.
+
+        Raises:
+            BudgetTooSmall: none does.
+        """
+        library, budget, needed = self._vocabulary.library, ctypes.c_uint32(), ctypes.c_uint32()
         found = library.fcn_grammar_small_region(self._handle.pointer, ctypes.byref(budget), ctypes.byref(needed))
-        if check(found, limits):
+        if check(found, self._limits):
             raise BudgetTooSmall(budget.value, needed.value, part="text of a part of the format")
 
     def start(self) -> NativeState:

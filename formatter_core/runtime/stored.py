@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import Program
@@ -24,8 +24,7 @@ _HEADER = struct.Struct("<8sH32s")
 _SIZES = struct.Struct("<32s6I")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFormat:
+class StoredFormat(NamedTuple):
     """What the bytes of a compiled format say.
 
     Attributes:
@@ -69,7 +68,7 @@ class StoredFormat:
             if hashlib.sha256(content).digest() != digest:
                 raise _damaged()
             vocabulary, nodes, naming, program, text, regions, tokens = _SIZES.unpack_from(content)
-            numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size)
+            numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size) if tokens else ()
         except (struct.error, MemoryError) as error:
             raise _damaged() from error
         rest = bytes(content[_SIZES.size + 4 * tokens :])
