@@ -93,7 +93,7 @@ BENCHMARKS = {
     **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
-    **dict.fromkeys(("vllm_overhead", "vllm_hostile"), "vllm"),
+    **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_before"), "vllm"),
     "mlx_loops": "mlx",
 }
 
@@ -103,9 +103,12 @@ SIZES = {"vllm-0.11": 14}
 #: vLLM's repack for CPUs brings builds of these packages for GPUs, on which transformers fails; by default vLLM takes
 #: nearly all memory and binds its threads to cores, as if the machine was its own.
 VLLM_SETTINGS = {
-    "FORMATTER_TEST_HIDE": "torchvision,torchaudio,torchcodec",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    name: {
+        "FORMATTER_TEST_HIDE": "torchvision,torchaudio,torchcodec",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": cores,
+    }
+    for name, cores in (("vllm", "nobind"), ("vllm-0.11", "0"))  # the older one knows only numbers
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
@@ -482,8 +485,8 @@ def build_native() -> None:
 
 def python(name: str, *arguments: str) -> int:
     env = variables()
-    if name == "vllm":
-        env = {**VLLM_SETTINGS, **env}
+    if name in VLLM_SETTINGS:
+        env = {**VLLM_SETTINGS[name], **env}
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "engines_real" / "vllm_site"), env["PYTHONPATH"]])
     return command([str(interpreter(environment(name))), *arguments], env=env)
 

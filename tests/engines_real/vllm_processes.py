@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import re
 import shlex
@@ -13,7 +11,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,24 +27,20 @@ _SETTINGS = {
     "TRANSFORMERS_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_DO_NOT_TRACK": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
     # A server that hangs up on an idle client may do so just when the next request of it comes.
     "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "600",
-    # Without this and where they are bound, threads that wait for each other take a hundred times as long as the work.
-    "OMP_NUM_THREADS": "1",
     # A process that a signal ends says so first, also where it is one that vLLM started.
     "PYTHONFAULTHANDLER": "1",
 }
 
 
 def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> dict[str, str]:
-    """The environment variables of a process with vLLM; what is set already stays, since versions differ."""
+    """The environment variables of a process with vLLM; `dev.py` has set those that depend on its version."""
     site = Path(__file__).with_name("vllm_site")
     paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
-    shown = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "FORMATTER_TEST_HIDE": ",".join(_broken_packages())}
-    return {**_SETTINGS, "VLLM_CPU_OMP_THREADS_BIND": _threads(), **os.environ, **shown, **settings}
+    return {**_SETTINGS, **os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **settings}
 
 
 class EngineDied(Exception):
@@ -62,27 +55,6 @@ def signal_in(log: str, returncode: int | None = None) -> str | None:
     if returncode is not None and returncode < 0:
         return f"vLLM died of a signal: {signal.Signals(-returncode).name}"
     return None
-
-
-@cache
-def _threads() -> str:
-    """Where threads may run: anywhere, or on the first core where vLLM is too old to be told so."""
-    spec = importlib.util.find_spec("vllm")
-    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else Path()
-    files = [folder / "utils" / "ompmultiprocessing.py", folder / "v1" / "worker" / "cpu_worker.py"]
-    return "nobind" if any(file.exists() and "nobind" in file.read_text("utf-8") for file in files) else "0"
-
-
-@cache
-def _broken_packages() -> tuple[str, ...]:
-    """Companions of torch that are installed but built for another torch; transformers fails on them."""
-    broken = []
-    for name in ("torchvision", "torchaudio", "torchcodec"):
-        try:
-            importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - however it fails, it is of no use
-            broken.append(name)
-    return tuple(broken)
 
 
 def write_entry_point(folder: Path) -> Path:
