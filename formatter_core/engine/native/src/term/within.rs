@@ -1,5 +1,7 @@
 //! Which terms plainly lie within which others, and what alternatives and intersections leave out therefore.
 
+use std::cmp::Reverse;
+
 use super::{Kind, Term, Terms, EMPTY, NOTHING};
 
 /// At most this many alternatives beside one are compared with it, and at most this many parts of their sequences.
@@ -26,11 +28,47 @@ impl Terms {
             near.iter()
                 .any(|other| *other != counted[index] && self.is_within(counted[index], *other))
         };
-        let narrower: Vec<Term> = (0..counted.len())
+        let mut narrower: Vec<Term> = self
+            .begin_within_others(&counted)
+            .into_iter()
             .filter(|index| is_narrower(*index))
             .map(|index| counted[index])
             .collect();
+        narrower.sort_unstable();
         items.retain(|item| narrower.binary_search(item).is_err());
+    }
+
+    /// Which of some terms, by index, begin with what another one begins with, counted as narrowly or more narrowly. Only
+    /// these can differ from another one in narrower counts alone.
+    fn begin_within_others(&self, terms: &[Term]) -> Vec<usize> {
+        let first_count = |(index, term): (usize, &Term)| {
+            let first = match self.kind(*term) {
+                Kind::Concatenation(first, _) => *first,
+                _ => *term,
+            };
+            match self.kind(first) {
+                Kind::Repeat { item, minimum, maximum } => (*item, *minimum, Reverse(*maximum), index),
+                _ => (first, 1, Reverse(1), index),
+            }
+        };
+        let mut begins: Vec<_> = terms.iter().enumerate().map(first_count).collect();
+        begins.sort_unstable();
+        let mut found = Vec::new();
+        let (mut current, mut most) = (NOTHING, 0);
+        for (place, (item, minimum, maximum, index)) in begins.iter().enumerate() {
+            if *item != current {
+                (current, most) = (*item, 0);
+            }
+            // Those before begin with as small a number of rounds at least.
+            let after = begins
+                .get(place + 1)
+                .map(|(item, minimum, maximum, _)| (item, minimum, maximum));
+            if maximum.0 <= most || after == Some((item, minimum, maximum)) {
+                found.push(*index);
+            }
+            most = most.max(maximum.0);
+        }
+        found
     }
 
     /// Leave out alternatives that plainly lie within a repetition or an intersection beside them.
