@@ -24,6 +24,9 @@ type Moves = Arc<[Move]>;
 /// How deep a term is taken apart for the move of one byte.
 const AFTER_DEPTH: u32 = 32;
 
+/// Targets to combine are compared with so many that were combined before.
+const MOST_COMPARED: usize = 8;
+
 /// No terms have the id 0.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
@@ -315,12 +318,17 @@ impl Derivatives {
             }
         }
         let mut merged = Vec::new();
-        for (index, list) in targets.into_iter().enumerate() {
-            if list.len() >= at_least {
-                let high = starts.get(index + 1).map_or(255, |next| next - 1);
-                let target = combine(&mut self.terms, list);
-                push_move(&mut merged, starts[index], high, target);
+        let mut combined: Vec<(usize, Term)> = Vec::new();
+        for (index, list) in targets.iter().enumerate().filter(|(_, list)| list.len() >= at_least) {
+            let high = starts.get(index + 1).map_or(255, |next| next - 1);
+            // Letters that only one row tells apart, say, lead to few different targets, which take long to combine.
+            let latest = combined.iter().rev().take(MOST_COMPARED);
+            let same = latest.copied().find(|(before, _)| targets[*before] == *list);
+            let (_, target) = same.unwrap_or_else(|| (index, combine(&mut self.terms, list.clone())));
+            if same.is_none() {
+                combined.push((index, target));
             }
+            push_move(&mut merged, starts[index], high, target);
         }
         Ok(merged)
     }
@@ -374,6 +382,32 @@ fn fill_gaps(moves: &[Move]) -> Vec<Move> {
 mod tests {
     use super::*;
     use crate::limits::Usage;
+
+    #[test]
+    fn whether_a_bound_leaves_room_for_a_match_is_told_exactly() {
+        let states = Usage::default();
+        let mut meter = Meter::new(1_000_000, &states, 1_000_000);
+        let mut derivatives = Derivatives::new();
+        let terms = &mut derivatives.terms;
+        let any = terms.characters(&[(0, 0x10_ffff)]);
+        let [a, b, gap] = [
+            terms.literal(b"a"),
+            terms.literal(b"b"),
+            terms.repeat(any, 0, UNBOUNDED),
+        ];
+        let mut with = |parts: &[Term]| {
+            parts
+                .iter()
+                .rev()
+                .fold(gap, |rest, part| terms.concatenation(*part, rest))
+        };
+        let (apart, later) = (with(&[gap, a, any, any, any, b]), with(&[gap, b, any, a]));
+        for (most, live) in [(4, false), (5, true), (6, true)] {
+            let few = derivatives.terms.repeat(any, 0, most);
+            let both = derivatives.terms.intersection(vec![apart, later, few]);
+            assert_eq!(derivatives.live(both, &mut meter), Ok(live), "{most}");
+        }
+    }
 
     fn check(build: impl Fn(&mut Terms) -> Term, yes: &[&str], no: &[&str]) {
         let states = Usage::default();
