@@ -147,6 +147,7 @@ REAL = [
         [
             "test_vllm.py",
             "test_vllm_server.py",
+            "test_vllm_page.py",
             "test_vllm_parameters.py",
             "test_vllm_layouts.py",
             "test_vllm_notations.py",

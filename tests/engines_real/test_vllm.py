@@ -22,9 +22,6 @@ from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import DTYPE, ROOT, environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
 
-#: The model that the page names.
-MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
-
 #: Generous: a machine that is busy with other things starts vLLM in minutes.
 TIME_OUT = 900
 
@@ -256,16 +253,6 @@ def test_the_example_runs() -> None:
     shown = run_python([ROOT / "examples" / "vllm_offline.py", "--dtype", DTYPE], environment(), TIME_OUT)
     assert shown.returncode == 0, shown.stdout[-6000:]
     assert shown.stdout.count("\n  is ") == 3, shown.stdout[-6000:]
-
-
-def test_the_code_of_the_page_that_needs_no_server_runs(tmp_path) -> None:
-    """As printed, as a file, with vLLM's processes; only the model is another one."""
-    blocks = [block.split("```")[0] for block in (ROOT / "docs" / "vllm.md").read_text().split("```python\n")[1:]]
-    (code,) = [block for block in blocks if "LLM(" in block]
-    script = tmp_path / "page.py"
-    script.write_text(code.replace(MODEL, str(ROOT / "examples" / "tiny_model")))
-    shown = run_python([script], environment(VLLM_ENABLE_V1_MULTIPROCESSING="1"), TIME_OUT)
-    assert shown.returncode == 0, shown.stdout[-6000:]
 
 
 def test_every_parameter_of_a_request_is_kept_competes_or_is_refused() -> None:

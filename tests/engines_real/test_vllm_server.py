@@ -30,9 +30,7 @@ from formatter_core.errors import IncompleteResult  # noqa: E402
 from formatter_vllm import create_extra_args, result  # noqa: E402
 from tests.engines_real.vllm_models import make_model  # noqa: E402
 from tests.engines_real.vllm_processes import (  # noqa: E402
-    PAGE,
     ROOT,
-    commands_of_page,
     environment,
     memory_of,
     run_python,
@@ -334,53 +332,6 @@ def test_a_client_that_goes_away_leaves_the_others_alone(client) -> None:
         go_away(client)
     (choice,) = complete(client, create_extra_args(formats.choice(["abc"])))
     assert choice.text == "abc"
-
-
-def test_the_code_of_the_page_that_asks_the_server_runs(server) -> None:
-    names = run_page("client = openai.OpenAI", server.address)
-    assert names["person"].is_complete == (names["answer"].choices[0].finish_reason == "stop")
-
-
-def test_the_request_of_the_page_is_answered(server) -> None:
-    (command,) = [block for block in blocks_of_page("sh") if block.startswith("curl")]
-    command = command.replace("http://127.0.0.1:8000/v1", server.address)
-    shown = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, timeout=TIME_OUT)
-    assert json.loads(shown.stdout)["choices"][0]["text"] in ("Paris", "Rome")
-
-
-REASONING = [command for command in commands_of_page() if "--reasoning-parser" in command]
-#: What the page sets before a command, here for the last one.
-SETTINGS = dict(word.split("=", 1) for command in commands_of_page() for word in command if re.match("[A-Z_]+=", word))
-
-
-@pytest.mark.parametrize("command", REASONING, ids=[command[2] for command in REASONING])
-def test_the_page_on_models_that_reason(tmp_path, command) -> None:
-    model = make_model(tmp_path / "model", likely="</think>")
-    settings = SETTINGS if command is REASONING[-1] else {}
-    with serve(model, tmp_path, ["--max-model-len", "2500"], settings, TIME_OUT, command) as (address, _, _):
-        names = run_page("after_reasoning=True", address, {REASONING[0][2]: command[2]})
-    message = names["answer"].choices[0].message
-    assert names["person"].is_complete
-    assert message.reasoning is None or "</think>" not in message.reasoning
-    assert json.loads(message.content) == {"name": names["person"].value.name, "age": names["person"].value.age}
-
-
-def blocks_of_page(language: str) -> list[str]:
-    return [block.split("```")[0] for block in PAGE.read_text("utf-8").split(f"```{language}\n")[1:]]
-
-
-def run_page(part: str, address: str, renamed: dict[str, str] | None = None) -> dict[str, Any]:
-    """The names after the block of the page that has this part; those of the first block are there before."""
-    first, *others = blocks_of_page("python")
-    (block,) = [block for block in (first, *others) if part in block]
-    # The first block's own question is asked once.
-    code = first if block is first else first[: first.index("answer = ")] + block
-    code = code.replace("http://127.0.0.1:8000/v1", address)
-    for old, new in (renamed or {}).items():
-        code = code.replace(old, new)
-    names: dict[str, Any] = {"__name__": "page"}
-    exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
-    return names
 
 
 @pytest.mark.parametrize("option", ["--tensor-parallel-size", "--data-parallel-size"])

@@ -22,18 +22,21 @@ MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>
 _HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32
 
 
-def make_model(folder: Path, size: int = 1000, seed: int = 0, scale: int = 1, likely: str | None = None) -> Path:
+def make_model(
+    folder: Path, size: int = 1000, seed: int = 0, scale: int = 1, likely: str | None = None, dtype: str = DTYPE
+) -> Path:
     """Write model, tokenizer and configuration.
 
     Args:
         size: the tokenizer's number of ids.
         scale: how many times as wide as the smallest model.
         likely: a token that the model writes now and then.
+        dtype: the type of the weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(folder, size)
     token = None if likely is None else tokenizer.token_to_id(likely)
-    _write_weights(folder, tokenizer.get_vocab_size() + TAIL, seed, scale, token)
+    _write_weights(folder, tokenizer.get_vocab_size() + TAIL, seed, scale, token, dtype)
     return folder
 
 
@@ -71,7 +74,7 @@ def _write_tokenizer(folder: Path, size: int) -> Tokenizer:
     return tokenizer
 
 
-def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int | None) -> None:
+def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int | None, dtype: str) -> None:
     hidden, inner, heads = _HIDDEN * scale, _INNER * scale, _HEADS * scale
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -88,7 +91,7 @@ def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int 
         "hidden_act": "silu",
         "rope_theta": 10000.0,
         "tie_word_embeddings": False,
-        "torch_dtype": DTYPE,
+        "torch_dtype": dtype,
         "eos_token_id": 0,
     }
     (folder / "config.json").write_text(json.dumps(config))
@@ -111,4 +114,6 @@ def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int 
         weights[f"{prefix}.mlp.gate_proj.weight"] = matrix(inner, hidden)
         weights[f"{prefix}.mlp.up_proj.weight"] = matrix(inner, hidden)
         weights[f"{prefix}.mlp.down_proj.weight"] = matrix(hidden, inner)
-    save_file(weights, str(folder / "model.safetensors"))
+    save_file(
+        {name: weight.to(getattr(torch, dtype)) for name, weight in weights.items()}, str(folder / "model.safetensors")
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -88,26 +87,18 @@ def run_python(arguments: Sequence[Any], env: dict[str, str], time_out: float) -
 
 
 @contextlib.contextmanager
-def started(words: Sequence[str], env: dict[str, str], output: Any) -> Iterator[subprocess.Popen[str]]:
+def started(
+    words: Sequence[str], env: dict[str, str], output: Any, folder: Path = ROOT
+) -> Iterator[subprocess.Popen[str]]:
     """A process in a group of its own; the whole group ends with the block."""
     process = subprocess.Popen(
-        words, env=env, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        words, env=env, cwd=folder, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     try:
         yield process
     finally:
         _end_group(process)
         process.wait(60)
-
-
-#: The page whose commands and code are run.
-PAGE = ROOT / "docs" / "vllm.md"
-
-
-def commands_of_page() -> list[list[str]]:
-    """The words of each `vllm serve` on the page, the settings before it included."""
-    lines = [line for line in PAGE.read_text("utf-8").splitlines() if re.match(r"([A-Z_]+=\S.* )?vllm serve ", line)]
-    return [shlex.split(line) for line in lines]
 
 
 @contextlib.contextmanager
@@ -117,14 +108,10 @@ def serve(
     words: Sequence[str],
     settings: Mapping[str, str],
     time_out: float = 600,
-    command: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
     """A server of vLLM on loopback whose worker is a process of its own: its address, its process, and its log.
 
-    The class is named, and found by its entry point besides. The model's name is `small`, and that of the command.
-
-    Args:
-        command: one of `commands_of_page`; the first one if it is None.
+    The class is named, and found by its entry point besides. The model's name is `small`.
 
     Raises:
         EngineDied: a signal ended it.
@@ -133,18 +120,24 @@ def serve(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    _, _, name, *printed = command or commands_of_page()[0]
-    run = [str(Path(sys.executable).with_name("vllm")), "serve", str(model), *printed]
-    run += ["--served-model-name", "small", name, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    run = [str(Path(sys.executable).with_name("vllm")), "serve", str(model), "--enforce-eager"]
+    run += ["--logits-processors", "formatter_vllm:FormatterLogitsProcessor"]
+    run += ["--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port)]
     run += ["--dtype", DTYPE, "--max-model-len", "512", "--disable-uvicorn-access-log", *words]
     log = folder / "log"
     env = environment([write_entry_point(folder)], VLLM_ENABLE_V1_MULTIPROCESSING="1", **settings)
     with log.open("w") as output, started(run, env, output) as process:
-        _wait_for(f"http://127.0.0.1:{port}/health", process, log, time_out)
+        wait_for(f"http://127.0.0.1:{port}/health", process, log, time_out)
         yield f"http://127.0.0.1:{port}/v1", process, log
 
 
-def _wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: float) -> None:
+def wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: float) -> None:
+    """Wait for a server that writes this log.
+
+    Raises:
+        EngineDied: a signal ended it.
+        RuntimeError: it does not start; the message has its log.
+    """
     if is_answered(url, process, time_out):
         return
     text = log.read_text(errors="replace")
