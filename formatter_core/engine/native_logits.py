@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.native_library import check, is_available, load
 
-__all__ = ["BestTokens", "best_tokens", "row_masker"]
+__all__ = ["BestTokens", "best_tokens", "mask_rows", "row_masker"]
 
 #: What the library reads; numpy has no bfloat16, so its bits come as uint16.
 _KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
@@ -125,3 +125,16 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None
         return function(logits, width, stride, address, words) != 0  # type: ignore[no-any-return]
 
     return mask
+
+
+def mask_rows(logits: NDArray[np.uint64], width: int, rows: NDArray[np.int32]) -> None:
+    """Write -inf over all logits that rows do not allow, in one call.
+
+    Args:
+        logits: the address of the first of each row's float32 logits, which lie side by side; no two rows overlap.
+        width: how many logits each row has.
+        rows: C-contiguous and aligned; shape (words,) for all logits, or (rows, words).
+    """
+    words = rows.shape[-1]
+    step = words if rows.ndim == 2 else 0
+    load().fcn_mask_rows(logits.ctypes.data, len(logits), width, rows.ctypes.data, words, step)

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_logits import row_masker
+from formatter_core.engine.native_library import is_available
+from formatter_core.engine.native_logits import mask_rows, row_masker
 from formatter_core.errors import InvalidBitmask
 from formatter_core.runtime import bitmask
 
@@ -62,6 +63,10 @@ def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
     _check(logits, rows)
     if logits.device.type != "cpu":
         return logits.masked_fill(_forbidden(logits, rows), -torch.inf)
+    if _is_native(logits):
+        copy = logits.clone(memory_format=torch.contiguous_format)
+        _mask_natively(copy, rows, range(len(copy) if copy.ndim == 2 else 1))
+        return copy
     index = _few_allowed(logits, rows)
     if index is None:
         return torch.where(_allowed(logits, rows), logits, -torch.inf)
@@ -83,6 +88,9 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] |
     _check(logits, rows)
     if logits.device.type != "cpu":
         logits.masked_fill_(_forbidden(logits, rows), -torch.inf)
+        return
+    if _is_native(logits) and _lie_together(logits):
+        _mask_natively(logits, rows, range(len(logits) if logits.ndim == 2 else 1))
         return
     index = _few_allowed(logits, rows)
     if index is None:
@@ -129,6 +137,11 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
             f"{len(row_indices)} row indices need as many bitmask rows, and two-dimensional logits, found shapes "
             f"{tuple(rows.shape)} and {tuple(logits.shape)}"
         )
+    if len(logits) > max(row_indices, default=0) and min(row_indices, default=0) >= 0 and _is_native(logits):
+        _check(logits[: len(rows)], rows)
+        if _lie_together(logits):
+            _mask_natively(logits, rows, row_indices)
+            return
     # Runs of adjacent rows are masked in place.
     starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
     if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
@@ -149,6 +162,22 @@ def _check(logits: torch.Tensor, rows: Rows) -> None:
             f"logits of shape {tuple(logits.shape)} and a bitmask of shape {tuple(rows.shape)} do not match; "
             "give one bitmask row, or one for each row of logits"
         )
+
+
+def _is_native(logits: torch.Tensor) -> bool:
+    """Whether the native library can mask them: in one call, without the GIL, and several times faster than torch."""
+    is_plain = type(logits) is torch.Tensor and not logits.requires_grad
+    return is_plain and logits.is_cpu and logits.dtype is torch.float32 and is_available()
+
+
+def _lie_together(logits: torch.Tensor) -> bool:
+    return logits.stride(-1) == 1 and (logits.ndim == 1 or logits.stride(0) >= logits.shape[1])
+
+
+def _mask_natively(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> None:
+    step = 4 * logits.stride(0) if logits.ndim == 2 else 0
+    places = logits.data_ptr() + step * np.array(row_indices, dtype=np.int64)
+    mask_rows(places.astype(np.uint64), logits.shape[-1], np.ascontiguousarray(_as_numpy(rows)))
 
 
 def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:

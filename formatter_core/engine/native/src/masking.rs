@@ -38,6 +38,35 @@ pub unsafe extern "C" fn fcn_mask_logits(
     i32::from(is_left)
 }
 
+/// Write -inf over the logits of all tokens that rows do not allow: many rows in one call.
+///
+/// # Safety
+/// `logits` points to `count` addresses, each of `width` aligned floats side by side, which nobody else uses and which no
+/// other address covers; `rows` to `words` words for each of them, `step` words from one to the next.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_mask_rows(
+    logits: *const *mut f32,
+    count: usize,
+    width: usize,
+    rows: *const u32,
+    words: usize,
+    step: usize,
+) {
+    // SAFETY: as the caller promises.
+    for (number, logits) in unsafe { view(logits, count) }.iter().enumerate() {
+        if !logits.is_null() {
+            // SAFETY: as the caller promises.
+            let (logits, row) = unsafe {
+                (
+                    slice::from_raw_parts_mut(*logits, width),
+                    view(rows.add(number * step), words),
+                )
+            };
+            mask_together(logits, row);
+        }
+    }
+}
+
 fn mask_together(logits: &mut [f32], row: &[u32]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -150,6 +179,27 @@ mod tests {
             assert_eq!(bits(&found), bits(&wanted));
             let is_left = (0..width).any(|id| wanted[place(id)] > f32::NEG_INFINITY);
             assert_eq!(left, i32::from(is_left));
+        }
+    }
+
+    #[test]
+    fn each_row_masks_its_own_logits() {
+        let mut random = Random(8);
+        for _ in 0..1_000 {
+            let (count, width, words) = (random.below(4), random.below(100), random.below(5));
+            let step = [words, 0][random.below(2)];
+            let rows: Vec<u32> = (0..words * count.max(1)).map(|_| random.next() as u32).collect();
+            let mut found = vec![vec![1.0f32; width]; count];
+            let places: Vec<*mut f32> = found.iter_mut().map(|logits| logits.as_mut_ptr()).collect();
+            // SAFETY: so many logits lie at each place, and there are as many words for each of them.
+            unsafe { fcn_mask_rows(places.as_ptr(), count, width, rows.as_ptr(), words, step) };
+            for (number, logits) in found.iter().enumerate() {
+                let row = &rows[number * step..][..words];
+                for (id, logit) in logits.iter().enumerate() {
+                    let is_allowed = row.get(id / 32).is_some_and(|word| word & 1 << (id % 32) != 0);
+                    assert_eq!(*logit, if is_allowed { 1.0 } else { f32::NEG_INFINITY });
+                }
+            }
         }
     }
 }
