@@ -22,6 +22,7 @@ __all__ = ["RowMasker", "allocate", "apply", "apply_inplace", "unpack"]
 
 Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
+_DTYPES = (torch.int32, np.int32)
 # Up to this share of words with an allowed token, copying those logits out beats a mask over all of them (on a CPU).
 _FEW_WORDS = 1 / 16
 # Above this many runs of adjacent rows, copying the rows out and back is cheaper than masking run by run.
@@ -65,7 +66,7 @@ def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
         return logits.masked_fill(_forbidden(logits, rows), -torch.inf)
     if _is_native(logits):
         copy = logits.clone(memory_format=torch.contiguous_format)
-        _mask_natively(copy, rows, range(len(copy) if copy.ndim == 2 else 1))
+        _mask_natively(copy, rows)
         return copy
     index = _few_allowed(logits, rows)
     if index is None:
@@ -90,7 +91,7 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] |
         logits.masked_fill_(_forbidden(logits, rows), -torch.inf)
         return
     if _is_native(logits) and _lie_together(logits):
-        _mask_natively(logits, rows, range(len(logits) if logits.ndim == 2 else 1))
+        _mask_natively(logits, rows)
         return
     index = _few_allowed(logits, rows)
     if index is None:
@@ -137,11 +138,10 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
             f"{len(row_indices)} row indices need as many bitmask rows, and two-dimensional logits, found shapes "
             f"{tuple(rows.shape)} and {tuple(logits.shape)}"
         )
-    if len(logits) > max(row_indices, default=0) and min(row_indices, default=0) >= 0 and _is_native(logits):
-        _check(logits[: len(rows)], rows)
-        if _lie_together(logits):
-            _mask_natively(logits, rows, row_indices)
-            return
+    are_inside = all(0 <= index < len(logits) for index in row_indices)
+    if are_inside and rows.dtype in _DTYPES and _is_native(logits) and _lie_together(logits):
+        _mask_natively(logits, rows, row_indices)
+        return
     # Runs of adjacent rows are masked in place.
     starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
     if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
@@ -155,7 +155,7 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
 def _check(logits: torch.Tensor, rows: Rows) -> None:
     if not logits.is_floating_point():
         raise InvalidBitmask(f"expected floating-point logits, found {logits.dtype}; give the model's logits")
-    if rows.dtype not in (torch.int32, np.int32):
+    if rows.dtype not in _DTYPES:
         raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
     if logits.ndim not in (1, 2) or not 1 <= rows.ndim <= logits.ndim or (rows.ndim == 2 and len(rows) != len(logits)):
         raise InvalidBitmask(
@@ -174,10 +174,11 @@ def _lie_together(logits: torch.Tensor) -> bool:
     return logits.stride(-1) == 1 and (logits.ndim == 1 or logits.stride(0) >= logits.shape[1])
 
 
-def _mask_natively(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> None:
-    step = 4 * logits.stride(0) if logits.ndim == 2 else 0
-    places = logits.data_ptr() + step * np.array(row_indices, dtype=np.int64)
-    mask_rows(places.astype(np.uint64), logits.shape[-1], np.ascontiguousarray(_as_numpy(rows)))
+def _mask_natively(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] | None = None) -> None:
+    lines = torch.atleast_2d(logits)
+    places = np.arange(len(lines)) if row_indices is None else np.array(row_indices, dtype=np.int64)
+    addresses = lines.data_ptr() + 4 * lines.stride(0) * places
+    mask_rows(addresses.astype(np.uint64), lines.shape[1], np.ascontiguousarray(_as_numpy(rows)))
 
 
 def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
