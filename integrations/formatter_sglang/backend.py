@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from sglang.srt.constrained.base_grammar_backend import (
     GRAMMAR_BACKEND_REGISTRY,
     BaseGrammarBackend,
@@ -21,7 +20,6 @@ from sglang.srt.server_args import add_grammar_backend_choices
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors.arguments import token_ids_of
-from formatter_core.runtime import torch_bitmask
 from formatter_sglang.grammar import FormatterGrammar
 
 __all__ = ["FormatterGrammarBackend", "register"]
@@ -31,10 +29,7 @@ NAME = "formatter"
 
 
 def register() -> None:
-    """Make `--grammar-backend formatter` known to SGLang; called twice, it changes nothing.
-
-    SGLang calls it by itself where the package is installed: it is an entry point of the group `sglang.srt.plugins`.
-    """
+    """Make `--grammar-backend formatter` known; SGLang calls it by itself, as a plugin. Twice changes nothing."""
     if NAME not in GRAMMAR_BACKEND_REGISTRY:
         register_grammar_backend(NAME, create_backend)
         add_grammar_backend_choices([NAME])
@@ -79,17 +74,15 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
     def __init__(self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None) -> None:
         super().__init__()
         ends = None if eos_token_ids is None else sorted(token_ids_of(eos_token_ids, "eos_token_ids"))
-        self.compiler = Compiler(Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size))
+        self.vocabulary = Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size)
+        self.compiler = Compiler(self.vocabulary)
 
     # The wrapper for reasoning asks a backend for rows while there is no grammar yet, and for tokens to exclude.
     is_support_token_filter = True
     set_token_filter = staticmethod(set_token_filter_torch)
+    allocate_vocab_mask = FormatterGrammar.allocate_vocab_mask
     move_vocab_mask = staticmethod(FormatterGrammar.move_vocab_mask)
     apply_vocab_mask = staticmethod(FormatterGrammar.apply_vocab_mask)
-
-    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """Rows that allow everything, int32 (batch_size, words), on the host."""
-        return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.compiler.vocabulary)), fill="all")
 
     dispatch_json = _dispatch(  # no two of SGLang's backends have the same order of keys, so any is taken
         lambda text: formats.json_schema({"type": "object"} if text == "$$ANY$$" else text, key_order="any")

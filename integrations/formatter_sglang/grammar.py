@@ -23,7 +23,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
 
     def __init__(self, compiled: CompiledFormat, cursor: Cursor | None = None) -> None:
         super().__init__()
-        self.compiled = compiled
+        self.compiled, self.vocabulary = compiled, compiled.vocabulary
         self.cursor = Cursor(compiled.formatter()) if cursor is None else cursor
 
     def accept_token(self, token: int) -> None:
@@ -51,7 +51,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         """Rows that allow everything, int32 (batch_size, words), on the host."""
-        return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.compiled.vocabulary)), fill="all")
+        return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.vocabulary)), fill="all")
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Write what may come next into a row."""
@@ -82,15 +82,20 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         torch_bitmask.apply_inplace(logits, vocab_mask)
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """The text that has to come next, up to its last whole character; None where there is none."""
-        text = b"" if self.cursor.has_failed else self.cursor.formatter.forced_bytes()
-        whole = text.decode("utf-8", "ignore")
-        return ([], whole) if whole else None
+        """The text that has to come next, up to its last whole character; None inside a character."""
+        forced = b"" if self.cursor.has_failed else self.cursor.formatter.forced_bytes()
+        text = forced.decode("utf-8", "ignore")
+        return ([], text) if text and forced.startswith(text.encode()) else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
         """The text of a jump; there is no state beside the tokens."""
         return helper[1], -1
 
     def jump_and_retokenize(self, old_output_ids: list[int], new_output_ids: list[int], next_state: int) -> None:
-        """The output has other tokens by now."""
-        self.cursor.follow(new_output_ids)
+        """Take other tokens for the output, or raise ValueError; both lists may begin with the model's reasoning."""
+        begun = len(old_output_ids) - self.cursor.length
+        if new_output_ids[:begun] != old_output_ids[:begun]:
+            raise ValueError("a jump changed tokens of the reasoning")
+        self.cursor.reset()
+        for token in new_output_ids[begun:]:
+            self.accept_token(token)

@@ -17,6 +17,7 @@ transformers = pytest.importorskip("transformers", reason="the tokenizer is one 
 from formatter_core import bitmask  # noqa: E402
 from formatter_core.errors import ConcurrentUse  # noqa: E402
 from tests.adapters.sglang_stand_ins import SERVING, sglang_of  # noqa: E402
+from tests.adapters.sglang_walks import jump, walk  # noqa: E402
 from tests.core.wrong_calls import WRONG, Call, raw_errors  # noqa: E402
 from tests.threads import in_threads  # noqa: E402
 
@@ -150,6 +151,33 @@ def test_text_that_has_to_come(backend: Any) -> None:
     helper = grammar.try_jump_forward(None)
     assert grammar.jump_forward_str_state(helper) == ("Größe", -1)
     assert backend.dispatch_regex("[ab]").try_jump_forward(None) is None
+
+
+def test_no_text_has_to_come_inside_a_character(backend: Any) -> None:
+    grammar = backend.dispatch_regex("über")
+    grammar.accept_token(backend.compiler.vocabulary.tokens.index("ü".encode()[:1]))
+    assert grammar.try_jump_forward(None) is None
+
+
+def test_random_walks_equal_fresh_replays(backend: Any) -> None:
+    done = walk(backend, transformers.AutoTokenizer.from_pretrained(TINY), 600)
+    assert done["different"] == 0
+    assert done["jumped"] > 20
+    assert done["jumps that changed earlier tokens"] > 5
+
+
+def test_a_jump_after_reasoning(backend: Any) -> None:
+    """The lists of a jump hold the whole output; the format has seen only what came after the reasoning."""
+    grammar, tokenizer = backend.dispatch_regex("Größe: [0-9]"), transformers.AutoTokenizer.from_pretrained(TINY)
+    tokens = tokenizer("Hm.", add_special_tokens=False)["input_ids"]
+    reasoning = len(tokens)
+    assert jump(grammar, tokens, tokenizer, reasoning)
+    assert grammar.cursor.bytes == "Größe: ".encode()
+    assert len(tokens) == reasoning + grammar.cursor.length
+    with pytest.raises(ValueError, match="of the reasoning"):
+        grammar.jump_and_retokenize(tokens, tokens[1:], -1)
+    with pytest.raises(ValueError, match="expected"):
+        grammar.jump_and_retokenize(tokens, [*tokens[:reasoning], tokens[0]], -1)
 
 
 def test_the_end_and_back(backend: Any) -> None:
