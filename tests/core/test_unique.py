@@ -173,7 +173,58 @@ def test_with_a_budget_it_is_complete(schema: Any, key_order: Any) -> None:
         assert Draft202012Validator(schema).is_valid(json.loads(formatter.text))
 
 
-def test_no_budget_is_enough_where_few_values_are_wanted_among_others() -> None:
-    compiled = COMPILER.compile({**STRINGS, "contains": {"const": "x"}, "minItems": 2})
-    with pytest.raises(BudgetTooSmall, match="no output of this format is known"):
-        compiled.formatter(max_tokens=1000)
+ITEMS: list[Any] = [
+    {"type": "string"},
+    {"type": ["integer", "boolean"]},
+    {"type": ["string", "number", "null"]},
+    {"type": "string", "pattern": "^[ab]{1,2}$"},
+    {"type": "string", "minLength": 2},
+]
+WANTED: list[Any] = [
+    {"const": "long"},
+    {"enum": ["a", "", True, 2]},
+    {"type": "boolean"},
+    {"type": "string", "pattern": "^a"},
+    {"type": "integer", "minimum": 3, "maximum": 5},
+]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_number_of_tokens_given_is_enough_and_one_less_is_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    wanted = [{"contains": rng.choice(WANTED)} for _ in range(rng.randint(0, 2))]
+    schema = {"type": "array", "uniqueItems": True, "items": rng.choice(ITEMS), "minItems": rng.randint(1, 6)}
+    if wanted:
+        schema["allOf"] = wanted
+    try:
+        compiled = COMPILER.compile(schema)
+    except UnsatisfiableSchema:
+        return
+    with pytest.raises(BudgetTooSmall) as raised:
+        compiled.formatter(max_tokens=compiled.min_bytes)
+    assert raised.value.needed == compiled.min_tokens
+    for more in range(8):
+        formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
+        while not formatter.is_finished:
+            allowed = formatter.allowed_tokens()
+            likely = [token for token in allowed if token in {*b'",]ablong12'}]
+            formatter.accept_token(rng.choice(likely or allowed))
+        assert len(formatter.tokens) <= compiled.min_tokens + more
+        assert Draft202012Validator(schema).is_valid(json.loads(formatter.text))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**STRINGS, "minItems": 3, "contains": {"const": "long"}},
+        {**STRINGS, "minItems": 3, "allOf": [{"contains": {"const": "long"}}, {"contains": {"enum": ["a", "long"]}}]},
+        {**STRINGS, "items": {"type": ["integer", "boolean"]}, "minItems": 4, "contains": {"type": "boolean"}},
+        {**STRINGS, "items": {"type": "string", "pattern": "^[ab]{2}$"}, "minItems": 4},
+        {**STRINGS, "items": {"type": "number"}, "minItems": 200},
+        {**STRINGS, "minItems": 300},
+        {"type": "object", "minProperties": 100, "propertyNames": {"pattern": "^[a-z]{2,3}$"}},
+    ],
+)
+def test_each_byte_of_the_shortest_output_is_a_token(schema: Any) -> None:
+    compiled = COMPILER.compile(schema)
+    assert compiled.min_tokens == compiled.min_bytes + 1

@@ -32,6 +32,25 @@ impl Value {
     }
 }
 
+impl Value {
+    fn kind(&self) -> usize {
+        match self {
+            Value::Text(_) => kind_of_first(b'"'),
+            Value::Number(_) => kind_of_first(b'0'),
+            Value::Other(text) => kind_of_first(text.first().copied().unwrap_or_default()),
+        }
+    }
+}
+
+/// Equal values begin alike: with a quote, with what may begin a number, or with neither.
+pub fn kind_of_first(byte: u8) -> usize {
+    match byte {
+        b'"' => 0,
+        b'-' | b'0'..=b'9' => 1,
+        _ => 2,
+    }
+}
+
 /// The text of a JSON string up to its closing quote.
 fn decoded(text: &[u8]) -> Option<String> {
     let mut is_escaped = false;
@@ -213,6 +232,8 @@ pub struct Seen {
     others: Arc<Node>,
     /// How many there are.
     pub count: u32,
+    /// The same by what they begin with, see `kind_of_first`.
+    pub counts: [u32; 3],
     /// The same for the same values in whatever order, and for no others (128 bits of SipHash).
     pub fingerprint: [u64; 2],
 }
@@ -222,6 +243,7 @@ impl Seen {
     pub fn with(&self, value: &Value) -> Self {
         let mut seen = self.clone();
         seen.count += 1;
+        seen.counts[value.kind()] += 1;
         for (salt, part) in seen.fingerprint.iter_mut().enumerate() {
             let mut hasher = DefaultHasher::new();
             (salt, value).hash(&mut hasher);
@@ -262,6 +284,18 @@ impl Derivatives {
         if seen.count == 0 {
             return Ok(term);
         }
+        let left = self.part(term, seen, false, meter)?;
+        Ok(if self.live(left, meter)? { left } else { NOTHING })
+    }
+
+    /// Whether a term matches anything that begins with one of these values.
+    pub fn has_some(&mut self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<bool> {
+        let part = self.part(term, seen, true, meter)?;
+        self.live(part, meter)
+    }
+
+    /// What a term matches that begins with one of these values, or with none.
+    fn part(&mut self, term: Term, seen: &Seen, is_one: bool, meter: &mut Meter) -> Outcome<Term> {
         let before = (self.terms.len(), self.terms.bytes());
         let (id, terms) = (self.id, &mut self.terms);
         let texts = seen.texts.spellings(Spelling::Text, id, terms);
@@ -269,11 +303,11 @@ impl Derivatives {
         let numbers = seen.numbers.spellings(Spelling::Number { has_point: false }, id, terms);
         let others = seen.others.spellings(Spelling::Other, id, terms);
         let spellings = terms.alternation(vec![texts, numbers, others]);
-        let others = terms.complement(spellings);
-        let left = terms.intersection(vec![term, others]);
+        let wanted = if is_one { spellings } else { terms.complement(spellings) };
+        let part = terms.intersection(vec![term, wanted]);
         meter.work(terms.len() - before.0 + 1)?;
         meter.grow(terms.bytes() - before.1)?;
-        Ok(if self.live(left, meter)? { left } else { NOTHING })
+        Ok(part)
     }
 
     /// How many values some terms spell, if they are fewer than `most`; else `UNBOUNDED`.

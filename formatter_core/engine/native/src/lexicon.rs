@@ -220,6 +220,11 @@ impl Lexicon {
         }
     }
 
+    /// Whether a term matches anything that begins with one of these values.
+    pub fn has_some(&self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<bool> {
+        self.derivatives()?.has_some(term, seen, meter)
+    }
+
     /// The states here that match what these states of an older lexicon match.
     pub fn copy(&self, states: &[Term], older: &Lexicon, meter: &mut Meter) -> Outcome<Vec<Term>> {
         let theirs = older.derivatives()?;

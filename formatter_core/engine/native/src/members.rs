@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use crate::distinct::{Seen, Value};
 use crate::limits::{Meter, Outcome};
 use crate::term::UNBOUNDED;
-pub use search::{Cost, Search, UNUSABLE};
+pub use search::{Cost, Prices, Search, UNUSABLE};
 pub use shortest::WayTexts;
 
 /// A set of small numbers.
@@ -126,6 +126,11 @@ impl Memory {
             key.extend(text.chunks(8).map(word));
             key.push(text.len() as u64);
         }
+    }
+
+    /// What tells what has come, but for values.
+    pub fn words(&self) -> &[u64] {
+        &self.words
     }
 
     /// The same with more of a distinct member's first terminal.

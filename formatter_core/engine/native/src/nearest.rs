@@ -54,7 +54,12 @@ impl Nearest {
 
     /// Whether every byte can be used: then what a term's form says of lengths is exact.
     pub fn takes_every_byte(&self) -> bool {
-        (0..=255).all(|byte| self.first_usable(byte, byte).is_some())
+        (0..=255).all(|byte| self.takes_any(byte, byte))
+    }
+
+    /// Whether some byte from the first up to the last one can be used.
+    pub fn takes_any(&self, low: u8, high: u8) -> bool {
+        self.first_usable(low, high).is_some()
     }
 
     /// How many things are kept.
@@ -105,7 +110,7 @@ impl Nearest {
                     best = best.min(depth);
                 } else {
                     for (low, high, step) in lexicon.row(state, meter)?.live() {
-                        if self.first_usable(low, high).is_some() && seen.insert(step.state) {
+                        if self.takes_any(low, high) && seen.insert(step.state) {
                             next.push(step.state);
                         }
                     }
@@ -176,50 +181,6 @@ impl Nearest {
         Ok(found.max(own))
     }
 
-    /// An upper bound of the distance from every state that the term of free strings leads to, see
-    /// `Derivatives::strings_are_free`, whatever values are left out: a part of it, and what each such value may add.
-    /// A string grows with each round of a circle, so that of the strings one round apart each spells another value.
-    pub fn farthest_free(&mut self, term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<(u32, u32)> {
-        let mut states = vec![term];
-        let mut numbers = FastMap::from_iter([(term, 0)]);
-        let mut after: Vec<Vec<usize>> = Vec::new();
-        while let Some(&state) = states.get(after.len()) {
-            if states.len() > MOST_STATES {
-                return Ok((NEVER, 0));
-            }
-            let mut targets = Vec::new();
-            for (_, _, step) in lexicon.row(state, meter)?.live() {
-                let next = *numbers.entry(step.state).or_insert(states.len());
-                if next == states.len() {
-                    states.push(step.state);
-                }
-                targets.push(next);
-            }
-            after.push(targets);
-        }
-        let circles: Vec<Option<u32>> = (0..states.len())
-            .map(|state| steps_from(state, &after)[state])
-            .collect();
-        meter.work(states.len() * states.len() / 16 + 1)?;
-        let (mut most, mut most_round) = (0, 0);
-        for (number, &state) in states.iter().enumerate() {
-            if lexicon.derivatives()?.terms.nullable(state) {
-                continue;
-            }
-            let mut best = (NEVER, NEVER, 0);
-            for (other, steps) in steps_from(number, &after).into_iter().enumerate() {
-                let steps = if other == number { Some(0) } else { steps };
-                if let (Some(steps), Some(round)) = (steps, circles[other]) {
-                    let way = add(steps, self.distance(states[other], lexicon, meter)?);
-                    best = best.min((add(way, round), way, round));
-                }
-            }
-            most = most.max(best.1);
-            most_round = most_round.max(best.2);
-        }
-        Ok((most, most_round))
-    }
-
     fn farthest_seen(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
         let mut seen = FastSet::from_iter([state]);
         let mut waiting = vec![state];
@@ -254,26 +215,6 @@ impl Way {
             ..Way::end()
         }
     }
-}
-
-/// How many steps lead from one of some states to each, at least one.
-fn steps_from(start: usize, after: &[Vec<usize>]) -> Vec<Option<u32>> {
-    let mut steps = vec![None; after.len()];
-    let mut layer = vec![start];
-    for count in 1.. {
-        let mut next = Vec::new();
-        for target in layer.iter().flat_map(|state| &after[*state]) {
-            if steps[*target].is_none() {
-                steps[*target] = Some(count);
-                next.push(*target);
-            }
-        }
-        if next.is_empty() {
-            break;
-        }
-        layer = next;
-    }
-    steps
 }
 
 /// An upper bound of the distance from every state that a term without intersections and complements leads to.

@@ -2,6 +2,7 @@
 
 use super::{has, set, Bits, Member, Members, Memory, Step};
 use crate::limits::{Meter, Outcome};
+use crate::spelling::{add, NEVER};
 use crate::term::UNBOUNDED;
 
 /// What a member costs that comes in a way; of those that cost the same, the first in rank is taken.
@@ -13,6 +14,55 @@ pub struct Cost {
 
 /// The length of ways that cannot be taken.
 pub const UNUSABLE: u32 = u32::MAX;
+
+impl Cost {
+    pub const UNUSABLE: Self = Cost {
+        length: UNUSABLE,
+        rank: 0,
+    };
+}
+
+/// What the values of distinct members add to what their ways cost.
+#[derive(Default)]
+pub struct Prices {
+    /// By way, what every value adds.
+    all: Vec<u32>,
+    /// By way, the kind of its values, where each one adds something else.
+    kind_of: Vec<Option<usize>>,
+    /// By kind, what the next values add, one after the other; no others are left.
+    next: Vec<Vec<u32>>,
+}
+
+impl Prices {
+    /// No way of this many has values.
+    pub fn new(ways: usize) -> Self {
+        Prices {
+            all: vec![0; ways],
+            kind_of: vec![None; ways],
+            next: Vec::new(),
+        }
+    }
+
+    /// Every value of a way adds this.
+    pub fn set_all(&mut self, way: usize, more: u32) {
+        self.all[way] = more;
+    }
+
+    /// The next values of a way, which are of this kind, add this.
+    pub fn set(&mut self, way: usize, kind: usize, next: &[u32]) {
+        self.kind_of[way] = Some(kind);
+        self.next.resize(self.next.len().max(kind + 1), Vec::new());
+        self.next[kind] = next.to_vec();
+    }
+
+    /// What a way costs beside values of a kind, if its shortest text has this length.
+    pub fn cost(&self, way: usize, length: u32) -> Cost {
+        match add(length, self.all[way]) {
+            NEVER => Cost::UNUSABLE,
+            length => Cost { length, rank: 0 },
+        }
+    }
+}
 
 /// Ways that complete a list, in no order.
 pub struct Found {
@@ -40,6 +90,9 @@ pub struct Search<'a> {
     members: &'a Members,
     /// By way; without any, all cost nothing, and what is found first is taken.
     costs: Option<&'a [Cost]>,
+    prices: Option<&'a Prices>,
+    /// By kind, how many values were taken.
+    used: Vec<usize>,
     minimum: u32,
     fates: Vec<Fate>,
     met: Bits,
@@ -61,6 +114,8 @@ impl<'a> Search<'a> {
         let mut search = Search {
             members,
             costs,
+            prices: None,
+            used: Vec::new(),
             minimum: members.minimum.max(least),
             fates: vec![Fate::Gone; members.members.len()],
             met: members.met(memory).into(),
@@ -84,6 +139,13 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
+    /// Where values that must differ cost more, one after the other.
+    pub fn with_prices(mut self, prices: &'a Prices) -> Self {
+        self.prices = Some(prices);
+        self.used = vec![0; prices.next.len()];
+        self
+    }
+
     pub fn run(mut self, meter: &mut Meter) -> Outcome<Option<Found>> {
         self.solve(meter)?;
         Ok(self.best)
@@ -99,7 +161,7 @@ impl<'a> Search<'a> {
         self.is_forced &= steps.len() < 2;
         for step in steps {
             let (met, ways, count) = (self.met.clone(), self.ways.len(), self.count);
-            let (length, coming, times) = (self.length, self.coming, self.times);
+            let (length, coming, times, used) = (self.length, self.coming, self.times, self.used.clone());
             let member = self.members.member_of(step) as usize;
             let fate = self.fates[member];
             self.take(step);
@@ -108,6 +170,7 @@ impl<'a> Search<'a> {
             self.met = met;
             self.ways.truncate(ways);
             (self.count, self.length, self.coming, self.times) = (count, length, coming, times);
+            self.used = used;
         }
         Ok(())
     }
@@ -161,10 +224,15 @@ impl<'a> Search<'a> {
             if !matches!(fate, Fate::Open | Fate::Comes) {
                 continue;
             }
+            let own = &members.members[member as usize];
             let free = self.usable_ways(member).filter(|way| !self.clashes(*way));
+            if *fate == Fate::Open && own.repeated && self.prices.is_some() {
+                open.extend(free.map(|way| (own, way)));
+                continue;
+            }
             match (free.min_by_key(|way| self.cost(*way)), fate) {
                 (Some(way), Fate::Comes) => ways.push(way),
-                (Some(way), _) => open.push((&members.members[member as usize], way)),
+                (Some(way), _) => open.push((own, way)),
                 (None, Fate::Comes) => return Ok(()),
                 (None, _) => {}
             }
@@ -174,24 +242,51 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let before = ways.len();
-        if more > 0 {
-            meter.work(open.len() + more as usize)?;
-            open.sort_by_key(|(member, way)| (self.cost(*way), member.repeated));
-            let mut left = more as usize;
-            for (member, way) in open {
-                let times = match (member.repeated, member.distinct) {
-                    (false, _) => left.min(1),
-                    (true, true) => left.min(self.times as usize),
-                    (true, false) => left,
-                };
-                ways.extend(std::iter::repeat(way).take(times));
-                left -= times;
-            }
-            if left > 0 {
+        let mut used = vec![0; self.used.len()];
+        let mut length = 0;
+        for way in &ways {
+            let Some(cost) = self.cost_after(*way, &mut used) else {
                 return Ok(());
+            };
+            length += cost;
+        }
+        let mut left = more as usize;
+        meter.work(left + open.len())?;
+        if left > 0 {
+            open.sort_by_key(|(member, way)| (self.cost(*way), member.repeated));
+        }
+        while left > 0 {
+            let mut next = 0;
+            if self.prices.is_some() {
+                meter.work(open.len())?;
+                open.retain(|(_, way)| self.price(*way, &used).is_some());
+                let costs = open
+                    .iter()
+                    .map(|(_, way)| self.base(*way) + self.price(*way, &used).unwrap_or(0));
+                next = costs
+                    .enumerate()
+                    .min_by_key(|(_, cost)| *cost)
+                    .map_or(0, |(index, _)| index);
+            }
+            let Some(&(member, way)) = open.get(next) else {
+                return Ok(());
+            };
+            let is_priced = self.kind_of(way).is_some();
+            let times = match (member.repeated, member.distinct) {
+                (false, _) => 1,
+                (true, _) if is_priced => 1,
+                (true, true) => left.min(self.times as usize),
+                (true, false) => left,
+            };
+            for _ in 0..times {
+                length += self.cost_after(way, &mut used).unwrap_or(0);
+                ways.push(way);
+            }
+            left -= times;
+            if !(member.repeated && is_priced) {
+                open.remove(next);
             }
         }
-        let length = ways.iter().map(|way| u64::from(self.cost(*way).length)).sum();
         if !self.best.as_ref().is_some_and(|best| length >= best.length) {
             self.best = Some(Found {
                 more: ways.len() - before,
@@ -220,8 +315,37 @@ impl<'a> Search<'a> {
         self.members.clashes(way, &self.met)
     }
 
+    /// What a way costs, if the next value of its kind comes in it.
     fn cost(&self, way: u32) -> Cost {
-        self.costs.map_or(Cost::default(), |costs| costs[way as usize])
+        let mut cost = self.costs.map_or(Cost::default(), |costs| costs[way as usize]);
+        let more = self.price(way, &self.used).unwrap_or(UNUSABLE);
+        cost.length = cost.length.saturating_add(more);
+        cost
+    }
+
+    /// The same with the cheapest value.
+    fn base(&self, way: u32) -> u32 {
+        self.costs.map_or(0, |costs| costs[way as usize].length)
+    }
+
+    /// What one more value costs, if there is one, where this many of each kind came before it.
+    fn cost_after(&self, way: u32, used: &mut [usize]) -> Option<u64> {
+        let more = self.price(way, used)?;
+        if let Some(kind) = self.kind_of(way) {
+            used[kind] += 1;
+        }
+        Some(u64::from(self.base(way)) + u64::from(more))
+    }
+
+    fn price(&self, way: u32, used: &[usize]) -> Option<u32> {
+        match (self.prices, self.kind_of(way)) {
+            (Some(prices), Some(kind)) => prices.next[kind].get(used[kind]).copied(),
+            _ => Some(0),
+        }
+    }
+
+    fn kind_of(&self, way: u32) -> Option<usize> {
+        self.prices.and_then(|prices| prices.kind_of[way as usize])
     }
 
     fn is_usable(&self, way: u32) -> bool {
@@ -239,7 +363,7 @@ impl<'a> Search<'a> {
 
     /// The least that a member costs in any way.
     fn least(&self, member: u32) -> u64 {
-        let lengths = self.usable_ways(member).map(|way| u64::from(self.cost(way).length));
+        let lengths = self.usable_ways(member).map(|way| u64::from(self.base(way)));
         lengths.min().unwrap_or(0)
     }
 
@@ -253,7 +377,7 @@ impl<'a> Search<'a> {
             Fate::Comes => self.least(member),
             _ => 0,
         };
-        u64::from(self.cost(way).length) - counted
+        u64::from(self.cost(way).length).saturating_sub(counted)
     }
 
     fn take(&mut self, step: Step) {
@@ -269,12 +393,15 @@ impl<'a> Search<'a> {
                 self.count += u32::from(fate == Fate::Open);
                 self.length += u64::from(self.cost(way).length);
                 if fate == Fate::Comes {
-                    self.coming -= self.least(member);
+                    self.coming = self.coming.saturating_sub(self.least(member));
                 }
                 if !own.repeated {
                     self.fates[member as usize] = Fate::Chosen;
                 }
                 self.ways.push(way);
+                if let Some(kind) = self.kind_of(way) {
+                    self.used[kind] += 1;
+                }
                 if own.distinct {
                     self.use_value();
                 }

@@ -1,20 +1,24 @@
 //! What is missing at each position of a grammar to the end of its rule, or of its way of a list of members.
 
 mod bounds;
+mod kinds;
 mod lists;
+mod shortest_values;
+mod slack;
 mod values;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use self::lists::{needs_several_values, List, WayLengths};
-use self::values::Values;
+use self::lists::{List, WayLengths};
+use self::shortest_values::Values;
+use self::values::needs_several_values;
 use super::{Sized, LONGEST, NONE};
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::members::Members;
+use crate::members::{Members, Prices};
 use crate::nearest::Nearest;
 use crate::network::{Network, Position, END};
 use crate::spelling::{add, Text, Texts, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
@@ -54,6 +58,8 @@ pub struct RuleRemainders {
     counts_values: bool,
     /// The shortest values of terms.
     values: FastMap<Term, Values>,
+    /// What completes lists of them, by what has come.
+    of_values: FastMap<Box<[u64]>, u32>,
 }
 
 impl RuleRemainders {
@@ -83,6 +89,7 @@ impl RuleRemainders {
             joined: FastMap::default(),
             counts_values,
             values: FastMap::default(),
+            of_values: FastMap::default(),
         };
         let order = new.find_lengths(network, meter)?;
         new.find_texts(network, &order, meter)?;
@@ -102,7 +109,7 @@ impl RuleRemainders {
     /// How many things are kept.
     pub fn kept(&self) -> usize {
         let lists: usize = self.lists.iter().map(|list| list.ways.len()).sum();
-        self.texts.len() + self.nearest.len() + self.joined.len() + lists
+        self.texts.len() + self.nearest.len() + self.joined.len() + lists + self.of_values.len()
     }
 
     /// What is missing at a position to the end of its rule, or of its way.
@@ -235,11 +242,13 @@ impl RuleRemainders {
                     let list = &network.members[*number as usize];
                     let separator = self.separator(list, network, meter)?.length;
                     if !needs_several_values(list) {
-                        lists.add(index, list, separator, vec![0; list.ways.len()]);
+                        lists.add(index, list, separator, Prices::new(list.ways.len()));
                     } else if self.counts_values {
-                        let terms = self.distinct_terms(list, network, meter)?;
-                        let more = self.added_by_values(&terms, list.still_needed(&list.first()), meter)?;
-                        lists.add(index, list, separator, more);
+                        let terms = self.distinct_terms(list, network, false, meter)?;
+                        let first = list.first();
+                        let came = self.came(&terms, &first);
+                        let prices = self.prices(&terms, &came, list.still_needed(&first), meter)?;
+                        lists.add(index, list, separator, prices);
                     }
                 }
                 Position::Terminal { term, .. } | Position::Distinct { term, .. } => {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::values::beyond;
 use super::{RuleRemainders, Tail};
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
@@ -76,7 +75,7 @@ impl RuleRemainders {
         let values = memory.seen.count.saturating_add(in_token).saturating_add(count);
         add(
             all,
-            distinct.saturating_mul(beyond(list.distinct.slack, values)).min(NEVER),
+            distinct.saturating_mul(list.distinct.slack.beyond(values)).min(NEVER),
         )
     }
 
@@ -88,10 +87,6 @@ impl RuleRemainders {
         order: &[u32],
         meter: &mut Meter,
     ) -> Outcome<Option<Arc<[u32]>>> {
-        // What is left of values that must differ may have no bound.
-        if self.lists.iter().any(|list| list.distinct.slack.0 == NEVER) {
-            return Ok(None);
-        }
         let reachable = network.reachable();
         if (0..network.len()).any(|index| reachable[index] && self.shortest[index].text == IMPOSSIBLE) {
             return Ok(None);

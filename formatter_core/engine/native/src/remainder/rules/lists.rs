@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::values::DistinctTerms;
+use super::values::{needs_several_values, DistinctTerms};
 use super::{RuleRemainders, Tail};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::members::{Cost, Members, Memory, Search, WayTexts, UNUSABLE};
+use crate::members::{Cost, Members, Memory, Prices, Search, WayTexts};
 use crate::network::{Network, Position, END};
 use crate::remainder::{Sized, LONGEST, NONE};
 use crate::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
@@ -16,7 +16,7 @@ use crate::term::NOTHING;
 pub struct List {
     pub(super) separator: Text,
     pub(super) ways: WayTexts,
-    pub(super) distinct: DistinctTerms,
+    pub(super) distinct: Arc<DistinctTerms>,
     /// The most tokens that each member takes, its separator included, and the most of all.
     pub(super) tokens: Box<[u32]>,
     pub(super) most_tokens: u32,
@@ -196,7 +196,7 @@ impl RuleRemainders {
                     *most = own.max(*most);
                 }
             }
-            let distinct = self.distinct_terms(list, network, meter)?;
+            let distinct = self.distinct_terms(list, network, true, meter)?;
             self.lists.push(List {
                 distinct,
                 separator,
@@ -229,33 +229,24 @@ impl RuleRemainders {
     }
 }
 
-/// Whether a list may need several members that differ.
-pub fn needs_several_values(list: &Members) -> bool {
-    list.are_distinct() && (list.minimum > 1 || list.conditions > 0)
-}
-
 /// The lengths of the ways of lists while they become known.
 #[derive(Default)]
 pub struct WayLengths {
-    /// Where lists begin, with the length of the separator, what their ways cost beyond their length, and the costs of those
-    /// that are known.
-    lists: Vec<(u32, u32, Vec<u32>, Vec<Cost>)>,
+    /// Where lists begin, with the length of the separator, what their values add, and the costs of those ways that are
+    /// known.
+    lists: Vec<(u32, u32, Prices, Vec<Cost>)>,
     /// The list and the way that begin at a position.
     ways: FastMap<u32, (usize, u32)>,
 }
 
 impl WayLengths {
-    pub fn add(&mut self, place: u32, list: &Members, separator: u32, more: Vec<u32>) {
+    pub fn add(&mut self, place: u32, list: &Members, separator: u32, prices: Prices) {
         let ways = (0..)
             .zip(&list.starts)
             .map(|(way, start)| (*start, (self.lists.len(), way)));
         self.ways.extend(ways);
-        let unknown = Cost {
-            length: UNUSABLE,
-            rank: 0,
-        };
-        self.lists
-            .push((place, separator, more, vec![unknown; list.ways.len()]));
+        let unknown = vec![Cost::UNUSABLE; list.ways.len()];
+        self.lists.push((place, separator, prices, unknown));
     }
 
     /// A position's length is known: if a way begins there that completes a list, the list's place and length.
@@ -269,17 +260,14 @@ impl WayLengths {
         let Some(&(list, way)) = self.ways.get(&index) else {
             return Ok(None);
         };
-        let (place, separator, more, costs) = &mut self.lists[list];
-        let length = add(add(length, *separator), more[way as usize]);
-        if length == NEVER {
-            return Ok(None);
-        }
-        costs[way as usize].length = length;
+        let (place, separator, prices, costs) = &mut self.lists[list];
+        costs[way as usize] = prices.cost(way as usize, add(length, *separator));
         let Position::Choose(number) = network.position(*place) else {
             return Ok(None);
         };
         let members = &network.members[*number as usize];
-        let found = Search::new(members, &members.first(), Some(costs), meter)?.run(meter)?;
+        let search = Search::new(members, &members.first(), Some(costs), meter)?;
+        let found = search.with_prices(prices).run(meter)?;
         let length = found.map_or(u64::from(NEVER), |found| found.length - u64::from(*separator));
         Ok((length <= u64::from(LONGEST)).then_some((*place, length as u32)))
     }

@@ -1,34 +1,30 @@
 //! Lists that may need several members whose values differ: how long a text is that is enough to complete one.
 //!
-//! Each value that is still needed counts as long as the longest of as many shortest ones as have come and are needed:
-//! whichever those are, one that has not come is no longer. So the length does not grow with a value, whatever it was:
-//! one more has come then, and one less is needed.
+//! The values that are still needed are counted as the shortest ones that can be left. Which values have come does not
+//! matter, only how many of a kind: each is counted as if it had been the shortest that was left. So the length does not
+//! grow with a value, whatever it was: one more has come then, and one less is needed.
 
+use std::sync::Arc;
+
+use super::kinds::{Kind, Source};
+use super::shortest_values::Values;
+use super::slack::{Slack, MOST_VALUES};
 use super::{RuleRemainders, Tail};
-use crate::distinct::{Seen, Value};
 use crate::limits::{Meter, Outcome};
-use crate::members::{Cost, Members, Memory, Search, UNUSABLE};
+use crate::members::{Cost, Members, Memory, Prices, Search};
 use crate::network::{Network, Position};
 use crate::spelling::{add, Text, NEVER};
-use crate::term::{Term, NOTHING};
-
-/// Up to this many values of a term are tried.
-const MOST_VALUES: u32 = 64;
+use crate::term::Term;
 
 /// The first terminals of the distinct members of a list.
-#[derive(Clone)]
 pub struct DistinctTerms {
     /// By way, with what comes after it.
     pub by_way: Box<[Option<(Term, u32)>]>,
-    /// How long a value is at most that is left, see `beyond`; no such number is known if the first one is `NEVER`.
-    pub slack: (u32, u32),
-}
-
-/// The values of a term, the shortest first, as far as they were asked for.
-#[derive(Default)]
-pub struct Values {
-    lengths: Vec<u32>,
-    seen: Seen,
+    pub kinds: Box<[Kind]>,
+    /// By way, where its values are counted.
+    pub sources: Box<[Option<Source>]>,
+    /// How long a value is at most that is left.
+    pub slack: Slack,
 }
 
 impl RuleRemainders {
@@ -44,99 +40,171 @@ impl RuleRemainders {
         }
         let members = self.members.clone();
         let members = &members[tail.list as usize];
-        let after = tail.way.map(|way| members.after(memory, way));
-        let memory = after.as_ref().unwrap_or(memory);
-        let separator = self.length_of(self.lists[tail.list as usize].separator);
-        let values = memory.seen.count + u32::from(tail.in_value);
         let terms = self.lists[tail.list as usize].distinct.clone();
-        let more = self.added_by_values(&terms, values.saturating_add(members.still_needed(memory)), meter)?;
-        let mut costs = Vec::with_capacity(more.len());
-        for (start, more) in members.starts.iter().zip(more) {
-            let length = add(add(separator, self.shortest[*start as usize].length), more);
-            let length = if length == NEVER { UNUSABLE } else { length };
-            costs.push(Cost { length, rank: 0 });
+        let came = self.came(&terms, memory);
+        let source = tail
+            .way
+            .and_then(|way| Some((way, terms.sources[way as usize].as_ref()?)));
+        let Some((way, source)) = source.filter(|_| tail.in_value) else {
+            let after = tail.way.map(|way| members.after(memory, way));
+            return self.length_after(tail, &terms, after.as_ref().unwrap_or(memory), &came, meter);
+        };
+        // What the value will be is not known, but which way is the best one for it.
+        let mut most = 0;
+        for way in source.better.iter().chain([&way]) {
+            let mut came = came.clone();
+            if let Some(source) = &terms.sources[*way as usize] {
+                came[source.kind] += 1;
+            }
+            most = most.max(self.length_after(tail, &terms, &members.after(memory, *way), &came, meter)?);
         }
-        let found = Search::new(members, memory, Some(&costs), meter)?.run(meter)?;
+        Ok(most)
+    }
+
+    /// How long a text is that completes a list, where this many values of each kind have come.
+    fn length_after(
+        &mut self,
+        tail: Tail,
+        terms: &DistinctTerms,
+        memory: &Memory,
+        came: &[u32],
+        meter: &mut Meter,
+    ) -> Outcome<u32> {
+        let members = self.members.clone();
+        let members = &members[tail.list as usize];
+        if tail.way.is_some() && members.may_end(memory) {
+            return Ok(0);
+        }
+        let numbers = came.iter().map(|number| u64::from(*number));
+        let words = memory.words().iter().copied().chain(numbers);
+        let key: Box<[u64]> = words.chain([u64::from(tail.way.is_some())]).collect();
+        if let Some(known) = self.of_values.get(&key) {
+            return Ok(*known);
+        }
+        let separator = self.length_of(self.lists[tail.list as usize].separator);
+        let prices = self.prices(terms, came, members.still_needed(memory), meter)?;
+        let lengths = members.starts.iter().map(|start| self.shortest[*start as usize].length);
+        let costs = (0..)
+            .zip(lengths)
+            .map(|(way, length)| prices.cost(way, add(separator, length)));
+        let costs: Vec<Cost> = costs.collect();
+        let search = Search::new(members, memory, Some(&costs), meter)?;
+        let found = search.with_prices(&prices).run(meter)?;
         let length = found.map_or(NEVER, |found| u32::try_from(found.length).unwrap_or(NEVER).min(NEVER));
-        Ok(match tail.way {
+        let length = match tail.way {
             None if length < NEVER => length - separator,
             _ => length,
-        })
-    }
-
-    /// By way of a list, what a value adds to the shortest one where this many may have come or are needed.
-    pub(super) fn added_by_values(
-        &mut self,
-        terms: &DistinctTerms,
-        number: u32,
-        meter: &mut Meter,
-    ) -> Outcome<Vec<u32>> {
-        let mut added = Vec::with_capacity(terms.by_way.len());
-        for term in terms.by_way.iter() {
-            added.push(match term {
-                None => 0,
-                Some((term, _)) => match self.length_of_value(*term, number, terms.slack, meter)? {
-                    NEVER => NEVER,
-                    length => length - self.nearest.distance(*term, &self.lexicon, meter)?,
-                },
-            });
-        }
-        Ok(added)
-    }
-
-    /// How long the longest of this many shortest values of a term is; more than that where they are many.
-    fn length_of_value(&mut self, term: Term, number: u32, slack: (u32, u32), meter: &mut Meter) -> Outcome<u32> {
-        if number > MOST_VALUES {
-            return Ok(beyond(slack, number));
-        }
-        let mut values = self.values.remove(&term).unwrap_or_default();
-        while values.lengths.len() < number as usize {
-            let left = self.lexicon.without(term, &values.seen, meter)?;
-            let length = match left {
-                NOTHING => NEVER,
-                _ => self.nearest.distance(left, &self.lexicon, meter)?,
-            };
-            if length == NEVER {
-                values.lengths.resize(MOST_VALUES as usize, NEVER);
-                break;
-            }
-            let bytes = self.nearest.bytes(left, &self.lexicon, meter)?;
-            values.seen = values.seen.with(&Value::of(&bytes));
-            values.lengths.push(length);
-        }
-        let length = values.lengths[number as usize - 1];
-        self.values.insert(term, values);
+        };
+        self.of_values.insert(key, length);
         Ok(length)
     }
 
-    /// The first terminals of a list's distinct members.
+    /// How many values of each kind have come.
+    pub(super) fn came(&self, terms: &DistinctTerms, memory: &Memory) -> Vec<u32> {
+        let seen = &memory.seen;
+        if terms.kinds.len() < 2 {
+            return vec![seen.count; terms.kinds.len()];
+        }
+        let known = |kind: &Kind| {
+            let came = kind.few.as_ref()?.iter().filter(|value| seen.contains(value));
+            Some(came.count() as u32)
+        };
+        let counts: Vec<Option<u32>> = terms.kinds.iter().map(known).collect();
+        let others = |kind: &Kind| {
+            let all = (0..3)
+                .filter(|first| kind.begins >> first & 1 == 1)
+                .map(|first| seen.counts[first]);
+            let few = terms
+                .kinds
+                .iter()
+                .zip(&counts)
+                .filter(|(other, _)| other.begins & kind.begins != 0);
+            all.sum::<u32>()
+                .saturating_sub(few.filter_map(|(_, count)| *count).sum())
+        };
+        let kinds = terms.kinds.iter().zip(&counts);
+        kinds
+            .map(|(kind, count)| count.unwrap_or_else(|| others(kind)))
+            .collect()
+    }
+
+    /// What values of a list cost where this many of each kind have come, and at most so many are needed.
+    pub(super) fn prices(
+        &mut self,
+        terms: &DistinctTerms,
+        came: &[u32],
+        needed: u32,
+        meter: &mut Meter,
+    ) -> Outcome<Prices> {
+        let mut prices = Prices::new(terms.by_way.len());
+        for way in 0..terms.by_way.len() {
+            let (Some((term, _)), Some(source)) = (terms.by_way[way], &terms.sources[way]) else {
+                continue;
+            };
+            let (first, last) = (
+                came[source.kind] as usize,
+                came[source.kind].saturating_add(needed) as usize,
+            );
+            if last > MOST_VALUES {
+                prices.set_all(way, NEVER);
+                continue;
+            }
+            let shortest = self.nearest.distance(term, &self.lexicon, meter)?;
+            let lengths = &self.values(source.term, last, meter)?.lengths;
+            let more: Vec<u32> = lengths.iter().map(|length| length - shortest).take(last).collect();
+            match terms.kinds[source.kind].is_flat {
+                true => prices.set_all(way, more.get(last - 1).copied().unwrap_or(NEVER)),
+                false => prices.set(way, source.kind, more.get(first..).unwrap_or_default()),
+            }
+        }
+        Ok(prices)
+    }
+
+    /// The shortest values of a term, as many as this if there are as many.
+    pub(super) fn values(&mut self, term: Term, number: usize, meter: &mut Meter) -> Outcome<&Values> {
+        let values = self.values.entry(term).or_default();
+        values.find(number, term, &mut self.nearest, &self.lexicon, meter)?;
+        Ok(values)
+    }
+
+    /// The first terminals of a list's distinct members; with how long values are at most, where that is asked for.
     pub(super) fn distinct_terms(
         &mut self,
         list: &Members,
         network: &Network,
+        with_slack: bool,
         meter: &mut Meter,
-    ) -> Outcome<DistinctTerms> {
-        let (mut by_way, mut slack) = (Vec::with_capacity(list.starts.len()), (0, 0));
-        for start in &list.starts {
-            let Position::Distinct { term, next } = *network.position(*start) else {
-                by_way.push(None);
-                continue;
-            };
-            let own = match network.is_free(next) {
-                true => self.nearest.farthest_free(term, &self.lexicon, meter)?,
-                false => (NEVER, 0),
-            };
-            slack = (own.0.max(slack.0), own.1.max(slack.1));
-            by_way.push(Some((term, next)));
+    ) -> Outcome<Arc<DistinctTerms>> {
+        let by_way = list.starts.iter().map(|start| match *network.position(*start) {
+            Position::Distinct { term, next } => Some((term, next)),
+            _ => None,
+        });
+        let mut terms = DistinctTerms {
+            by_way: by_way.collect(),
+            kinds: Box::default(),
+            sources: vec![None; list.starts.len()].into(),
+            slack: Slack::NONE,
+        };
+        if needs_several_values(list) {
+            self.find_kinds(&mut terms, list, network, meter)?;
         }
-        Ok(DistinctTerms {
-            by_way: by_way.into(),
-            slack,
-        })
+        if with_slack {
+            let firsts = terms.by_way.iter().flatten().map(|(term, _)| (*term, false));
+            let lasts = terms.sources.iter().flatten();
+            let lasts = lasts.map(|source| (source.term, terms.kinds[source.kind].is_flat));
+            let mut all: Vec<(Term, bool)> = firsts.chain(lasts).collect();
+            all.sort_unstable();
+            all.dedup();
+            for (term, is_flat) in all {
+                let own = Slack::of(term, is_flat, &mut self.nearest, &self.lexicon, meter)?;
+                terms.slack = terms.slack.most(&own);
+            }
+        }
+        Ok(Arc::new(terms))
     }
 }
 
-/// How long a value is at most that is none of this many, see `Nearest::farthest_free`.
-pub fn beyond(slack: (u32, u32), values: u32) -> u32 {
-    add(slack.0, values.saturating_mul(slack.1).min(NEVER))
+/// Whether a list may need several members that differ.
+pub fn needs_several_values(list: &Members) -> bool {
+    list.are_distinct() && (list.minimum > 1 || list.conditions > 0)
 }
