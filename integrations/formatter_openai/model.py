@@ -6,7 +6,7 @@ import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event as Flag
 from typing import Any, get_args
 
@@ -20,7 +20,7 @@ from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off,
 from formatter_openai.answers import Reading, text_compiler
 from formatter_openai.enforcement import Endpoint, Server, complains_of_format
 from formatter_openai.requests import arguments_of, requests_of
-from formatter_openai.wire import as_data, read_answer, read_chunk
+from formatter_openai.wire import Choice, as_data, read_answer, read_chunk
 
 __all__ = ["OpenAIModel", "openai_model"]
 
@@ -100,15 +100,10 @@ class OpenAIModel:
             FormatterError: a fault of the format; whatever `Compiler.compile` raises.
         """
         texts = _texts(prompts, request)
-        jobs = self._jobs(texts, request)
-        with ThreadPoolExecutor(self._parallel) as pool:
-            answers = list(pool.map(self._answer, jobs))
-        outputs: list[list[Generated]] = [[] for _ in texts]
-        for job, answer in zip(jobs, answers, strict=True):
-            outputs[job.prompt].extend(answer)
-        refused = [output for answer in answers for output in answer if _is_refused(output)]
-        if refused and len(refused) == sum(job.samples for job in jobs):
-            refused[0].raise_error()
+        outputs: list[list[Any]] = [[None] * request.samples for _ in texts]
+        for event in self._events(self._jobs(texts, request), stream=False):
+            if isinstance(event, Finished):
+                outputs[event.prompt][event.sample] = event.output
         return outputs
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
@@ -117,9 +112,9 @@ class OpenAIModel:
         Raises:
             FormatterError: like `complete`.
         """
-        return self._events(self._jobs(_texts(prompts, request), request))
+        return self._events(self._jobs(_texts(prompts, request), request), stream=True)
 
-    def _events(self, jobs: list[_Job]) -> Iterator[GenerationEvent]:
+    def _events(self, jobs: list[_Job], *, stream: bool) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
         opened: list[Any] = []
         gone = Flag()
@@ -127,7 +122,7 @@ class OpenAIModel:
         def run(job: _Job) -> None:
             try:
                 if not gone.is_set():
-                    self._stream(job, events.put, opened, gone)
+                    self._run(job, events.put, opened if stream else None, gone)
             except BaseException as error:  # noqa: BLE001 - raised again by whoever reads the events
                 events.put(error)
             finally:
@@ -190,53 +185,50 @@ class OpenAIModel:
                 raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
             raise
 
-    def _answer(self, job: _Job) -> list[Generated]:
-        readings = [self._reading(job) for _ in range(job.samples)]
-        try:
-            with reading():
-                data = as_data(self._create(job))
-            choices = read_answer(data)
-        except (APIError, MalformedAnswer, UnsupportedFormat) as error:
-            return [one.fail(error) for one in readings]
-        outputs = []
-        for one, choice in zip(readings, choices, strict=False):
-            one.take(choice)
-            outputs.append(one.finish(choice.finish_reason, choice.stop_reason))
-        missing = MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
-        return [*outputs, *(one.fail(missing) for one in readings[len(outputs) :])]
-
-    def _stream(self, job: _Job, tell: Callable[[GenerationEvent], None], opened: list[Any], gone: Flag) -> None:
-        readings = [self._reading(job) for _ in range(job.samples)]
+    def _run(
+        self, job: _Job, tell: Callable[[GenerationEvent], None], opened: list[Any] | None, gone: Flag
+    ) -> None:
+        """Ask for the outputs of one request, as a stream where there is a list of those that are open."""
+        is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
+        readings = [Reading(job.compiled, self._processed, job.text, is_split) for _ in range(job.samples)]
         cause: Exception | None = None
         try:
-            with self._create(job, stream=True) as chunks:
-                opened.append(chunks)
-                for chunk in each_of(chunks):
-                    with reading():
-                        data = as_data(chunk)
-                    for choice in read_chunk(data, job.samples):
-                        one, place = readings[choice.index], (job.prompt, job.first + choice.index)
-                        if one.is_over:
-                            continue
-                        events = one.take(choice)
-                        if choice.text or choice.token_ids:
-                            tell(TextDelta(*place, choice.text, choice.token_ids))
-                        for event in events:
-                            tell(FormatEvent(*place, event))
-                        if choice.finish_reason is not None or one.error is not None:
-                            tell(Finished(*place, one.finish(choice.finish_reason, choice.stop_reason)))
-                    if gone.is_set() or all(one.is_over for one in readings):
-                        return
+            for choices in self._whole(job) if opened is None else self._parts(job, opened):
+                for choice in choices:
+                    one, place = readings[choice.index], (job.prompt, job.first + choice.index)
+                    if one.is_over:
+                        continue
+                    events = one.take(choice)
+                    if choice.text or choice.token_ids:
+                        tell(TextDelta(*place, choice.text, choice.token_ids))
+                    for event in events:
+                        tell(FormatEvent(*place, event))
+                    if opened is None or choice.finish_reason is not None or one.error is not None:
+                        tell(Finished(*place, one.finish(choice.finish_reason, choice.stop_reason)))
+                if gone.is_set() or all(one.is_over for one in readings):
+                    return
         except (APIError, MalformedAnswer, UnsupportedFormat) as error:
             cause = error
         for index, one in enumerate(readings):
             if not one.is_over:
                 tell(Finished(job.prompt, job.first + index, one.finish(None) if cause is None else one.fail(cause)))
 
-    def _reading(self, job: _Job) -> Reading:
-        is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
-        return Reading(job.compiled, self._processed, job.text, is_split)
+    def _whole(self, job: _Job) -> Iterator[list[Choice]]:
+        """The choices of an answer that comes in one piece."""
+        with reading():
+            data = as_data(self._create(job))
+        choices = read_answer(data)
+        yield [replace(choice, index=place) for place, choice in enumerate(choices[: job.samples])]
+        raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 
+    def _parts(self, job: _Job, opened: list[Any]) -> Iterator[list[Choice]]:
+        """The choices of each chunk of a stream."""
+        with self._create(job, stream=True) as chunks:
+            opened.append(chunks)
+            for chunk in each_of(chunks):
+                with reading():
+                    data = as_data(chunk)
+                yield read_chunk(data, job.samples)
 
 @dataclass(frozen=True)
 class _Job:
