@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.runtime.history import shared_length
 
 __all__ = ["check_prompts", "common_length", "leaf_paths"]
 
@@ -21,8 +22,7 @@ def check_prompts(prompts: Sequence[Sequence[int]]) -> None:
 
 def common_length(prompts: Sequence[Sequence[int]]) -> int:
     """How many tokens all prompts begin with."""
-    low, high = min(map(tuple, prompts)), max(map(tuple, prompts))
-    return next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))
+    return shared_length(min(map(tuple, prompts)), max(map(tuple, prompts)))
 
 
 def leaf_paths(rows: int, parents: Sequence[int]) -> list[list[int]]:

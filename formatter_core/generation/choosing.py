@@ -17,6 +17,7 @@ from formatter_core.generation.models import LogitsModel, SequenceBatch
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import Generated
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
+from formatter_core.runtime.history import shared_length
 
 __all__ = ["branches", "choose"]
 
@@ -190,7 +191,7 @@ def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]
     last: tuple[int, ...] = ()
     for index in sorted(range(len(options)), key=lambda index: tuple(options[index])):
         option = tuple(options[index])
-        shared = next((at for at, pair in enumerate(zip(last, option, strict=False)) if pair[0] != pair[1]), len(last))
+        shared = shared_length(last, option)
         if group and size + len(option) - shared > nodes:
             yield group
             group, size, shared = [], 0, 0

@@ -15,7 +15,7 @@ from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument
 from formatter_core.errors.arguments import not_a_token_id, shown, token_ids_of, whole_number
 from formatter_core.runtime.batch import checked_row_indices
 from formatter_core.runtime.formatter import Formatter
-from formatter_core.runtime.history import History
+from formatter_core.runtime.history import History, shared_length
 from formatter_core.runtime.result import Ended, Result
 
 __all__ = ["Cursor", "FailureLog"]
@@ -118,7 +118,7 @@ class Cursor:
         except Exception:  # noqa: BLE001 - as in `append`
             self._keep_unknown(InvalidArgument(f"found {shown(token_ids)} in place of a list of token ids"))
             return
-        common = _common_prefix(self._history.to_list(), new)
+        common = shared_length(self._history.to_list(), new)
         if common < length:
             self._go_back(common)
         for token_id in new[common:]:
@@ -399,11 +399,3 @@ class FailureLog:
         error, tokens = cursor.error, "1 token" if cursor.length == 1 else f"{cursor.length} tokens"
         is_ours = isinstance(error, FormatterError)
         self._logger.error("%s aborted after %s: %s", name, tokens, error, exc_info=None if is_ours else error)
-
-
-def _common_prefix(old: list[int], new: list[int]) -> int:
-    """How many elements both lists begin with; the usual case, one list going on from the other, is one comparison."""
-    shorter = min(len(old), len(new))
-    if old[:shorter] == new[:shorter]:
-        return shorter
-    return next(place for place in range(shorter) if old[place] != new[place])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
@@ -14,6 +14,7 @@ from formatter_core.limits import Limits
 from formatter_core.parsing.agreement import Agreement
 from formatter_core.parsing.marks import Mark, News, marks_of, matches_of
 from formatter_core.parsing.match import Match
+from formatter_core.runtime.history import shared_length
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
 
 __all__ = ["EventStream", "Follower", "follower_of"]
@@ -116,9 +117,9 @@ class EventStream:
 
     def _settle(self, whole: Match | None) -> list[Event]:
         marks = [] if whole is None else list(marks_of(whole))
-        self._same = _shared(self._delivered, marks)
+        self._same = shared_length(self._delivered, marks)
         events = self._deliver(marks, len(self._text))
-        self._same = _shared(self._agreed, marks)
+        self._same = shared_length(self._agreed, marks)
         self._is_settled = True
         return events
 
@@ -164,11 +165,11 @@ class EventStream:
 
     def _retract(self, marks: list[Mark], to: int, events: list[Event]) -> None:
         """Take back what is no longer so, and go back to there."""
-        same = self._same + _shared(self._delivered[self._same :], marks[self._same :])
+        same = self._same + shared_length(self._delivered[self._same :], marks[self._same :])
         offsets = [mark.offset for mark in self._delivered[same:]]
         intact = self._delivered_to
         if self._text_before is not None:
-            intact = _shared(self._text_before, bytes(self._text[:intact]))
+            intact = shared_length(self._text_before, bytes(self._text[:intact]))
         to = min([to, intact, *offsets])
         if same == len(self._delivered) and to == self._delivered_to:
             self._text_before = None
@@ -229,12 +230,6 @@ class _Open:
         rest = self._decoder.decode(b"", True)
         if rest:
             events.append(TextAdded(self.name, rest))
-
-
-def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many items two sequences begin with that are the same."""
-    differ = (index for index, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
-    return next(differ, min(len(one), len(other)))
 
 
 def _steps(part: bytes | int) -> int:

@@ -1,11 +1,11 @@
-"""A list that grows at its end and is copied often: copies share all but the last few items."""
+"""Lists that grow at their ends: copied often, so that copies share all but the last few items; and compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableSequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from typing import Any, Generic, TypeVar
 
-__all__ = ["History"]
+__all__ = ["History", "shared_length"]
 
 Item = TypeVar("Item")
 
@@ -100,3 +100,11 @@ class History(Generic[Item]):
         del self.tail[:]
         self._blocks = None
         self.shared = 0
+
+
+def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many items two lists, or two of another kind, begin with alike; quick where one goes on from the other."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), shorter)

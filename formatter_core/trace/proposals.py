@@ -14,6 +14,7 @@ from formatter_core.grammar import as_text, without_specials
 from formatter_core.limits import Limits
 from formatter_core.parsing.expectation import quoted
 from formatter_core.runtime.explanation import reader_of
+from formatter_core.runtime.history import shared_length
 from formatter_core.trace.steps import Step, shown_bytes
 
 __all__ = ["Proposals"]
@@ -123,8 +124,7 @@ def _far(place: str, change: tuple[str, tuple[Any, ...], str, str]) -> tuple[boo
     """
     pointer, _, keyword, _ = change
     here, there = (place if place.startswith("#") else "#").split("/"), pointer.split("/")
-    common = next((at for at, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), None)
-    steps = len(here) + len(there) - 2 * (min(len(here), len(there)) if common is None else common)
+    steps = len(here) + len(there) - 2 * shared_length(here, there)
     return keyword == "type", steps, list(_ADVICE_OF).index(keyword), pointer
 
 

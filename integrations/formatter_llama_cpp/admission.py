@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from formatter_llama_cpp.context import SharedContext, common_prefix
+from formatter_core.runtime.history import shared_length
+from formatter_llama_cpp.context import SharedContext
 from formatter_llama_cpp.samples import Sample
 
 __all__ = ["Slots"]
@@ -91,7 +92,7 @@ class Slots:
     def _take_slot(self, sample: Sample) -> bool:
         """Give a slot to a sample, with what the context has of its tokens; False where it has to wait."""
         context, whole = self._context, [*sample.request.prompt, *sample.tokens]
-        shared = [common_prefix(tokens, whole) for tokens in context.tokens]
+        shared = [shared_length(tokens, whole) for tokens in context.tokens]
         # Of equally good ones a free slot, which need not be copied.
         source = max(range(len(shared)), key=lambda slot: (shared[slot], slot in self._free))
         length = shared[source]
@@ -121,5 +122,5 @@ class Slots:
         """Whether another sample computes more than the first `length` tokens of this one, so that waiting pays."""
         if other.slot is None or other.tokens:
             return False
-        shared = common_prefix([*self._context.tokens[other.slot], *other.pending], whole)
+        shared = shared_length([*self._context.tokens[other.slot], *other.pending], whole)
         return shared > length and (other.request is sample.request or shared >= _WORTH_WAITING)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.errors.arguments import whole_number
+from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp import _compat, _compat_context
 
-__all__ = ["DecodeFailed", "Entry", "SharedContext", "common_prefix"]
+__all__ = ["DecodeFailed", "Entry", "SharedContext"]
 
 
 #: How many tokens of the context each sequence has by default, if the context of the `Llama` is no larger.
@@ -148,7 +149,7 @@ class SharedContext:
 
     def share(self, source: int, target: int, length: int) -> None:
         """Make `target` hold the first `length` tokens of `source`, in the same cells."""
-        kept = common_prefix(self.tokens[target], self.tokens[source][:length])
+        kept = shared_length(self.tokens[target], self.tokens[source][:length])
         if self._held[target][:kept] != self._held[source][:kept] or kept < length:
             self.truncate(target, 0)
             self._copy(source, target, length)
@@ -191,11 +192,3 @@ def _close_before_the_model(llama: Any, context: SharedContext) -> None:
 def _close_all(contexts: weakref.WeakSet[SharedContext]) -> None:
     for context in list(contexts):
         context.close()
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens both begin with."""
-    length = min(len(first), len(second))
-    if list(first[:length]) == list(second[:length]):
-        return length
-    return next(index for index in range(length) if first[index] != second[index])

@@ -12,8 +12,9 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, leaf_paths
+from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp._compat import check_generates, check_open
-from formatter_llama_cpp.context import Entry, SharedContext, common_prefix
+from formatter_llama_cpp.context import Entry, SharedContext
 from formatter_llama_cpp.prompts import continuation
 from formatter_llama_cpp.vocabulary import compiler_for
 
@@ -85,7 +86,7 @@ class LlamaBatch(NumpyBatch):
         self._sequences: list[int] = []
         self._logits = np.zeros((0, context.width), dtype=np.single)
         for prompt in prompts:
-            shared = [common_prefix(context.tokens[sequence], prompt[:-1]) for sequence in self._sequences]
+            shared = [shared_length(context.tokens[sequence], list(prompt[:-1])) for sequence in self._sequences]
             (target,) = self._free(1)
             if shared:
                 context.share(self._sequences[int(np.argmax(shared))], target, max(shared))

@@ -185,9 +185,7 @@ class OpenAIModel:
                 raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
             raise
 
-    def _run(
-        self, job: _Job, tell: Callable[[GenerationEvent], None], opened: list[Any] | None, gone: Flag
-    ) -> None:
+    def _run(self, job: _Job, tell: Callable[[GenerationEvent], None], opened: list[Any] | None, gone: Flag) -> None:
         """Ask for the outputs of one request, as a stream where there is a list of those that are open."""
         is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
         readings = [Reading(job.compiled, self._processed, job.text, is_split) for _ in range(job.samples)]
@@ -229,6 +227,7 @@ class OpenAIModel:
                 with reading():
                     data = as_data(chunk)
                 yield read_chunk(data, job.samples)
+
 
 @dataclass(frozen=True)
 class _Job:

@@ -6,21 +6,15 @@ import inspect
 from typing import Any
 
 import torch
-from transformers import cache_utils
 
 from formatter_transformers._compat import text_config
-from formatter_transformers._compat_model import decoder_of, window_of
+from formatter_transformers._compat_model import DynamicCache, DynamicLayer, decoder_of, window_of
 from formatter_transformers.key_values import KeyValues, LayerBuffer
 
 __all__ = ["ModelForward", "segment_of"]
 
 
-# Nothing about caches is typed alike in all releases.
-_DynamicCache: Any = cache_utils.DynamicCache
-_DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
-
-
-class _BufferLayer(_DynamicLayer or object):  # type: ignore[misc]
+class _BufferLayer(DynamicLayer or object):  # type: ignore[misc]
     """A layer of a cache whose tensors are in a `LayerBuffer`."""
 
     def __init__(self, buffer: LayerBuffer) -> None:
@@ -36,7 +30,7 @@ class _BufferLayer(_DynamicLayer or object):  # type: ignore[misc]
         return self.buffer.length
 
 
-class _BufferCache(_DynamicCache):  # type: ignore[misc]
+class _BufferCache(DynamicCache):  # type: ignore[misc]
     """A cache from before caches consisted of layers, whose tensors are in `LayerBuffer`s."""
 
     def __init__(self, buffers: list[LayerBuffer]) -> None:
@@ -59,9 +53,9 @@ class _BufferCache(_DynamicCache):  # type: ignore[misc]
 
 
 def _cache_of(buffers: list[LayerBuffer]) -> Any:
-    if _DynamicLayer is None:
+    if DynamicLayer is None:
         return _BufferCache(buffers)
-    cache = _DynamicCache()
+    cache = DynamicCache()
     cache.layers = [_BufferLayer(buffer) for buffer in buffers]
     return cache
 

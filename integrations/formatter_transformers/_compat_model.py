@@ -12,13 +12,14 @@ from transformers.models.auto import modeling_auto
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers._compat import text_config, unsupported
 
-__all__ = ["decoder_of", "loaded", "window_of"]
+__all__ = ["DynamicCache", "DynamicLayer", "decoder_of", "loaded", "window_of"]
 
-_DynamicCache: Any = cache_utils.DynamicCache
-_DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
+# Nothing about caches is typed alike in all releases.
+DynamicCache: Any = cache_utils.DynamicCache
+DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
 
 #: What the argument for the type of the weights is called: the new name came after layers of caches.
-_DTYPE = "dtype" if _DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
+_DTYPE = "dtype" if DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
 #: Models that fill in masked tokens: they look ahead, or count positions from another number.
 _MASKED_MODELS = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "bert-generation"}  # which has no class for that
 #: Models that take no positions and need none but what they read from the mask.
@@ -93,9 +94,9 @@ def _keeps_something_else(model: Any, config: Any) -> bool:
         return True
     if not set(getattr(config, "layer_types", None) or ()) <= _PLAIN_TYPES:
         return True
-    if _DynamicLayer is None:
+    if DynamicLayer is None:
         return getattr(config, "cache_implementation", None) == "hybrid"
-    if "config" not in inspect.signature(_DynamicCache).parameters:
+    if "config" not in inspect.signature(DynamicCache).parameters:
         return False
-    plain = (_DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", _DynamicLayer))
-    return any(type(layer) not in plain for layer in _DynamicCache(config=config).layers)
+    plain = (DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", DynamicLayer))
+    return any(type(layer) not in plain for layer in DynamicCache(config=config).layers)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.generation.batches import common_length
+from formatter_core.runtime.history import shared_length
 from formatter_transformers._compat_cache import segment_of
 from formatter_transformers.key_values import Segment
 
@@ -190,8 +190,7 @@ class PrefixCache:
         node, at, shared = self._root, 0, 0
         while shared == len(node.tokens) and at < len(tokens) and tokens[at] in node.children:
             node = node.children[tokens[at]]
-            rest = tokens[at : at + len(node.tokens)]
-            shared = len(rest) if node.tokens == rest else common_length([node.tokens, rest])
+            shared = shared_length(node.tokens, tokens[at : at + len(node.tokens)])
             path.append((node, shared))
             at += shared
         return path

@@ -167,9 +167,9 @@ def llama_cpp_ends_at_one_id_alone(patch: Patch, module: Any) -> None:
 @breaks(1, f"{PARALLEL}test_a_full_context_changes_no_output[0.3.36-64]")
 @module_of("llama_cpp", "admission")
 def a_context_of_llama_cpp_shares_a_token_too_many(patch: Patch, module: Any) -> None:
-    prefix = module.common_prefix
+    prefix = module.shared_length
     patch.setattr(
-        module, "common_prefix", lambda first, second: min(prefix(first, second) + 1, len(first), len(second))
+        module, "shared_length", lambda first, second: min(prefix(first, second) + 1, len(first), len(second))
     )
 
 
