@@ -35,7 +35,7 @@ earlier one of `Members`, one more of them. `Intersection`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -69,10 +69,12 @@ __all__ = [
     "Token",
     "Way",
     "children",
+    "holds_of_parts",
     "interned",
     "is_interned",
     "literal",
     "map_children",
+    "nullable",
     "optional",
     "walk",
 ]
@@ -318,6 +320,36 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Members):
         return (node.separator, *(way.item for member in node.members for way in member.ways))
     return ()
+
+
+def holds_of_parts(node: Node, holds: Callable[[Node], bool]) -> bool | None:
+    """Whether a node derives some text whose parts are all of a kind: `holds` says of which parts one is.
+
+    None where the node has no parts in a row, and does not choose among any: it is for the caller to say.
+    """
+    if isinstance(node, Sequence):
+        return all(map(holds, node.items))
+    if isinstance(node, Choice):
+        return any(map(holds, node.items))
+    if isinstance(node, Repeat):
+        return node.minimum == 0 or holds(node.item)
+    return holds(node.item) if isinstance(node, Capture) else None
+
+
+def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
+    """Whether a node derives the empty text; `rules` are the names of those that do."""
+    found = holds_of_parts(node, lambda part: nullable(part, rules))
+    if found is not None:
+        return found
+    if isinstance(node, Intersection):
+        return all(nullable(item) for item in node.items)
+    if isinstance(node, (Terminal, Region)):
+        return nullable(node.item, rules)
+    if isinstance(node, Complement):
+        return not nullable(node.item)
+    if isinstance(node, Reference):
+        return node.name in rules
+    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value) or node == JsonText("")
 
 
 def map_children(node: Node, function: Callable[[Node], Node]) -> Node:

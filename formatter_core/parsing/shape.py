@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 
-from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, walk
+from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, holds_of_parts, walk
 from formatter_core.parsing.remainders import Symbol, Tables
 
 __all__ = ["Shape", "shape_of"]
@@ -68,26 +68,16 @@ class Shape:
         return known
 
     def _is_productive(self, node: Node) -> bool:
-        if isinstance(node, Sequence):
-            return all(self.productive(item) for item in node.items)
-        if isinstance(node, Choice):
-            return any(self.productive(item) for item in node.items)
-        if isinstance(node, Repeat):
-            return node.minimum == 0 or self.productive(node.item)
-        if isinstance(node, Capture):
-            return self.productive(node.item)
+        found = holds_of_parts(node, self.productive)
+        if found is not None:
+            return found
         symbol = self.symbol(node)
         return symbol is not None and (symbol.automaton is None or not symbol.automaton.is_empty())
 
     def _is_nullable(self, node: Node) -> bool:
-        if isinstance(node, Sequence):
-            return all(self.nullable(item) for item in node.items)
-        if isinstance(node, Choice):
-            return any(self.nullable(item) for item in node.items)
-        if isinstance(node, Repeat):
-            return node.minimum == 0 or self.nullable(node.item)
-        if isinstance(node, Capture):
-            return self.nullable(node.item)
+        found = holds_of_parts(node, self.nullable)
+        if found is not None:
+            return found
         symbol = self.symbol(node)
         return symbol is not None and symbol.nullable
 

@@ -18,6 +18,7 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
+    holds_of_parts,
     literal,
 )
 from formatter_core.grammar.automaton import Automaton
@@ -234,13 +235,7 @@ def _has_text(test: Test) -> bool:
 def _is_plain(node: Node) -> bool:
     if isinstance(node, Chars):
         return bool(node.ranges)
-    if isinstance(node, Sequence):
-        return all(map(_is_plain, node.items))
-    if isinstance(node, Choice):
-        return any(map(_is_plain, node.items))
-    if isinstance(node, Repeat):
-        return node.minimum == 0 or _is_plain(node.item)
-    return isinstance(node, Bytes)
+    return holds_of_parts(node, _is_plain) or isinstance(node, Bytes)
 
 
 def string_nodes(union: Iterable[StringSet]) -> list[Node]:

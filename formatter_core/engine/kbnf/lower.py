@@ -32,6 +32,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
+    holds_of_parts,
 )
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
@@ -121,18 +122,12 @@ class _Lowering:
             return self._regular.nullable(node)
         if isinstance(node, Reference):
             return node.name in self._nullable_rules
-        if isinstance(node, Sequence):
-            return all(self._nullable(item) for item in node.items)
-        if isinstance(node, Choice):
-            return any(self._nullable(item) for item in node.items)
-        if isinstance(node, Repeat):
-            return node.minimum == 0 or self._nullable(node.item)
-        if isinstance(node, (Capture, Terminal)):
+        if isinstance(node, Terminal):
             return self._nullable(node.item)
         if isinstance(node, (Intersection, Complement, Shortest)):
             automaton = self._automaton(node)
             return automaton.accepting(automaton.start)
-        return isinstance(node, Substring)
+        return holds_of_parts(node, self._nullable) or isinstance(node, Substring)
 
     def _automaton(self, node: Node) -> Automaton:
         if node not in self._automata:

@@ -29,6 +29,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     children,
+    holds_of_parts,
     literal,
     map_children,
     optional,
@@ -270,14 +271,8 @@ class RegularNodes:
     def _new_nullable(self, node: Node) -> bool:
         if isinstance(node, Bytes):
             return not node.value
-        if isinstance(node, Sequence):
-            return all(self.nullable(item) for item in node.items)
-        if isinstance(node, Choice):
-            return any(self.nullable(item) for item in node.items)
-        if isinstance(node, Repeat):
-            return node.minimum == 0 or self.nullable(node.item)
         inner = self._inner(node)
-        return inner is not None and self.nullable(inner)
+        return holds_of_parts(node, self.nullable) or (inner is not None and self.nullable(inner))
 
     def _new_shape(self, node: Node) -> Shape | None:
         self._work.add(1)

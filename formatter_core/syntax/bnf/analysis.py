@@ -8,22 +8,22 @@ from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
     EMPTY,
     NOTHING,
-    Bytes,
     Choice,
     Grammar,
     Node,
     Reference,
     Repeat,
     Sequence,
-    Substring,
     Terminal,
+    holds_of_parts,
     map_children,
+    nullable,
     walk,
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 
-__all__ = ["left_recursive_rule", "may_be_empty", "with_repeats", "without_dead_ends"]
+__all__ = ["left_recursive_rule", "with_repeats", "without_dead_ends"]
 
 
 def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
@@ -38,13 +38,8 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
             return node.name in known
         if isinstance(node, Terminal):
             return id(node) not in empty
-        if isinstance(node, Choice):
-            return any(derives(item, known) for item in node.items)
-        if isinstance(node, Sequence):
-            return all(derives(item, known) for item in node.items)
-        if isinstance(node, Repeat):
-            return not node.minimum or derives(node.item, known)
-        return getattr(node, "ranges", None) != ()
+        found = holds_of_parts(node, lambda part: derives(part, known))
+        return getattr(node, "ranges", None) != () if found is None else found
 
     empty = {
         id(part)
@@ -90,21 +85,6 @@ def _without_nothing(node: Node) -> Node:
     return NOTHING if getattr(node, "ranges", None) == () else node
 
 
-def may_be_empty(node: Node, known: Set[str] = frozenset()) -> bool:
-    """Whether the node derives the empty text; `known` are the rules that do."""
-    if isinstance(node, Reference):
-        return node.name in known
-    if isinstance(node, Terminal):
-        return Automaton(node.item).matches(b"")
-    if isinstance(node, Choice):
-        return any(may_be_empty(item, known) for item in node.items)
-    if isinstance(node, Sequence):
-        return all(may_be_empty(item, known) for item in node.items)
-    if isinstance(node, Repeat):
-        return not node.minimum or may_be_empty(node.item, known)
-    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value)
-
-
 def with_repeats(name: str, body: Node) -> Node:
     """The body of a rule that refers to itself first, as a repeat of what follows: `a ::= a x | y` is `y x*`."""
     first: list[Node] = []
@@ -126,7 +106,7 @@ def with_repeats(name: str, body: Node) -> Node:
 def left_recursive_rule(grammar: Grammar) -> str | None:
     """A rule that derives a text beginning with itself, or that derives itself."""
 
-    nullable = _least(grammar, may_be_empty)
+    empty = _least(grammar, nullable)
 
     def heads(node: Node) -> Iterator[str]:
         if isinstance(node, Reference):
@@ -137,12 +117,12 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
         elif isinstance(node, Sequence):
             for item in node.items:
                 yield from heads(item)
-                if not may_be_empty(item, nullable):
+                if not nullable(item, empty):
                     break
         elif isinstance(node, Repeat):
             yield from heads(node.item)
             # Its rounds stand side by side: after one that may be empty comes the item itself again.
-            if node.maximum is None and may_be_empty(node.item, nullable):
+            if node.maximum is None and nullable(node.item, empty):
                 yield _ITSELF
 
     below = {name: set(heads(body)) for name, body in grammar.rules.items()}

@@ -24,10 +24,10 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     map_children,
+    nullable,
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.syntax.bnf.analysis import may_be_empty
 from formatter_core.syntax.bnf.macros import MACROS, MacroReader
 from formatter_core.syntax.bnf.reader import BnfReader
 from formatter_core.syntax.bnf.terminals import with_terminals
@@ -132,7 +132,7 @@ class _EbnfReader(BnfReader):
 
     def _lazy(self, body: Node, offset: int) -> Node:
         regular = self._regular(body, "a lazy rule", offset)
-        return EMPTY if may_be_empty(regular) else Terminal(Shortest(regular))
+        return EMPTY if nullable(regular) else Terminal(Shortest(regular))
 
     def _regular(self, body: Node, of_what: str, offset: int) -> Node:
         if any(isinstance(part, (Reference, Capture, Token, AnySpecial)) for part in walk(body)):

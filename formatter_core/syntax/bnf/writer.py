@@ -26,11 +26,12 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     map_children,
+    nullable,
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import without_json_texts
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.syntax.bnf.analysis import left_recursive_rule, may_be_empty, with_repeats, without_dead_ends
+from formatter_core.syntax.bnf.analysis import left_recursive_rule, with_repeats, without_dead_ends
 from formatter_core.syntax.bnf.characters import CharacterAutomaton
 
 __all__ = ["to_gbnf"]
@@ -208,7 +209,7 @@ def _is_plain(node: Node) -> bool:
     if isinstance(node, (Sequence, Choice)):
         return all(map(_is_plain, node.items))
     if isinstance(node, Repeat):
-        return _is_plain(node.item) and (node.maximum is not None or not may_be_empty(node.item))
+        return _is_plain(node.item) and (node.maximum is not None or not nullable(node.item))
     return isinstance(node, Chars)
 
 

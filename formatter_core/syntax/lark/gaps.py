@@ -13,6 +13,7 @@ from formatter_core.grammar import (
     Reference,
     Repeat,
     Sequence,
+    holds_of_parts,
     map_children,
 )
 
@@ -85,13 +86,7 @@ class _Gaps:
         """Whether the node derives something without lexemes."""
         if isinstance(node, Reference):
             return node.name in known
-        if isinstance(node, Choice):
-            return any(self._is_free(item, known) for item in node.items)
-        if isinstance(node, Sequence):
-            return all(self._is_free(item, known) for item in node.items)
-        if isinstance(node, Repeat):
-            return not node.minimum or self._is_free(node.item, known)
-        return isinstance(node, Capture) and self._is_free(node.item, known)
+        return bool(holds_of_parts(node, lambda part: self._is_free(part, known)))
 
     def _rules_without_lexemes(self) -> set[str]:
         known: set[str] = set()

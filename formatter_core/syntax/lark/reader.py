@@ -12,7 +12,6 @@ from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
 from formatter_core.grammar import (
     ANY_TEXT,
     EMPTY,
-    Bytes,
     Capture,
     Chars,
     Choice,
@@ -31,6 +30,7 @@ from formatter_core.grammar import (
     Token,
     literal,
     map_children,
+    nullable,
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -423,7 +423,7 @@ class _Reader:
                 reason = f"`{cut(name)}` is {kind}, whose body is made of terminals only; define one for it"
                 raise self._source.fault(offset, reason)
             plain = self._regular(_without_terminals(body), resolved)
-            if options.get("suffix") == EMPTY and _may_be_empty(plain):
+            if options.get("suffix") == EMPTY and nullable(plain):
                 body = EMPTY
             elif "suffix" in options:
                 suffix = self._regular(options["suffix"], resolved)
@@ -479,20 +479,6 @@ def _of_text(node: Node) -> Node:
     """The node, without the bytes that are no text where a `~` would match them."""
     has_complement = any(isinstance(part, Complement) for part in walk(node))
     return Intersection((node, ANY_TEXT)) if has_complement else node
-
-
-def _may_be_empty(node: Node) -> bool:
-    if isinstance(node, Sequence):
-        return all(map(_may_be_empty, node.items))
-    if isinstance(node, Choice):
-        return any(map(_may_be_empty, node.items))
-    if isinstance(node, Intersection):
-        return all(map(_may_be_empty, node.items))
-    if isinstance(node, Repeat):
-        return not node.minimum or _may_be_empty(node.item)
-    if isinstance(node, Complement):
-        return not _may_be_empty(node.item)
-    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value)
 
 
 def _without_captures(node: Node) -> Node:

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from formatter_core.grammar import ANY_TEXT, Node
+from formatter_core.grammar import ANY_TEXT, Node, nullable
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.regex import classes
 from formatter_core.syntax.regex.classes import Ranges
 from formatter_core.syntax.regex.lower import lower
-from formatter_core.syntax.regex.nodes import nullable
 from formatter_core.syntax.regex.scanner import Scanner
 from formatter_core.syntax.regex.tree import Alternate, Anchor, Concat, Look, Tree, char, concat, is_node
 

@@ -20,12 +20,13 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
+    nullable,
 )
 from formatter_core.syntax.regex import classes
 from formatter_core.syntax.regex.classes import Ranges
 from formatter_core.syntax.regex.tree import char
 
-__all__ = ["both", "choice", "empty_part", "ending_in", "first_characters", "fixed_length", "nullable", "sequence"]
+__all__ = ["both", "choice", "empty_part", "ending_in", "first_characters", "fixed_length", "sequence"]
 
 
 def sequence(*items: Node) -> Node:
@@ -55,21 +56,6 @@ def both(left: Node, right: Node) -> Node:
     if NOTHING in (left, right) or right == Complement(ANY_TEXT):
         return NOTHING
     return Intersection((*(left.items if isinstance(left, Intersection) else (left,)), right))
-
-
-def nullable(node: Node) -> bool:
-    """Whether the node matches the empty string."""
-    if isinstance(node, Bytes):
-        return not node.value
-    if isinstance(node, (Sequence, Intersection)):
-        return all(nullable(item) for item in node.items)
-    if isinstance(node, Choice):
-        return any(nullable(item) for item in node.items)
-    if isinstance(node, Repeat):
-        return node.minimum == 0 or nullable(node.item)
-    if isinstance(node, Capture):
-        return nullable(node.item)
-    return isinstance(node, Complement) and not nullable(node.item)
 
 
 def empty_part(node: Node) -> Node:
