@@ -35,7 +35,7 @@ earlier one of `Members`, one more of them. `Intersection`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -70,12 +70,14 @@ __all__ = [
     "Way",
     "children",
     "holds_of_parts",
+    "inner_first",
     "interned",
     "is_interned",
     "literal",
     "map_children",
     "nullable",
     "optional",
+    "rules_where",
     "walk",
 ]
 
@@ -350,6 +352,43 @@ def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
     if isinstance(node, Reference):
         return node.name in rules
     return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value) or node == JsonText("")
+
+
+def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool]) -> Set[str]:
+    """The smallest set of rules for which `holds` of their bodies, given what is known to be in it."""
+    found: set[str] = set()
+    users: dict[str, set[str]] = {}
+    for name, body in rules.items():
+        for part in walk(body):
+            if isinstance(part, Reference):
+                users.setdefault(part.name, set()).add(name)
+    waiting = list(rules)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and holds(rules[name], found):
+            found.add(name)
+            waiting.extend(users.get(name, ()))
+    return found
+
+
+def inner_first(rules: Mapping[str, Node]) -> list[str]:
+    """The rules after those that they refer to; those on a cycle are left out, and what uses only them is not."""
+    uses = {
+        name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
+        for name, body in rules.items()
+    }
+    waiting = {name: len(used) for name, used in uses.items()}
+    users: dict[str, list[str]] = {}
+    for name, used in uses.items():
+        for other in used:
+            users.setdefault(other, []).append(name)
+    order = [name for name, count in waiting.items() if not count]
+    for name in order:
+        for user in users.get(name, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                order.append(user)
+    return order
 
 
 def map_children(node: Node, function: Callable[[Node], Node]) -> Node:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
-from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence, holds_of_parts, walk
+from formatter_core.grammar import (
+    Capture,
+    Choice,
+    Grammar,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    holds_of_parts,
+    rules_where,
+    walk,
+)
 from formatter_core.parsing.remainders import Symbol, Tables
 
 __all__ = ["Shape", "shape_of"]
@@ -26,7 +37,7 @@ class Shape:
         self._symbols: dict[int, Symbol | None] = {}
         self._nullable: dict[int, bool] = {}
         self._productive: dict[int, bool] = {}
-        self._with_captures = _rules_with_captures(rules)
+        self._with_captures = rules_where(rules, _holds_captures)
         self._captures: dict[int, bool] = {}
         self.cyclic = self._cyclic_rules()
 
@@ -61,10 +72,7 @@ class Shape:
         """Whether a parse of the node may hold captures."""
         known = self._captures.get(id(node))
         if known is None:
-            known = self._captures[id(node)] = any(
-                isinstance(below, Capture) or (isinstance(below, Reference) and below.name in self._with_captures)
-                for below in walk(node)
-            )
+            known = self._captures[id(node)] = _holds_captures(node, self._with_captures)
         return known
 
     def _is_productive(self, node: Node) -> bool:
@@ -124,23 +132,11 @@ class Shape:
         return names
 
 
-def _rules_with_captures(rules: Mapping[str, Node]) -> frozenset[str]:
-    """The rules from which a capture can be reached."""
-    users: dict[str, list[str]] = {}
-    found: list[str] = []
-    for name, body in rules.items():
-        for node in walk(body):
-            if isinstance(node, Reference):
-                users.setdefault(node.name, []).append(name)
-            elif isinstance(node, Capture):
-                found.append(name)
-    reached = set(found)
-    while found:
-        for user in users.get(found.pop(), ()):
-            if user not in reached:
-                reached.add(user)
-                found.append(user)
-    return frozenset(reached)
+def _holds_captures(node: Node, rules: Set[str]) -> bool:
+    """Whether a capture can be reached from a node; `rules` are the names of those from which one can."""
+    return any(
+        isinstance(below, Capture) or (isinstance(below, Reference) and below.name in rules) for below in walk(node)
+    )
 
 
 _KNOWN: weakref.WeakKeyDictionary[Tables, Shape] = weakref.WeakKeyDictionary()

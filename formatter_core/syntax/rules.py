@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from formatter_core.errors import InvalidGrammar
-from formatter_core.grammar import Grammar, Node, Reference, walk
+from formatter_core.grammar import Grammar, Node
 from formatter_core.limits import Limits
 from formatter_core.syntax.source import Source
 
-__all__ = ["Rules", "cut", "inner_first", "similar"]
+__all__ = ["Rules", "cut", "similar"]
 
 _LONGEST_SHOWN = 60  # characters
 
@@ -69,23 +69,3 @@ def similar(name: str, names: Iterable[str]) -> str:
     """A question about the name that was probably meant, or nothing."""
     close = difflib.get_close_matches(name, names, 1) if cut(name) == name else []
     return f" (did you mean `{close[0]}`?)" if close else ""
-
-
-def inner_first(rules: Mapping[str, Node]) -> list[str]:
-    """The rules after those that they refer to; those on a cycle are left out, and what uses only them is not."""
-    uses = {
-        name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
-        for name, body in rules.items()
-    }
-    waiting = {name: len(used) for name, used in uses.items()}
-    users: dict[str, list[str]] = {}
-    for name, used in uses.items():
-        for other in used:
-            users.setdefault(other, []).append(name)
-    order = [name for name, count in waiting.items() if not count]
-    for name in order:
-        for user in users.get(name, ()):
-            waiting[user] -= 1
-            if not waiting[user]:
-                order.append(user)
-    return order

@@ -7,7 +7,7 @@ Regular nodes become patterns, together with their neighbours, wherever those ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from itertools import filterfalse
 from typing import TypeAlias
 
@@ -33,6 +33,7 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     holds_of_parts,
+    rules_where,
 )
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
@@ -91,8 +92,7 @@ class _Lowering:
         self._nonterminals: dict[str, int] = {}
         self._rule_patterns: dict[str, list[Symbol] | None] = {}
         self._waiting: list[str] = []
-        self._nullable_rules: set[str] = set()
-        self._find_nullable_rules()
+        self._nullable_rules = rules_where(grammar.rules, self._nullable)
 
     def run(self) -> Rules:
         start = self._reference(self._grammar.start)
@@ -104,30 +104,18 @@ class _Lowering:
 
     # --- which nodes derive "" ---------------------------------------------------------------------------------
 
-    def _find_nullable_rules(self) -> None:
-        users: dict[str, set[str]] = {name: set() for name in self._grammar.rules}
-        for name, needed in self._regular.references.items():
-            for other in needed:
-                users[other].add(name)
-        waiting = dict.fromkeys(self._grammar.rules)
-        while waiting:
-            name, _ = waiting.popitem()
-            if name not in self._nullable_rules and self._nullable(self._grammar.rules[name]):
-                self._nullable_rules.add(name)
-                waiting.update(dict.fromkeys(users[name] - self._nullable_rules))
-
-    def _nullable(self, node: Node) -> bool:
+    def _nullable(self, node: Node, rules: Set[str] | None = None) -> bool:
         self._work.add(1)
         if self._regular.shape(node) is not None:
             return self._regular.nullable(node)
         if isinstance(node, Reference):
-            return node.name in self._nullable_rules
+            return node.name in (self._nullable_rules if rules is None else rules)
         if isinstance(node, Terminal):
-            return self._nullable(node.item)
+            return self._nullable(node.item, rules)
         if isinstance(node, (Intersection, Complement, Shortest)):
             automaton = self._automaton(node)
             return automaton.accepting(automaton.start)
-        return holds_of_parts(node, self._nullable) or isinstance(node, Substring)
+        return holds_of_parts(node, lambda part: self._nullable(part, rules)) or isinstance(node, Substring)
 
     def _automaton(self, node: Node) -> Automaton:
         if node not in self._automata:

@@ -30,10 +30,10 @@ from formatter_core.grammar import (
     Terminal,
     children,
     holds_of_parts,
+    inner_first,
     literal,
     map_children,
     optional,
-    walk,
 )
 from formatter_core.grammar.automaton import utf8_sequences
 from formatter_core.limits import Limits
@@ -127,11 +127,10 @@ class RegularNodes:
         self._traits: dict[int, Traits] = {}
         self._seen: dict[Node, Traits] = {}
         self._rule_shapes: dict[str, Shape] = {}
-        self.references = {
-            name: {node.name for node in walk(body) if isinstance(node, Reference)}
-            for name, body in grammar.rules.items()
-        }
-        self._find_regular_rules(grammar)
+        for name in inner_first(grammar.rules):
+            shape = self.shape(grammar.rules[name])
+            if shape is not None and shape.height <= self._depth:
+                self._rule_shapes[name] = shape
 
     def shape(self, node: Node) -> Shape | None:
         """The size of the node's pattern; None where it can have none."""
@@ -304,26 +303,6 @@ class RegularNodes:
         if isinstance(node, Reference):
             return self._rules[node.name]
         return self.expanded(node) if isinstance(node, Substring) else None
-
-    def _find_regular_rules(self, grammar: Grammar) -> None:
-        """Rules whose references all lead to regular rules, those first that need no others (Kahn 1962)."""
-        users: dict[str, list[str]] = {name: [] for name in grammar.rules}
-        missing: dict[str, int] = {}
-        for name, needed in self.references.items():
-            missing[name] = len(needed)
-            for other in needed:
-                users[other].append(name)
-        ready = [name for name, count in missing.items() if count == 0]
-        while ready:
-            name = ready.pop()
-            shape = self.shape(grammar.rules[name])
-            if shape is None or shape.height > self._depth:
-                continue
-            self._rule_shapes[name] = shape
-            for user in users[name]:
-                missing[user] -= 1
-                if missing[user] == 0:
-                    ready.append(user)
 
 
 @lru_cache(maxsize=1024)

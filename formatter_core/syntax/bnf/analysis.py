@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
@@ -18,6 +18,7 @@ from formatter_core.grammar import (
     holds_of_parts,
     map_children,
     nullable,
+    rules_where,
     walk,
 )
 from formatter_core.grammar.automaton import Automaton
@@ -47,7 +48,7 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
         for part in walk(body)
         if isinstance(part, Terminal) and Automaton(part.item, limits).is_empty()
     }
-    productive = _least(grammar, derives)
+    productive = rules_where(grammar.rules, derives)
     if grammar.start not in productive:
         raise InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
 
@@ -106,7 +107,7 @@ def with_repeats(name: str, body: Node) -> Node:
 def left_recursive_rule(grammar: Grammar) -> str | None:
     """A rule that derives a text beginning with itself, or that derives itself."""
 
-    empty = _least(grammar, nullable)
+    empty = rules_where(grammar.rules, nullable)
 
     def heads(node: Node) -> Iterator[str]:
         if isinstance(node, Reference):
@@ -140,20 +141,3 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
 
 #: In place of a rule: a repeat that never ends, since its item may be empty.
 _ITSELF = ""
-
-
-def _least(grammar: Grammar, holds: Callable[[Node, Set[str]], bool]) -> set[str]:
-    """The smallest set of rules for which `holds` of their bodies."""
-    known: set[str] = set()
-    users: dict[str, set[str]] = {}
-    for name, body in grammar.rules.items():
-        for part in walk(body):
-            if isinstance(part, Reference):
-                users.setdefault(part.name, set()).add(name)
-    waiting = list(grammar.rules)
-    while waiting:
-        name = waiting.pop()
-        if name not in known and holds(grammar.rules[name], known):
-            known.add(name)
-            waiting.extend(users.get(name, ()))
-    return known

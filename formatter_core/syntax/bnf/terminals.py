@@ -22,11 +22,11 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     children,
+    inner_first,
     map_children,
     walk,
 )
 from formatter_core.limits import Limits
-from formatter_core.syntax.rules import inner_first
 
 __all__ = ["with_terminals"]
 

@@ -15,6 +15,7 @@ from formatter_core.grammar import (
     Sequence,
     holds_of_parts,
     map_children,
+    rules_where,
 )
 
 __all__ = ["with_gaps"]
@@ -34,7 +35,7 @@ class _Gaps:
     def __init__(self, rules: dict[str, Node], gap: Node) -> None:
         self._rules = rules
         self._gap = gap
-        self._free = self._rules_without_lexemes()
+        self._free = rules_where(rules, self._is_free)
 
     def rules(self, start: str) -> dict[str, Node]:
         made = {name: self._later(body) for name, body in self._rules.items()}
@@ -87,12 +88,3 @@ class _Gaps:
         if isinstance(node, Reference):
             return node.name in known
         return bool(holds_of_parts(node, lambda part: self._is_free(part, known)))
-
-    def _rules_without_lexemes(self) -> set[str]:
-        known: set[str] = set()
-        grows = True
-        while grows:
-            found = {name for name, body in self._rules.items() if name in known or self._is_free(body, known)}
-            grows = found != known
-            known = found
-        return known

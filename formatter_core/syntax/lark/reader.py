@@ -28,6 +28,7 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
+    inner_first,
     literal,
     map_children,
     nullable,
@@ -39,7 +40,7 @@ from formatter_core.syntax.lark.common import COMMON
 from formatter_core.syntax.lark.gaps import with_gaps
 from formatter_core.syntax.lark.lexer import Lexeme, tokens_of
 from formatter_core.syntax.regex import escape, parse_rust
-from formatter_core.syntax.rules import Rules, cut, inner_first, similar
+from formatter_core.syntax.rules import Rules, cut, similar
 from formatter_core.syntax.source import Source
 
 __all__ = ["parse_lark"]
