@@ -25,6 +25,7 @@ __all__ = [
     "check_ids",
     "checked_counts",
     "chosen_token",
+    "listed",
     "measured_tokens",
     "top_tokens",
 ]
@@ -250,69 +251,68 @@ def _by_the_library(
     logits: NDArray[Any], counts: list[int], chosen: list[int] | None, how: ScoreSettings
 ) -> list[TopTokens]:
     most = max(counts, default=0)
-    is_asked = chosen is not None
     found = native_logits.best_tokens(
         logits,
         counts,
         chosen,
         room=how.limits.max_top_n if most and how.ties == "all" else most,
-        wants_scale=how.logprob and is_asked,
+        wants_scale=how.logprob and chosen is not None,
         wants_rank=how.rank,
     )
     if found is None:
         raise InvalidArgument(_NO_NUMBERS)
     columns = zip(
         counts,
+        found.amounts[:, 1].tolist(),
         found.ids.tolist(),
         found.logprobs.tolist(),
         found.ranks.tolist(),
         _each(chosen, len(counts)),
         (found.numbers[:, 1] - found.numbers[:, 0]).tolist(),
-        found.amounts.tolist(),
+        found.amounts[:, 0].tolist(),
         strict=True,
     )
-    lists = []
-    for count, ids, logprobs, ranks, token, chosen_logprob, (better, tied, listed) in columns:
-        kept = min(listed, count) if how.ties == "none" else listed
-        lists.append(
-            TopTokens(
-                tuple(ids[:kept]),
-                tuple(logprobs[:kept]),
-                tuple(ranks[:kept]),
-                tied > kept,
-                token,
-                chosen_logprob if is_asked and how.logprob else None,
-                better + 1 if is_asked and how.rank else None,
-            )
-        )
-    return lists
+    return [listed(how, *column) for column in columns]
+
+
+def listed(
+    how: ScoreSettings,
+    n: int,
+    tied: int,
+    ids: Sequence[int],
+    logprobs: Sequence[float],
+    ranks: Sequence[int],
+    chosen: int | None,
+    chosen_logprob: float,
+    better: int,
+) -> TopTokens:
+    """What `how` asks about a row, of which `n` tokens are wanted; with their ties there are `tied`, which are listed.
+
+    `better` is how many tokens are better than the chosen one.
+    """
+    kept = min(tied, n if how.ties == "none" else how.limits.max_top_n)
+    return TopTokens(
+        tuple(ids[:kept]),
+        tuple(logprobs[:kept]),
+        tuple(ranks[:kept]),
+        tied > kept,
+        chosen,
+        chosen_logprob if chosen is not None and how.logprob else None,
+        better + 1 if chosen is not None and how.rank else None,
+    )
 
 
 def _one(row: NDArray[Any], n: int, chosen: int | None, how: ScoreSettings) -> TopTokens:
     scale = _log_sum(row) if n or (how.logprob and chosen is not None) else 0.0
-    chosen_logprob = chosen_rank = None
-    if chosen is not None and how.logprob:
-        chosen_logprob = float(row[chosen]) - scale
-    if chosen is not None and how.rank:
-        chosen_rank = 1 + int(np.count_nonzero(row > row[chosen]))
-    if not n:
-        return TopTokens((), (), (), False, chosen, chosen_logprob, chosen_rank)
-    threshold = np.partition(row, len(row) - n)[len(row) - n]
-    found = np.flatnonzero((row >= threshold) & (row > -np.inf))
-    found = found[np.lexsort((found, -row[found]))]
-    ids = found[: n if how.ties == "none" else how.limits.max_top_n]
+    own = -np.inf if chosen is None else row[chosen]
+    better = int(np.count_nonzero(row > own)) if how.rank else 0
+    ids = np.flatnonzero((row >= np.partition(row, -n)[-n]) & (row > -np.inf)) if n else np.empty(0, dtype=np.int64)
+    ids = ids[np.lexsort((ids, -row[ids]))]
     values = row[ids]
     ranks = 1 + np.searchsorted(-values, -values, side="left")
     logprobs = values.astype(np.float64) - scale
-    return TopTokens(
-        tuple(ids.tolist()),
-        tuple(logprobs.tolist()),
-        tuple(ranks.tolist()),
-        len(ids) < len(found),
-        chosen,
-        chosen_logprob,
-        chosen_rank,
-    )
+    found = ids.tolist(), logprobs.tolist(), ranks.tolist()
+    return listed(how, n, len(ids), *found, chosen, float(own) - scale, better)
 
 
 def _log_sum(row: NDArray[Any]) -> float:

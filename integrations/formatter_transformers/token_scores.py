@@ -18,6 +18,7 @@ from formatter_core.generation.candidates import (
     check_ids,
     checked_counts,
     chosen_token,
+    listed,
     measured_tokens,
 )
 from formatter_core.generation.results import ChosenToken
@@ -170,35 +171,24 @@ class _Measure:
         ids, values = packed[:, _HEAD : _HEAD + self.sorted].astype(np.int64), packed[:, _HEAD + self.sorted :]
         order = np.lexsort((ids, -values), axis=1)  # the best first and ties by id: `topk` gives ties in any order
         ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
-        how, asked = self.settings, self.chosen is not None
+        how = self.settings
         columns = zip(
             self.counts,
             packed[:, 4].astype(np.int64).tolist(),
             ids.tolist(),
             (values.astype(np.float64) - scale[:, None]).tolist(),
             _ranks(values).tolist(),
-            packed[:, 0].astype(np.int64).tolist(),
+            packed[:, 0].astype(np.int64).tolist() if self.chosen is not None else [None] * len(packed),
             (value - scale).tolist(),
             packed[:, 2].astype(np.int64).tolist(),
             strict=True,
         )
         found: list[TopTokens] = []
-        for n, tied, row_ids, logprobs, ranks, chosen, chosen_logprob, better in columns:
+        for n, tied, *row in columns:
             if tied == self.sorted < self.width and n:
                 found.append(self._on_the_host(len(found)))
                 continue
-            kept = min(tied, n if how.ties == "none" else how.limits.max_top_n)
-            found.append(
-                TopTokens(
-                    tuple(row_ids[:kept]),
-                    tuple(logprobs[:kept]),
-                    tuple(ranks[:kept]),
-                    tied > kept,
-                    chosen if asked else None,
-                    chosen_logprob if asked and how.logprob else None,
-                    better + 1 if asked and how.rank else None,
-                )
-            )
+            found.append(listed(how, n, tied, *row))
         return found
 
     def _on_the_host(self, row: int) -> TopTokens:
