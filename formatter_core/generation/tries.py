@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,13 +67,11 @@ def option_scores(
     ]
 
 
-@dataclass
-class TrieNode:
+class TrieNode(NamedTuple):
     """A token at its place. `parent` is the index of the node before it, -1 for the end of the prompt."""
 
     token_id: int
     parent: int
-    children: dict[int, int] = field(default_factory=dict)
 
 
 class OptionTrie:
@@ -85,22 +84,19 @@ class OptionTrie:
     def __init__(self, options: Sequence[Sequence[int]]) -> None:
         if not options or not all(options):
             raise InvalidArgument("there must be at least one option, and each of them must have at least one token")
-        self.nodes: list[TrieNode] = []
-        roots: dict[int, int] = {}
+        index: dict[TrieNode, int] = {}
         places = [-1] * len(options)
         for depth in range(max(map(len, options))):
             for number, option in enumerate(options):
                 if depth < len(option):
-                    siblings = roots if places[number] < 0 else self.nodes[places[number]].children
-                    if option[depth] not in siblings:
-                        siblings[option[depth]] = len(self.nodes)
-                        self.nodes.append(TrieNode(option[depth], places[number]))
-                    places[number] = siblings[option[depth]]
+                    node = TrieNode(option[depth], places[number])
+                    places[number] = index.setdefault(node, len(index))
+        self.nodes = list(index)
         self._last = places
 
     def inner(self) -> list[int]:
         """The nodes that others follow: only these must be computed, for a leaf is just looked up."""
-        return [index for index, node in enumerate(self.nodes) if node.children]
+        return sorted({node.parent for node in self.nodes} - {-1})
 
     def sums(self, taken: Sequence[float]) -> list[float]:
         """The sum of log-probabilities of each option, given that of each node's token after its parent."""
