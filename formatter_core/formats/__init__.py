@@ -5,12 +5,9 @@ from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.combinators import one_of, optional, repeat, sequence, within
-from formatter_core.formats.ebnf import ebnf
 from formatter_core.formats.example import example
-from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import json_schema
-from formatter_core.formats.kbnf import kbnf
-from formatter_core.formats.lark import lark
+from formatter_core.formats.notations import ebnf, gbnf, kbnf, lark
 from formatter_core.formats.number import integer, number
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex

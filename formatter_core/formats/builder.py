@@ -11,7 +11,7 @@ from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.choice import choice
 from formatter_core.formats.coercion import as_format
-from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.notations import kbnf
 from formatter_core.formats.number import Number, integer, number
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.regex import regex

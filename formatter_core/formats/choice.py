@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import elements_of, shown
@@ -20,15 +20,13 @@ __all__ = ["ChoiceFormat", "choice"]
 class ChoiceFormat(Alternatives):
     """The whole text is one of these options; its value is that option."""
 
+    kind: ClassVar = "choice"
     options: tuple[str, ...]
 
     def to_grammar(self, limits: Limits) -> Lowered:
         return Lowered(
             Grammar({"choice": Terminal(Choice(tuple(literal(option) for option in self.options)))}, "choice")
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "choice", "options": list(self.options)}
 
     def key(self) -> Hashable:
         return ("choice", self.options)

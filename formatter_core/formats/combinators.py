@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from formatter_core.errors import InvalidArgument, InvalidFormat
 from formatter_core.errors.arguments import whole_number
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives, OneOfFormat
-from formatter_core.formats.parts import Part, Parts, part_key, part_to_json
+from formatter_core.formats.parts import Part, Parts
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.formats.within import limited
 from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence, literal
@@ -23,6 +22,7 @@ __all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "option
 class SequenceFormat(Alternatives):
     """The parts one after the other; the value is the tuple of the parts' values."""
 
+    kind: ClassVar = "sequence"
     parts: tuple[Part, ...]
 
     def to_grammar(self, limits: Limits) -> Lowered:
@@ -30,17 +30,12 @@ class SequenceFormat(Alternatives):
         body = Sequence(tuple(parts.add(part) for part in self.parts))
         return parts.lowered("sequence", body, lambda match: tuple(parts.values(match)))
 
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "sequence", "parts": [part_to_json(part) for part in self.parts]}
-
-    def key(self) -> Hashable:
-        return ("sequence", tuple(part_key(part) for part in self.parts))
-
 
 @dataclass(frozen=True)
 class OptionalFormat(Alternatives):
     """The part or nothing; the value is the part's, or None."""
 
+    kind: ClassVar = "optional"
     part: Part
 
     def to_grammar(self, limits: Limits) -> Lowered:
@@ -48,17 +43,12 @@ class OptionalFormat(Alternatives):
         body = Choice((parts.add(self.part), EMPTY))
         return parts.lowered("optional", body, lambda match: next(iter(parts.values(match)), None))
 
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "optional", "part": part_to_json(self.part)}
-
-    def key(self) -> Hashable:
-        return ("optional", part_key(self.part))
-
 
 @dataclass(frozen=True)
 class RepeatFormat(Alternatives):
     """The part `minimum` to `maximum` times, with the separator between; the value is the list of the part's values."""
 
+    kind: ClassVar = "repeat"
     part: Part
     minimum: int
     maximum: int | None
@@ -76,19 +66,6 @@ class RepeatFormat(Alternatives):
             body = Sequence((item, more))
             body = body if self.minimum else Choice((body, EMPTY))
         return parts.lowered("repeat", body, lambda match: parts.values(match, ".0"))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "type": "repeat",
-            "part": part_to_json(self.part),
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "separator": None if self.separator is None else part_to_json(self.separator),
-        }
-
-    def key(self) -> Hashable:
-        separator = None if self.separator is None else part_key(self.separator)
-        return ("repeat", part_key(self.part), self.minimum, self.maximum, separator)
 
 
 def sequence(*parts: Any) -> SequenceFormat:

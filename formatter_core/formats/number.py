@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
@@ -29,18 +28,13 @@ _LONGEST_BOUND = 400
 class IntegerFormat(Alternatives):
     """A whole number without leading zeros; its value is an `int`."""
 
+    kind: ClassVar = "integer"
     minimum: int | None
     maximum: int | None
 
     def to_grammar(self, limits: Limits) -> Lowered:
         low, high = (None if bound is None else Decimal(bound) for bound in (self.minimum, self.maximum))
         return Lowered(Grammar({"integer": Terminal(integers(low, high))}, "integer"), value=_to_int)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
-
-    def key(self) -> Hashable:
-        return ("integer", self.minimum, self.maximum)
 
 
 @dataclass(frozen=True)
@@ -50,18 +44,12 @@ class NumberFormat(Alternatives):
     Its value is a `float`, or a `Decimal` where it is too large for one.
     """
 
+    kind: ClassVar = "number"
     minimum: Decimal | None
     maximum: Decimal | None
 
     def to_grammar(self, limits: Limits) -> Lowered:
         return Lowered(Grammar({"number": Terminal(numbers(self.minimum, self.maximum))}, "number"), value=_to_float)
-
-    def to_json(self) -> dict[str, Any]:
-        bounds = (None if bound is None else str(bound) for bound in (self.minimum, self.maximum))
-        return {"type": "number", **dict(zip(("minimum", "maximum"), bounds, strict=True))}
-
-    def key(self) -> Hashable:
-        return ("number", self.minimum, self.maximum)
 
 
 def integer(minimum: int | None = None, maximum: int | None = None) -> IntegerFormat:

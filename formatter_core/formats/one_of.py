@@ -1,12 +1,12 @@
-"""One of several formats, and the operator `|`, which every format has."""
+"""One of several formats; and what every format has: the operator `|`, and data and a key that its fields make."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import Field, dataclass, fields
+from typing import Any, ClassVar
 
-from formatter_core.formats.parts import Part, Parts, part_key, part_to_json
+from formatter_core.formats.parts import Part, Parts, data_of, key_of
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice
 from formatter_core.limits import Limits
@@ -15,7 +15,22 @@ __all__ = ["Alternatives", "OneOfFormat"]
 
 
 class Alternatives:
-    """Gives a format the operator `|`: `a | b` is `one_of(a, b)`, of formats and literal texts."""
+    """Gives a format the operator `|`: `a | b` is `one_of(a, b)`, of formats and literal texts.
+
+    A dataclass need not say how it becomes JSON data, or what its key is: both hold its fields.
+
+    Attributes:
+        kind: the `type` of its JSON data.
+    """
+
+    kind: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.kind, **{one.name: data_of(getattr(self, one.name)) for one in fields(self)}}
+
+    def key(self) -> Hashable:
+        return (self.kind, *(key_of(getattr(self, one.name)) for one in fields(self)))
 
     def __or__(self, other: object) -> OneOfFormat:
         return _joined(self, other) or NotImplemented
@@ -28,18 +43,13 @@ class Alternatives:
 class OneOfFormat(Alternatives):
     """One of the alternatives; the value is that of the one that was chosen."""
 
+    kind: ClassVar = "one_of"
     alternatives: tuple[Part, ...]
 
     def to_grammar(self, limits: Limits) -> Lowered:
         parts = Parts(limits, exclusive=True)
         body = Choice(tuple(parts.add(part) for part in self.alternatives))
         return parts.lowered("one of", body, lambda match: parts.values(match)[0])
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "one_of", "alternatives": [part_to_json(part) for part in self.alternatives]}
-
-    def key(self) -> Hashable:
-        return ("one_of", tuple(part_key(part) for part in self.alternatives))
 
 
 def _joined(left: object, right: object) -> OneOfFormat | None:

@@ -8,8 +8,8 @@ from typing import Any
 from formatter_core.errors import InvalidArgument, UnsupportedLayout
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import chat_answer
-from formatter_core.formats.gbnf import gbnf
 from formatter_core.formats.json_schema import json_schema
+from formatter_core.formats.notations import gbnf
 from formatter_core.layouts import Layout
 
 __all__ = ["has_format", "requested_format", "schema_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from formatter_core.errors import FormatterError, InvalidFormat
@@ -11,20 +12,26 @@ from formatter_core.grammar import Capture, Grammar, Node, Reference, literal
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
-__all__ = ["Part", "Parts", "part_key", "part_to_json"]
+__all__ = ["Part", "Parts", "data_of", "key_of"]
 
 #: A `str` is literal text.
 Part: TypeAlias = str | Format
 
 
-def part_to_json(part: Part) -> Any:
-    """A part as JSON data: text as it is."""
-    return part if isinstance(part, str) else part.to_json()
+def data_of(value: Any) -> Any:
+    """What a field of a format holds as JSON data; text as it is."""
+    if isinstance(value, tuple):
+        return [data_of(item) for item in value]
+    if isinstance(value, Decimal):
+        return str(value)
+    return value.to_json() if not isinstance(value, str) and isinstance(value, Format) else value
 
 
-def part_key(part: Part) -> Hashable:
-    """Equal for parts that mean the same."""
-    return ("literal", part) if isinstance(part, str) else part.key()
+def key_of(value: Any) -> Hashable:
+    """Equal for what means the same in a field of a format."""
+    if isinstance(value, tuple):
+        return tuple(map(key_of, value))
+    return value.key() if not isinstance(value, str) and isinstance(value, Format) else value
 
 
 class Parts:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
@@ -22,16 +21,11 @@ __all__ = ["RegexFormat", "regex"]
 class RegexFormat(Alternatives):
     """The whole text matches a pattern in the Rust `regex` syntax; its named groups become captures."""
 
+    kind: ClassVar = "regex"
     pattern: str
 
     def to_grammar(self, limits: Limits) -> Lowered:
         return Lowered(Grammar({"regex": as_terminal(parse_rust(self.pattern, limits))}, "regex"))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "regex", "pattern": self.pattern}
-
-    def key(self) -> Hashable:
-        return ("regex", self.pattern)
 
 
 def regex(pattern: str | re.Pattern[str], *, max_tokens: int | None = None) -> Format:

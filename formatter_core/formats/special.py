@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
@@ -21,6 +20,7 @@ __all__ = ["SpecialFormat", "special"]
 class SpecialFormat(Alternatives):
     """Exactly the special token of this name; it adds no text, and the value is its name."""
 
+    kind: ClassVar = "special"
     name: str
 
     def to_grammar(self, limits: Limits) -> Lowered:
@@ -28,12 +28,6 @@ class SpecialFormat(Alternatives):
             return self.name
 
         return Lowered(Grammar({"special": Special(self.name)}, "special"), value=value)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "special", "name": self.name}
-
-    def key(self) -> Hashable:
-        return ("special", self.name)
 
 
 def special(name: str) -> SpecialFormat:

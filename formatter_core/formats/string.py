@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
@@ -34,6 +33,7 @@ _LINE_CHAR = Chars.of([(0, 0x09), (0x0B, 0x0C), (0x0E, 0x10FFFF)])
 class StringFormat(Alternatives):
     """Text of at most `max_length` characters that matches `pattern`; without a pattern, text without line breaks."""
 
+    kind: ClassVar = "string"
     pattern: str | None
     max_length: int | None
 
@@ -45,12 +45,6 @@ class StringFormat(Alternatives):
             if self.max_length is not None:
                 node = Intersection((node, Repeat(ANY_CHAR, 0, self.max_length)))
         return Lowered(Grammar({"string": Terminal(node)}, "string"))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": self.pattern, "max_length": self.max_length}
-
-    def key(self) -> Hashable:
-        return ("string", self.pattern, self.max_length)
 
 
 def string(pattern: str | None = None, max_length: int | None = None, *, max_tokens: int | None = None) -> Format:

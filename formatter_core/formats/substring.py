@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
@@ -17,18 +16,13 @@ __all__ = ["SubstringFormat", "substring_of"]
 
 @dataclass(frozen=True)
 class SubstringFormat(Alternatives):
-    """The whole text is a run of characters of `source`."""
+    """The whole text is a run of characters of `text`."""
 
-    source: str
+    kind: ClassVar = "substring_of"
+    text: str
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(Grammar({"substring": Terminal(Substring(self.source))}, "substring"))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "substring_of", "text": self.source}
-
-    def key(self) -> Hashable:
-        return ("substring_of", self.source)
+        return Lowered(Grammar({"substring": Terminal(Substring(self.text))}, "substring"))
 
 
 def substring_of(text: str) -> SubstringFormat:

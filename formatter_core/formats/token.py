@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
@@ -21,19 +20,14 @@ __all__ = ["TokenFormat", "token"]
 class TokenFormat(Alternatives):
     """Exactly this token, which adds no text; the value is its id."""
 
-    token_id: int
+    kind: ClassVar = "token"
+    id: int
 
     def to_grammar(self, limits: Limits) -> Lowered:
         def value(match: Match) -> int:
-            return self.token_id
+            return self.id
 
-        return Lowered(Grammar({"token": Token(self.token_id)}, "token"), value=value)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "token", "id": self.token_id}
-
-    def key(self) -> Hashable:
-        return ("token", self.token_id)
+        return Lowered(Grammar({"token": Token(self.id)}, "token"), value=value)
 
 
 def token(token_id: int) -> TokenFormat:

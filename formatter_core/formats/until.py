@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
@@ -32,18 +31,13 @@ __all__ = ["UntilFormat", "until"]
 class UntilFormat(Alternatives):
     """Text up to the first `end`; the value is the text before it."""
 
+    kind: ClassVar = "until"
     end: str
 
     def to_grammar(self, limits: Limits) -> Lowered:
         end = literal(self.end)
         body = Sequence((Capture(VALUE, Terminal(_text_before(end.value))), end))
         return Lowered(Grammar({"until": body}, "until"), value=_value)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "until", "end": self.end}
-
-    def key(self) -> Hashable:
-        return ("until", self.end)
 
 
 def until(end: str, *, max_tokens: int | None = None) -> Format:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 from formatter_core.errors.arguments import whole_number
 from formatter_core.formats.one_of import Alternatives
@@ -19,6 +18,7 @@ __all__ = ["WithinFormat", "limited"]
 class WithinFormat(Alternatives):
     """A format of whose text at most `max_tokens` tokens are; its value is that of the format."""
 
+    kind: ClassVar = "within"
     part: Format
     max_tokens: int
 
@@ -27,12 +27,6 @@ class WithinFormat(Alternatives):
         grammar = lowered.grammar.renamed("within.")
         rules = {**grammar.rules, "within": Region(Reference(grammar.start), self.max_tokens)}
         return replace(lowered, grammar=Grammar(rules, "within"))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "within", "part": self.part.to_json(), "max_tokens": self.max_tokens}
-
-    def key(self) -> Hashable:
-        return ("within", self.part.key(), self.max_tokens)
 
 
 def limited(format: Format, max_tokens: int | None) -> Format:

@@ -11,7 +11,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
-from formatter_core.formats.kbnf import kbnf
+from formatter_core.formats.notations import kbnf
 from formatter_core.grammar import (
     NOTHING,
     Bytes,

@@ -1,0 +1,77 @@
+"""Context-free grammars as formats, in the notations in which people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from formatter_core.errors import InvalidFormat
+from formatter_core.formats.one_of import Alternatives
+from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.schema import lower_schema
+from formatter_core.syntax.bnf import parse_ebnf, parse_gbnf
+from formatter_core.syntax.kbnf import parse_kbnf
+from formatter_core.syntax.lark import parse_lark
+
+__all__ = ["NotationFormat", "ebnf", "gbnf", "kbnf", "lark"]
+
+Notation: TypeAlias = Literal["ebnf", "gbnf", "kbnf", "lark"]
+
+_READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
+    "ebnf": parse_ebnf,
+    "gbnf": parse_gbnf,
+    "kbnf": parse_kbnf,
+    "lark": lambda text, _, limits: parse_lark(text, lambda schema: lower_schema(schema, limits=limits), limits),
+}
+
+
+@dataclass(frozen=True)
+class NotationFormat(Alternatives):
+    """The whole text is derived by the rule `start` of a grammar."""
+
+    kind: ClassVar = "grammar"
+    notation: Notation
+    text: str
+    start: str = "start"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or not isinstance(self.start, str):
+            wanted = "text, a str" if self.notation == "lark" else "text and the name of its start rule, both str"
+            raise InvalidFormat(f"{self.notation} takes the grammar's {wanted}")
+
+    def to_grammar(self, limits: Limits) -> Lowered:
+        return Lowered(_READERS[self.notation](self.text, self.start, limits))
+
+    def to_json(self) -> dict[str, Any]:
+        start = {} if self.notation == "lark" else {"start": self.start}
+        return {"type": self.notation, "text": self.text, **start}
+
+
+def ebnf(text: str, start: str = "root") -> NotationFormat:
+    """A context-free grammar in EBNF, XGrammar's notation; faults are reported with line and column when the format is
+    compiled.
+    """
+    return NotationFormat("ebnf", text, start)
+
+
+def gbnf(text: str, start: str = "root") -> NotationFormat:
+    """A context-free grammar in GBNF, llama.cpp's notation; faults are reported with line and column when the format is
+    compiled.
+    """
+    return NotationFormat("gbnf", text, start)
+
+
+def kbnf(text: str, start: str = "start") -> NotationFormat:
+    """A context-free grammar in KBNF; faults are reported with line and column when the format is compiled."""
+    return NotationFormat("kbnf", text, start)
+
+
+def lark(text: str) -> NotationFormat:
+    """A context-free grammar in Lark as llguidance takes it.
+
+    Faults are reported with line and column when the format is compiled.
+    """
+    return NotationFormat("lark", text)
