@@ -19,7 +19,7 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Terminal,
-    map_children,
+    without,
 )
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import parse_rust
@@ -41,7 +41,7 @@ class StringFormat(Alternatives):
         if self.pattern is None:
             node: Node = Repeat(_LINE_CHAR, 0, self.max_length)
         else:
-            node = _without_captures(parse_rust(self.pattern, limits))
+            node = without(Capture, parse_rust(self.pattern, limits))
             if self.max_length is not None:
                 node = Intersection((node, Repeat(ANY_CHAR, 0, self.max_length)))
         return Lowered(Grammar({"string": Terminal(node)}, "string"))
@@ -58,7 +58,3 @@ def string(pattern: str | None = None, max_length: int | None = None, *, max_tok
     if max_length is not None and (not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 0):
         raise InvalidFormat(f"max_length is {shown(max_length)}; give a whole number from 0")
     return limited(StringFormat(pattern, max_length), max_tokens)
-
-
-def _without_captures(node: Node) -> Node:
-    return _without_captures(node.item) if isinstance(node, Capture) else map_children(node, _without_captures)

@@ -39,6 +39,7 @@ from formatter_core.grammar.nodes import (
     optional,
     rules_where,
     walk,
+    without,
 )
 from formatter_core.grammar.program import Program, write_inside, write_part
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
@@ -84,6 +85,7 @@ __all__ = [
     "optional",
     "rules_where",
     "walk",
+    "without",
     "without_specials",
     "without_tokens",
     "write_inside",

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
@@ -79,6 +80,7 @@ __all__ = [
     "optional",
     "rules_where",
     "walk",
+    "without",
 ]
 
 
@@ -410,6 +412,11 @@ def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
         )
         return replace(node, members=tuple(members), separator=function(node.separator))
     return node
+
+
+def without(kind: type[Capture | Terminal], node: Node) -> Node:
+    """The node with what each part of a kind holds in its place."""
+    return without(kind, node.item) if isinstance(node, kind) else map_children(node, partial(without, kind))
 
 
 def walk(node: Node) -> Iterator[Node]:

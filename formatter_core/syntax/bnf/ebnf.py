@@ -23,9 +23,9 @@ from formatter_core.grammar import (
     Shortest,
     Terminal,
     Token,
-    map_children,
     nullable,
     walk,
+    without,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.bnf.macros import MACROS, MacroReader
@@ -141,7 +141,7 @@ class _EbnfReader(BnfReader):
                 "stand for in their places",
                 offset,
             )
-        return _without_terminals(body)
+        return without(Terminal, body)
 
     def _expression(self) -> Node:
         expression = Expression(self.source, self.limits, self.at)
@@ -214,7 +214,3 @@ class _EbnfReader(BnfReader):
     def _check_empty_class(self, negated: bool, opening: int) -> None:
         if not negated:
             raise self.fault("this class is empty; write [^] for any character", opening)
-
-
-def _without_terminals(node: Node) -> Node:
-    return _without_terminals(node.item) if isinstance(node, Terminal) else map_children(node, _without_terminals)

@@ -20,7 +20,7 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     literal,
-    map_children,
+    without,
 )
 from formatter_core.syntax.bnf.reader import BnfReader
 from formatter_core.syntax.dispatch import dispatch, token_dispatch
@@ -80,7 +80,7 @@ def parse_xgrammar_regex(pattern: str, *, dot_all: bool = True) -> Node:
         at = error.position - len(flags)
         place = places[at] if 0 <= at < len(places) else len(pattern)
         raise InvalidRegex(error.reason, pattern=pattern, position=place) from None
-    return _without_captures(node)
+    return without(Capture, node)
 
 
 class _Arguments(NamedTuple):
@@ -255,7 +255,3 @@ def _are_all(values: Any, kind: type) -> bool:
     """Whether these are texts that are not empty, or numbers that are not negative."""
     least: Any = "\0" if kind is str else 0
     return isinstance(values, tuple) and all(type(each) is kind and each >= least for each in values)
-
-
-def _without_captures(node: Node) -> Node:
-    return _without_captures(node.item) if isinstance(node, Capture) else map_children(node, _without_captures)

@@ -25,8 +25,8 @@ from formatter_core.grammar import (
     Substring,
     Terminal,
     Token,
-    map_children,
     nullable,
+    without,
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import without_json_texts
@@ -62,7 +62,7 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
         raise InvalidGrammar("GBNF cannot express a budget of tokens; leave max_tokens out")
     plain = without_json_texts(grammar.written_out)
     reduced = without_dead_ends(
-        Grammar({name: _plain(body) for name, body in plain.rules.items()}, plain.start), limits
+        Grammar({name: without(Capture, body) for name, body in plain.rules.items()}, plain.start), limits
     )
     reduced = Grammar({name: with_repeats(name, body) for name, body in reduced.rules.items()}, reduced.start)
     recursive = left_recursive_rule(reduced)
@@ -72,10 +72,6 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
             "or use a repeat"
         )
     return _Writer(reduced, limits).write()
-
-
-def _plain(node: Node) -> Node:
-    return _plain(node.item) if isinstance(node, Capture) else map_children(node, _plain)
 
 
 class _Writer:

@@ -33,6 +33,7 @@ from formatter_core.grammar import (
     map_children,
     nullable,
     walk,
+    without,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.expression import Expression
@@ -361,7 +362,7 @@ class _Reader:
         except InvalidRegex as error:
             place = token.offset + 1 + max(0, error.position - len(prefix))
             raise self._source.fault(place, f"in this regex: {error.reason}") from None
-        return _without_captures(node)
+        return without(Capture, node)
 
     def _substring(self, token: Lexeme) -> Node:
         data = token.value if isinstance(token.value, dict) else {}
@@ -423,7 +424,7 @@ class _Reader:
                 kind = "a lazy rule" if "suffix" in options else "a rule with `max_tokens`"
                 reason = f"`{cut(name)}` is {kind}, whose body is made of terminals only; define one for it"
                 raise self._source.fault(offset, reason)
-            plain = self._regular(_without_terminals(body), resolved)
+            plain = self._regular(without(Terminal, body), resolved)
             if options.get("suffix") == EMPTY and nullable(plain):
                 body = EMPTY
             elif "suffix" in options:
@@ -480,11 +481,3 @@ def _of_text(node: Node) -> Node:
     """The node, without the bytes that are no text where a `~` would match them."""
     has_complement = any(isinstance(part, Complement) for part in walk(node))
     return Intersection((node, ANY_TEXT)) if has_complement else node
-
-
-def _without_captures(node: Node) -> Node:
-    return _without_captures(node.item) if isinstance(node, Capture) else map_children(node, _without_captures)
-
-
-def _without_terminals(node: Node) -> Node:
-    return _without_terminals(node.item) if isinstance(node, Terminal) else map_children(node, _without_terminals)
