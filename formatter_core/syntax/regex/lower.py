@@ -164,7 +164,7 @@ class _Lowering:
 
     def _follow_star(self, tree: Loop, tails: list[_Tail]) -> list[_Tail]:
         """An unbounded repeat: an anchor can hold in the first or the last round only, a look-around in each."""
-        between = _without_anchors(tree.item)
+        between = _assuming(tree.item, NOTHING, None, may_capture=True)
         if between is None:
             return self._follow_tempered(tree, tails)
         once = Loop(tree.item, 0, 1, tree.greedy, tree.position)
@@ -176,7 +176,7 @@ class _Lowering:
         simple = _one_character(tree.item)
         if simple is not None:
             return self.follow(loop(char(simple), tree.minimum, tree.maximum, tree.greedy, tree.position), tails)
-        taken = _without_assertions(tree.item)
+        taken = _assuming(tree.item, EMPTY, EMPTY, may_capture=False)
         allowed = self.follow(tree.item, [_Tail(_FREE, ANY_TEXT)])
         if not (taken and fixed_length(taken)) or any(one.before != _FREE for one in allowed):
             raise self._refused(
@@ -301,22 +301,6 @@ def _one_character(tree: Tree) -> Ranges | None:
     return found
 
 
-def _without_assertions(tree: Tree) -> Node | None:
-    """What the tree matches if every assertion holds; None if it has a capture."""
-    if isinstance(tree, (Anchor, Look)):
-        return EMPTY
-    if isinstance(tree, (Concat, Alternate)):
-        inner = [_without_assertions(item) for item in tree.items]
-        nodes = [node for node in inner if node is not None]
-        if len(nodes) < len(inner):
-            return None
-        return sequence(*nodes) if isinstance(tree, Concat) else choice(nodes)
-    if isinstance(tree, Loop):
-        node = _without_assertions(tree.item)
-        return node and Repeat(node, tree.minimum, tree.maximum, tree.greedy)
-    return tree if is_node(tree) else None
-
-
 def _opening(rest: Node) -> Ranges:
     """Characters that the remainder may begin with and after which it matches any text."""
     if isinstance(rest, Sequence) and len(rest.items) == 2 and rest.items[1] == ANY_TEXT:
@@ -357,26 +341,26 @@ def _grouped(items: Items[Tree]) -> list[Tree]:
     return [alternate(group) for group in groups]
 
 
-def _without_anchors(tree: Tree) -> Node | None:
-    """The tree where no anchor holds; None if there is a look-around in it."""
-    if isinstance(tree, Anchor):
-        return NOTHING
+def _assuming(tree: Tree, anchor: Node, look: Node | None, *, may_capture: bool) -> Node | None:
+    """The tree with these in place of its assertions; None if one has none, or if there is a capture and may not be."""
+    if isinstance(tree, (Anchor, Look)):
+        return anchor if isinstance(tree, Anchor) else look
     if isinstance(tree, (Concat, Alternate)):
-        inner = [_without_anchors(item) for item in tree.items]
+        inner = [_assuming(item, anchor, look, may_capture=may_capture) for item in tree.items]
         nodes = [node for node in inner if node is not None]
         if len(nodes) < len(inner):
             return None
         return sequence(*nodes) if isinstance(tree, Concat) else choice(nodes)
-    if isinstance(tree, (Loop, Named)):
-        node = _without_anchors(tree.item)
-        if node is None:
-            return None
-        if isinstance(tree, Named):
-            return _captured(tree.name, node)
-        if node == NOTHING:
-            return NOTHING if tree.minimum else EMPTY
-        return Repeat(node, tree.minimum, tree.maximum, tree.greedy)
-    return None if isinstance(tree, Look) else tree
+    if not isinstance(tree, (Loop, Named)):
+        return tree
+    node = _assuming(tree.item, anchor, look, may_capture=may_capture)
+    if node is None or (isinstance(tree, Named) and not may_capture):
+        return None
+    if isinstance(tree, Named):
+        return _captured(tree.name, node)
+    if node == NOTHING:
+        return NOTHING if tree.minimum else EMPTY
+    return Repeat(node, tree.minimum, tree.maximum, tree.greedy)
 
 
 def _demand(tree: Tree) -> _Demand | None:
