@@ -20,12 +20,14 @@ from formatter_core.grammar import (
     Complement,
     Intersection,
     JsonText,
+    Multiples,
     Node,
     Repeat,
     Sequence,
     Shortest,
     Substring,
     Terminal,
+    multiples,
 )
 from formatter_core.grammar.json_text import spelled
 from formatter_core.grammar.terms import (
@@ -36,6 +38,7 @@ from formatter_core.grammar.terms import (
     EMPTY_STRING,
     EVERYTHING,
     LITERAL,
+    MULTIPLES,
     NOT,
     NULL,
     REPEAT,
@@ -77,6 +80,8 @@ class Terms(TermTable):
             return self._substring(node.text, 0, b"")
         if isinstance(node, JsonText):
             return self.build(spelled(node.text), depth)
+        if isinstance(node, Multiples):
+            return self._multiples(node, multiples.start(node))
         if isinstance(node, Sequence):
             result = EMPTY_STRING
             for item in reversed(node.items):
@@ -135,6 +140,9 @@ class Terms(TermTable):
             ]
         if kind == SUBSTRING:
             return self._substring_moves(key[1], key[2], key[3])
+        if kind == MULTIPLES:
+            found = multiples.moves(key[1], key[2])
+            return _joined([(byte, byte, self._multiples(key[1], state)) for byte, state in found])
         return [(0, 255, EVERYTHING)] if term == EVERYTHING else []
 
     def _cat_moves(self, term: int) -> Moves:

@@ -13,6 +13,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Shortest`       the non-empty strings of the item without a non-empty proper prefix in it (regular only)
 `Substring`      any run of whole characters of a text, the empty one included
 `JsonText`       a text in every spelling that JSON strings have for it, without the quotes (regular only)
+`Multiples`      the plain decimals that are multiples of a step                        (regular only)
 `Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture`, `Token` or `Special`
 `Reference`      what the named rule derives
 `Members`        one or more members, each at most once, with a separator between them (see `Members`)
@@ -24,13 +25,14 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
-outside a `Terminal` count as terminals of their own. `Intersection`, `Complement`, `Shortest` and `JsonText` stand only
-inside one.
+outside a `Terminal` count as terminals of their own. `Intersection`, `Complement`, `Shortest`, `JsonText` and
+`Multiples` stand only inside one.
 
 Where several parses exist, the one whose choices, read from the left in a leftmost derivation, come first wins: an
 earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one, an earlier way of an
 earlier one of `Members`, one more of them. `Intersection`,
-`Complement`, `Shortest`, `Substring` and `JsonText` have no inner choices; of several ends the longest comes first.
+`Complement`, `Shortest`, `Substring`, `JsonText` and `Multiples` have no inner choices; of several ends the longest
+comes first.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ __all__ = [
     "JsonText",
     "Member",
     "Members",
+    "Multiples",
     "Node",
     "Reference",
     "Region",
@@ -166,6 +169,14 @@ class JsonText:
     """`text`, which holds no lone surrogates, in every spelling inside of a JSON string (RFC 8259, section 7)."""
 
     text: str
+
+
+@value()
+class Multiples:
+    """The JSON numbers without an exponent that are multiples of `step / 10**places`; `step` is above 0."""
+
+    step: int
+    places: int
 
 
 @value()
@@ -280,6 +291,7 @@ Node: TypeAlias = (
     | Shortest
     | Substring
     | JsonText
+    | Multiples
     | Terminal
     | Reference
     | Members

@@ -9,6 +9,8 @@ that the same terminal is the same bytes in every grammar. Terminals are numbere
 is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
 
+`MULTIPLES` takes the step and the number of places.
+
 `REGION` stands after its item, and takes the number of tokens.
 
 `MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
@@ -34,6 +36,7 @@ from formatter_core.grammar.nodes import (
     Intersection,
     JsonText,
     Members,
+    Multiples,
     Node,
     Reference,
     Region,
@@ -67,13 +70,14 @@ _MEMBERS = b"\x11"
 _CAPTURE = b"\x12"
 _LAZY_REPEAT = b"\x13"
 _REGION = b"\x14"
+_MULTIPLES = b"\x15"
 
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
 _NOTHING = b"\x04\x00"
 _MOST_TOKENS = 2**30  # no output has that many
 _LEAVES = (Terminal, Bytes, Chars, Substring)
-_REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText)
+_REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +397,8 @@ class _TerminalWriter:
         elif isinstance(node, JsonText):
             self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
             size = 1 + len(node.text)
+        elif isinstance(node, Multiples):
+            self._out += _MULTIPLES + _number(node.step) + _number(node.places)
         elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import LimitExceeded
+from formatter_core.grammar import Multiples, multiples
 from formatter_core.grammar.suffix_automaton import SuffixAutomaton
 from formatter_core.grammar.utf8 import Utf8Node
 from formatter_core.limits import Limits
@@ -23,6 +24,7 @@ __all__ = [
     "EMPTY_STRING",
     "EVERYTHING",
     "LITERAL",
+    "MULTIPLES",
     "NOT",
     "NULL",
     "REPEAT",
@@ -34,7 +36,7 @@ __all__ = [
 
 NULL, EMPTY_STRING, EVERYTHING = 0, 1, 2
 
-LITERAL, CHARACTER, SUBSTRING, CAT, ALT, REPEAT, AND, NOT, SHORTEST, _CONSTANT = range(10)
+LITERAL, CHARACTER, SUBSTRING, MULTIPLES, CAT, ALT, REPEAT, AND, NOT, SHORTEST, _CONSTANT = range(11)
 UNKNOWN = -1
 # Literals are compared by their rest only when that is short: equal ends share states, long ones are never copied.
 _SHARED_LITERAL = 64
@@ -97,6 +99,10 @@ class TermTable:
             return EMPTY_STRING
         missing = _utf8_length(prefix[0]) - len(prefix) if prefix else 0
         return self._intern((SUBSTRING, text, state, prefix), not prefix, missing)
+
+    def _multiples(self, node: Multiples, state: multiples.State) -> int:
+        nullable = multiples.accepts(node, state)
+        return self._intern((MULTIPLES, node, state), nullable, 0 if nullable else UNKNOWN)
 
     def _cat(self, head: int, tail: int) -> int:
         if NULL in (head, tail):

@@ -8,7 +8,7 @@ from formatter_core.grammar import Member, Members, Node, Reference, Repeat, Way
 from formatter_core.schema.counting import Counting
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import hard_steps
+from formatter_core.schema.numbers import has_large_steps
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of, in_order
 from formatter_core.schema.scalars import scalar_terminal
@@ -113,9 +113,9 @@ class ArrayLowering:
             ways: list[Way] = []
             for each, met in self._ways(goal, arrays.contains).items():
                 shape = self._normalizer.goal(each)
-                hard = any(any(hard_steps(numbers)) for numbers in shape.numbers)
-                if shape.arrays or shape.objects or hard:
-                    what = "multiples that their last digits do not show" if hard else "arrays or objects"
+                large = any(map(has_large_steps, shape.numbers))
+                if shape.arrays or shape.objects or large:
+                    what = "multiples of large steps" if large else "arrays or objects"
                     reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
                     self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                     return self.lower(replace(arrays, unique=None), title)

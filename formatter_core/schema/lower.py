@@ -6,18 +6,17 @@ from typing import NamedTuple
 
 from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
-from formatter_core.grammar import NOTHING, Grammar, Node, Terminal
+from formatter_core.grammar import NOTHING, Grammar, Node
 from formatter_core.limits import Limits
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
-from formatter_core.schema.multiples import MOST_STATES, lower_multiples
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import hard_steps, number_node
+from formatter_core.schema.numbers import MOST_STATES, has_large_steps
 from formatter_core.schema.objects import ObjectLowering
 from formatter_core.schema.productive import productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
-from formatter_core.schema.scalars import ALL_NUMBERS, scalar_terminal
+from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
 from formatter_core.schema.tokens import any_rules, tokens_of
 from formatter_core.schema.whitespace import Whitespace
@@ -130,11 +129,11 @@ class _Lowering:
         shape = self._normalizer.goal(goal)
         if shape is ANY:
             return self._rules.goal(())
+        self._check_steps(shape, goal)
         scalars = scalar_terminal(shape)
-        if scalars is not None and not (shape.arrays or shape.objects or shape.numbers not in ALL_NUMBERS):
+        if scalars is not None and not (shape.arrays or shape.objects):
             return scalars
         options: list[Node] = [] if scalars is None else [scalars]
-        options += self._multiples(shape, goal, name)
         several = len(shape.arrays) + len(shape.objects) > 1
         for index, arrays in enumerate(shape.arrays, 1):
             title = f"{name}: array {index}" if several else name
@@ -150,17 +149,7 @@ class _Lowering:
             return []
         return [self._rules.add(title, body)] if several else [body]
 
-    def _multiples(self, shape: Shape, goal: Goal, title: str) -> list[Node]:
-        """The numbers that have no regular node of reasonable size."""
-        found: list[Node] = []
-        for numbers in shape.numbers:
-            wanted, unwanted = hard_steps(numbers)
-            if wanted or unwanted:
-                node = lower_multiples(self._rules, number_node(numbers), wanted, unwanted, title, self._limits)
-                if node is None:
-                    pointer = self._loader.location(goal[0]).pointer
-                    reason = f"its multiples need more than {MOST_STATES} states; add a minimum and a maximum"
-                    self._refusals.refuse(pointer, "multipleOf", reason)
-                    node = Terminal(number_node(numbers))
-                found.append(node)
-        return found
+    def _check_steps(self, shape: Shape, goal: Goal) -> None:
+        if any(map(has_large_steps, shape.numbers)):
+            reason = f"its multiples need more than {MOST_STATES} states; use a smaller step or narrower bounds"
+            self._refusals.refuse(self._loader.location(goal[0]).pointer, "multipleOf", reason)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import lcm
+from math import lcm, prod
 
 from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
@@ -15,12 +16,14 @@ from formatter_core.grammar import (
     Choice,
     Complement,
     Intersection,
+    Multiples,
     Node,
     Repeat,
     Sequence,
     optional,
 )
 from formatter_core.grammar.decimals import integers, numbers
+from formatter_core.grammar.multiples import state_count
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 
@@ -28,10 +31,11 @@ __all__ = [
     "ANY_INTEGER",
     "ANY_NUMBER",
     "ANY_NUMBER_NODE",
+    "MOST_STATES",
     "NumberSet",
     "as_decimal",
     "decide_no_number",
-    "hard_steps",
+    "has_large_steps",
     "has_no_number",
     "meet_numbers",
     "narrowed",
@@ -58,8 +62,8 @@ _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 _DECIDING = Limits(states=2000, work=200_000)
 #: Maximum multiples that we list one by one.
 _MOST_LISTED = 2000
-#: Maximum last digits that decide whether a number is a multiple of m = 2^a 5^b.
-_MOST_LAST_DIGITS = 4
+#: Maximum states of the multiples of all steps of one set, between its bounds.
+MOST_STATES = 8192
 
 
 @value()
@@ -143,35 +147,35 @@ def other_numbers(a: NumberSet) -> list[NumberSet]:
 def number_node(numbers_: NumberSet, *, plain: bool = False) -> Node:
     """The plain decimal spellings of the numbers in the set; every legal one where it holds all, unless `plain`.
 
-    What `hard_steps` lists is left out.
+    Steps that are too large are left out, see `has_large_steps`.
     """
+    if has_large_steps(numbers_):
+        numbers_ = replace(numbers_, multiple=None, not_multiples=())
     if numbers_ == ANY_NUMBER and not plain:
         return ANY_NUMBER_NODE
     if numbers_.values is not None:
         return Choice(tuple(_spelled(value, numbers_.pointed) for value in numbers_.values))
     node = _interval(numbers_)
-    if numbers_.multiple not in (None, 1):
-        multiples = _multiples(numbers_.multiple or Fraction(1))
-        if multiples is not None:
-            node = multiples if node is _DECIMAL else Intersection((node, multiples))
+    if numbers_.multiple is not None and numbers_.multiple != 1:
+        multiples = _multiples(numbers_.multiple)
+        node = multiples if node is _DECIMAL else Intersection((node, multiples))
         if numbers_.pointed is not None:
             node = Intersection((node, Sequence((_WITHOUT_FRACTION, _tail(numbers_.pointed)))))
     for step in numbers_.not_multiples:
-        multiples = _INTEGER if step == 1 else _multiples(step)
-        if multiples is not None:
-            node = Intersection((node, Complement(multiples)))
+        node = Intersection((node, Complement(_INTEGER if step == 1 else _multiples(step))))
     if numbers_.excluded:
         excluded = tuple(_spelled(value) for value in sorted(numbers_.excluded))
         node = Intersection((node, Complement(Choice(excluded))))
     return node
 
 
-def hard_steps(numbers_: NumberSet) -> tuple[list[Fraction], list[Fraction]]:
-    """The steps whose multiples do not show in the last digits: of `multiple`, and of `not_multiples`."""
-    if numbers_.values is not None:
-        return [], []
-    wanted = [step for step in (numbers_.multiple,) if step is not None and step != 1 and _multiples(step) is None]
-    return wanted, [step for step in numbers_.not_multiples if step != 1 and _multiples(step) is None]
+def has_large_steps(numbers_: NumberSet) -> bool:
+    """Whether telling the multiples of the steps takes more than `MOST_STATES` states."""
+    steps = [step for step in (numbers_.multiple, *numbers_.not_multiples) if step is not None and step != 1]
+    if not steps or numbers_.values is not None:
+        return False
+    digits = max(len(str(int(abs(bound or 0)))) for bound in (numbers_.low, numbers_.high))
+    return digits * prod(state_count(_multiples(step)) for step in steps) > MOST_STATES
 
 
 def has_no_number(numbers_: NumberSet) -> bool:
@@ -268,70 +272,9 @@ def _tail(pointed: bool | None) -> Node:
     return _ZEROS if pointed else EMPTY
 
 
-def _multiples(step: Fraction) -> Node | None:
-    """Plain decimals that are multiples of `step`, if their last digits decide that."""
+def _multiples(step: Fraction) -> Multiples:
+    """The multiples of `step`, which is a decimal."""
     places = 0
     while (step * 10**places).denominator != 1:
         places += 1
-    whole = int(step * 10**places)
-    zeros = 0
-    while whole % 10 == 0:
-        whole, zeros = whole // 10, zeros + 1
-    rest, depth = whole, 0
-    for prime in (2, 5):
-        count = 0
-        while rest % prime == 0:
-            rest, count = rest // prime, count + 1
-        depth = max(depth, count)
-    if rest != 1 or depth > _MOST_LAST_DIGITS:
-        return None
-    # The digits that count: `depth` digits whose number is a multiple of `whole`, then `zeros` zeros; the point stands
-    # `places` digits from their end.
-    ends = [str(number).zfill(depth) if depth else "" for number in range(0, 10**depth, whole)]
-    scale = places - zeros
-    return _decimals_with_ends(ends, scale)
-
-
-def _decimals_with_ends(ends: list[str], scale: int) -> Node:
-    """Plain decimals d such that d * 10**scale is a whole number that ends in one of the equally long `ends`."""
-    depth = len(ends[0])
-    zeros = optional(_ZEROS)
-    options: list[Node] = []
-    if scale <= 0:
-        padding = "0" * -scale
-        long = Choice(tuple(Bytes((end + padding).encode()) for end in ends))
-        options.append(Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT), long, zeros)))
-        for end in ends:
-            text = (end + padding).lstrip("0") or "0"
-            options.append(Sequence((Bytes(text.encode()), zeros)))
-        return Sequence((optional(_MINUS), Choice(tuple(options))))
-    for end in ends:
-        # `scale` digits stand after the point; of the digits that count, some may stand before it.
-        whole_end, fraction_end = end[: max(depth - scale, 0)], end[max(depth - scale, 0) :]
-        free = scale - len(fraction_end)
-        whole: Node = _WHOLE
-        if whole_end:
-            short = Bytes((whole_end.lstrip("0") or "0").encode())
-            whole = Choice((short, Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT), Bytes(whole_end.encode())))))
-        if free:
-            digits: Node = Sequence((Repeat(_DIGIT, free, free), Bytes(fraction_end.encode()), Repeat(Bytes(b"0"))))
-            options.append(Sequence((whole, Bytes(b"."), digits)))
-        else:
-            options.append(Sequence((whole, Bytes(b"."), Bytes(fraction_end.encode()), Repeat(Bytes(b"0")))))
-        # Written shorter: zeros at the end of the fraction may be left out.
-        shorter = fraction_end.rstrip("0")
-        if len(shorter) < len(fraction_end) or free:
-            options.append(Sequence((whole, _cut_fraction(free, shorter))))
-    return Sequence((optional(_MINUS), Choice(tuple(options))))
-
-
-def _cut_fraction(free: int, shown: str) -> Node:
-    if not free:
-        return (
-            optional(Sequence((Bytes(b"."), Repeat(Bytes(b"0"), 1))))
-            if not shown
-            else Sequence((Bytes(b"." + shown.encode()), Repeat(Bytes(b"0"))))
-        )
-    if shown:
-        return Sequence((Bytes(b"."), Repeat(_DIGIT, free, free), Bytes(shown.encode()), Repeat(Bytes(b"0"))))
-    return optional(Sequence((Bytes(b"."), Repeat(_DIGIT, 1, free), Repeat(Bytes(b"0")))))
+    return Multiples(int(step * 10**places), places)

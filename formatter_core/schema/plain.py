@@ -20,7 +20,7 @@ from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import hard_steps
+from formatter_core.schema.numbers import has_large_steps
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
@@ -147,7 +147,7 @@ def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> 
     """What stands inside of the terminal of a schema's scalars; None if there are none, or they are not regular."""
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     shape = Normalizer(loader, limits, Refusals(), enforce_formats).goal((loader.root,))
-    if shape.arrays or shape.objects or any(any(hard_steps(each)) for each in shape.numbers):
+    if shape.arrays or shape.objects or any(map(has_large_steps, shape.numbers)):
         return None
     terminal = scalar_terminal(shape)
     return None if terminal is None else write_inside(terminal.item, limits)

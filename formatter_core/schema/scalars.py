@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from formatter_core.grammar import Bytes, Terminal, interned
-from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, hard_steps, has_no_number, number_node
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, has_no_number, number_node
 from formatter_core.schema.rules import any_of
 from formatter_core.schema.shapes import Shape
 from formatter_core.schema.strings import ANY_STRING, StringSet, is_empty, string_nodes
 
-__all__ = ["ALL_NUMBERS", "scalar_terminal"]
+__all__ = ["scalar_terminal"]
 
 #: Maximum alternatives for strings that we check for emptiness.
 _MOST_DECIDED = 8
-ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
+_ALL_NUMBERS = ((), (ANY_NUMBER,), (ANY_INTEGER,))
 _ALL_STRINGS = ((), (ANY_STRING,))
 
 
@@ -23,7 +23,7 @@ def scalar_terminal(shape: Shape, *, plain: bool = False) -> Terminal | None:
 
     None if there are none. With `plain` all numbers are plain decimals.
     """
-    if shape.numbers in ALL_NUMBERS and shape.strings in _ALL_STRINGS and not plain:
+    if shape.numbers in _ALL_NUMBERS and shape.strings in _ALL_STRINGS and not plain:
         number, integer = shape.numbers == (ANY_NUMBER,), shape.numbers == (ANY_INTEGER,)
         return _of_types(shape.null, shape.booleans, number, integer, bool(shape.strings))
     return _of_sets(shape.null, shape.booleans, shape.numbers, shape.strings, plain)
@@ -35,9 +35,7 @@ def _of_sets(
 ) -> Terminal | None:
     """One terminal for all scalars of a shape, in every schema that has them."""
     found = string_nodes(each for each in strings if len(strings) > _MOST_DECIDED or not is_empty(each))
-    found += [
-        number_node(each, plain=plain) for each in numbers if not any(hard_steps(each)) and not has_no_number(each)
-    ]
+    found += [number_node(each, plain=plain) for each in numbers if not has_no_number(each)]
     found += [Bytes(word) for bit, word in ((1, b"false"), (2, b"true")) if booleans & bit]
     found += [Bytes(b"null")] if null else []
     return Terminal(any_of(found)) if found else None

@@ -25,6 +25,7 @@ from formatter_core.grammar import (
     Intersection,
     Member,
     Members,
+    Multiples,
     Node,
     Reference,
     Repeat,
@@ -71,6 +72,7 @@ class Features:
         substrings: `Substring`.
         shortest: `Shortest`.
         complements: `Intersection` and `Complement`.
+        multiples: `Multiples`.
         tokens: `Token`.
         members: `Members`, with conditions between them, and values that come once.
         captures: `Capture`, which changes nothing that an engine sees.
@@ -82,6 +84,7 @@ class Features:
     substrings: bool = True
     shortest: bool = True
     complements: bool = True
+    multiples: bool = True
     tokens: bool = True
     members: bool = True
     captures: bool = True
@@ -96,6 +99,7 @@ _SHARES = {
     "substrings": 0.12,
     "shortest": 0.12,
     "complements": 0.06,
+    "multiples": 0.06,
     "tokens": 0.06,
     "members": 0.15,
     "captures": 0.5,
@@ -313,6 +317,10 @@ class _Generator:
             missing = Complement(Sequence((ANY_TEXT, self._simple(), ANY_TEXT)))
             some = Repeat(ANY_CHAR, 1) if self._rng.random() < 0.5 or not depth else self._regular(depth - 1)
             return Intersection((some, missing))
+        if self._features.multiples and chance < 0.3:
+            numbers = Multiples(self._rng.choice((1, 3, 7, 12, 100)), self._rng.choice((0, 0, 1, 2)))
+            some = Repeat(Chars.of([(ord("1"), ord("4"))]), 1, self._rng.randint(1, 3))
+            return numbers if self._rng.random() < 0.4 else Intersection((numbers, some))
         if depth == 0 or chance < 0.35:
             return self._simple()
         if chance < 0.6:

@@ -17,6 +17,7 @@ from formatter_core.grammar import (
     Complement,
     Grammar,
     Intersection,
+    Multiples,
     Node,
     Reference,
     Repeat,
@@ -48,7 +49,8 @@ def test_the_random_grammars_are_honest() -> None:
 
 
 def test_cases_are_reproducible_and_keep_to_their_features() -> None:
-    few = Features(counts=False, non_ascii=False, substrings=False, shortest=False, complements=False, tokens=False)
+    rare = ("counts", "non_ascii", "substrings", "shortest", "complements", "multiples", "tokens")
+    few = Features(**dict.fromkeys(rare, False))
     kinds: set[type] = set()
     for seed in range(150):
         case = random_case(seed)
@@ -58,9 +60,9 @@ def test_cases_are_reproducible_and_keep_to_their_features() -> None:
         kinds |= {type(node) for body in case.grammar.rules.values() for node in walk(body)}
         for body in random_case(seed, few).grammar.rules.values():
             for node in walk(body):
-                assert not isinstance(node, (Substring, Shortest, Intersection, Complement, Token))
+                assert not isinstance(node, (Substring, Shortest, Intersection, Complement, Multiples, Token))
                 assert not isinstance(node, Repeat) or (node.maximum or 0) <= 1
-    assert kinds >= {Substring, Shortest, Intersection, Complement, Token, Chars, Repeat}
+    assert kinds >= {Substring, Shortest, Intersection, Complement, Multiples, Token, Chars, Repeat}
 
 
 def test_vocabularies_have_everything_that_is_awkward() -> None:

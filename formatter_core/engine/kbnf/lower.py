@@ -24,6 +24,7 @@ from formatter_core.grammar import (
     Complement,
     Grammar,
     Intersection,
+    Multiples,
     Node,
     Reference,
     Repeat,
@@ -112,7 +113,7 @@ class _Lowering:
             return node.name in (self._nullable_rules if rules is None else rules)
         if isinstance(node, Terminal):
             return self._nullable(node.item, rules)
-        if isinstance(node, (Intersection, Complement, Shortest)):
+        if isinstance(node, (Intersection, Complement, Shortest, Multiples)):
             automaton = self._automaton(node)
             return automaton.accepting(automaton.start)
         return holds_of_parts(node, lambda part: self._nullable(part, rules)) or isinstance(node, Substring)
@@ -155,7 +156,7 @@ class _Lowering:
                 engine=ENGINE,
                 node="a Substring",
             )
-        if isinstance(node, (Intersection, Complement, Shortest)):
+        if isinstance(node, (Intersection, Complement, Shortest, Multiples)):
             if node not in self._automaton_productions:
                 self._automaton_productions[node] = self._automaton_rules(node)
             return self._automaton_productions[node]

@@ -142,6 +142,11 @@ impl Decoder<'_, '_> {
                 let term = self.terms.json_text(text);
                 self.regular(term);
             }
+            operation::MULTIPLES if self.place != Place::Rule => {
+                let multiples = reader.multiples()?;
+                let term = self.terms.multiples(multiples);
+                self.regular(term);
+            }
             operation::KEPT if self.place == Place::Terminal => {
                 let term = self.kept(reader.counted_bytes()?, Place::Kept)?;
                 self.regular(term);

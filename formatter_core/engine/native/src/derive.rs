@@ -114,6 +114,7 @@ impl Derivatives {
             Kind::Nothing | Kind::Empty | Kind::Substring { .. } => NOTHING,
             Kind::Set(set) if self.terms.byte_set(set).contains(byte) => EMPTY,
             Kind::Set(_) => NOTHING,
+            Kind::Multiples(state) => state.after(byte).map_or(NOTHING, |next| self.terms.multiples(next)),
             Kind::Concatenation(first, second) => {
                 let target = self.after_to(first, byte, depth, meter)?;
                 let through = self.terms.concatenation(target, second);
@@ -175,7 +176,7 @@ impl Derivatives {
             }
         };
         match self.terms.kind(term) {
-            Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
+            Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } | Kind::Multiples(_) => {}
             Kind::Concatenation(first, second) => {
                 need(*first);
                 if self.terms.nullable(*first) {
@@ -204,6 +205,16 @@ impl Derivatives {
                 Ok(self.terms.byte_set(set).ranges().into_iter().map(to_move).collect())
             }
             Kind::Substring { text, state } => self.derive_substring(text, state, meter),
+            Kind::Multiples(state) => {
+                meter.work(12)?;
+                let mut moves = Vec::with_capacity(12);
+                for byte in b'-'..=b'9' {
+                    if let Some(next) = state.after(byte) {
+                        push_move(&mut moves, byte, byte, self.terms.multiples(next));
+                    }
+                }
+                Ok(moves)
+            }
             Kind::Concatenation(first, second) => {
                 let through = self.map(first, meter, |terms, target| terms.concatenation(target, second))?;
                 if !self.terms.nullable(first) {

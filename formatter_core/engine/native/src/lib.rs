@@ -1,7 +1,7 @@
 //! The native grammar engine of formatter-core.
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
-//! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`; regular expressions (`term`, `derive`); tokens
+//! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
 //! grammars (`members`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
 //! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
@@ -51,6 +51,7 @@ mod mask;
 mod masking;
 mod members;
 mod memories;
+mod multiples;
 mod nearest;
 mod network;
 mod number_sets;

@@ -259,6 +259,7 @@ fn farthest_by_form(term: Term, depth: u32, lexicon: &Lexicon, meter: &mut Meter
             }
             farthest
         }
+        Kind::Multiples(state) => state.farthest(),
         Kind::Intersection(_) | Kind::Complement(_) => NEVER,
     })
 }

@@ -9,6 +9,7 @@
 //! counts as one thing made.
 
 use crate::limits::{Fault, Outcome};
+use crate::multiples::Multiples;
 use crate::term::UNBOUNDED;
 
 const MAGIC: &[u8] = b"FCG4";
@@ -34,6 +35,7 @@ pub mod operation {
     pub const CAPTURE: u8 = 18;
     pub const LAZY_REPEAT: u8 = 19;
     pub const REGION: u8 = 20;
+    pub const MULTIPLES: u8 = 21;
 }
 
 /// What is being read.
@@ -110,6 +112,15 @@ impl<'a> Reader<'a> {
             ranges.push((low, high));
         }
         Ok(ranges)
+    }
+
+    /// The multiples of a step.
+    pub fn multiples(&mut self) -> Outcome<Multiples> {
+        let (step, places) = (self.number()?, self.number()?);
+        match u16::try_from(places) {
+            Ok(places) if step > 0 => Ok(Multiples::new(step, places)),
+            _ => Err(Fault::Malformed),
+        }
     }
 
     /// How often something repeats.

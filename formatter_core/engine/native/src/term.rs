@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use self::facts::Facts;
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
+use crate::multiples::Multiples;
 use crate::substring::SuffixAutomaton;
 
 /// The number of a term, and so of an automaton state.
@@ -54,6 +55,8 @@ pub enum Kind {
         text: u32,
         state: u32,
     },
+    /// What leads on to a multiple.
+    Multiples(Multiples),
 }
 
 /// All terms.
@@ -183,6 +186,10 @@ impl Terms {
             return EMPTY;
         }
         self.intern(Kind::Substring { text, state })
+    }
+
+    pub fn multiples(&mut self, state: Multiples) -> Term {
+        self.intern(Kind::Multiples(state))
     }
 
     pub fn concatenation(&mut self, first: Term, second: Term) -> Term {
@@ -351,7 +358,7 @@ impl Terms {
 
 fn each_part(kind: &Kind, mut call: impl FnMut(Term)) {
     match kind {
-        Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } => {}
+        Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } | Kind::Multiples(_) => {}
         Kind::Concatenation(first, second) => [*first, *second].into_iter().for_each(call),
         Kind::Alternation(items) | Kind::Intersection(items) => items.iter().copied().for_each(call),
         Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) | Kind::Repeat { item, .. } => call(*item),

@@ -5,6 +5,7 @@ use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
+use crate::multiples::Multiples;
 use crate::program::{operation, pop_many, Place, Reader};
 use crate::term::{Term, Terms, EMPTY, NOTHING};
 
@@ -13,6 +14,7 @@ pub enum Node {
     Chars(Box<[(u32, u32)]>),
     Substring(Box<str>),
     JsonText(Box<str>),
+    Multiples(Multiples),
     Sequence(Box<[u32]>),
     Choice(Box<[u32]>),
     Intersection(Box<[u32]>),
@@ -178,6 +180,7 @@ impl<'a> Builder<'a, '_> {
                 }
             }
             operation::JSON_TEXT if is_regular => Node::JsonText(reader.text()?.into()),
+            operation::MULTIPLES if is_regular => Node::Multiples(reader.multiples()?),
             operation::INTERSECTION if is_regular => Node::Intersection(self.items(reader)?),
             operation::COMPLEMENT if is_regular => Node::Complement(self.item()?),
             operation::SHORTEST if is_regular => Node::Shortest(self.item()?),
@@ -295,6 +298,7 @@ impl<'a> Builder<'a, '_> {
                 meter.work(4 * text.len())?;
                 made.json_text(text)
             }
+            Node::Multiples(multiples) => made.multiples(*multiples),
             Node::Substring(text) => {
                 let text: Vec<char> = text.chars().collect();
                 meter.work(8 * text.len())?;

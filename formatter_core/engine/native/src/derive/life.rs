@@ -410,6 +410,7 @@ impl Derivatives {
             let last = match *self.terms.kind(rest) {
                 _ if self.terms.nullable(rest) => Some(0),
                 Kind::Set(_) => Some(1),
+                Kind::Multiples(state) => state.missing(),
                 Kind::Concatenation(first, second) => {
                     let Some(head) = self.plain_shortest(first, depth - 1, meter)? else {
                         return Ok(None);

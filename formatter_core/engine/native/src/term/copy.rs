@@ -52,6 +52,7 @@ impl Terms {
             Kind::Repeat { item, minimum, maximum } => self.repeat(copied(item), *minimum, *maximum),
             Kind::First(item) => self.first(copied(item)),
             Kind::Shortest(item) => self.shortest(copied(item)),
+            Kind::Multiples(state) => self.multiples(*state),
             Kind::Substring { text, state } => {
                 let characters = others.texts.iter().find(|(_, number)| *number == text);
                 let number = characters.map_or(0, |(characters, _)| self.text(characters));

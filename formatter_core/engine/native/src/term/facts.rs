@@ -23,6 +23,7 @@ impl Terms {
         let (nullable, uncertain) = match kind {
             Kind::Nothing | Kind::Set(_) => (false, false),
             Kind::Empty | Kind::Substring { .. } => (true, false),
+            Kind::Multiples(state) => (state.accepts(), false),
             Kind::Concatenation(first, second) => (
                 self.nullable(*first) && self.nullable(*second),
                 any_uncertain(&[*first, *second]),

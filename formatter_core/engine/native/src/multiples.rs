@@ -1,0 +1,187 @@
+//! The decimals that are multiples of a step, as an automaton whose states are computed, not listed.
+//!
+//! A decimal is a multiple of `step / 10^places` if its digits, with the point moved `places` to the right, are one of
+//! `step`. Read from the left, what counts is how many digits may still come and which number they must be modulo `step`.
+
+/// Where a plain JSON decimal stands that is to be a multiple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Multiples {
+    step: u32,
+    places: u16,
+    stage: Stage,
+    /// Further digits, which must be, as a number, `wanted` modulo `step`.
+    ///
+    /// After the point these are all digits that count. Before it they are the places after the point; where there are
+    /// none, the fewest digits that make a multiple, so that states with the same future are one state.
+    digits: u16,
+    wanted: u32,
+}
+
+/// What was read last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    Start,
+    Sign,
+    Zero,
+    Whole,
+    Point,
+    Fraction,
+}
+
+impl Multiples {
+    /// Where every decimal begins; `step` is above 0.
+    pub fn new(step: u32, places: u16) -> Self {
+        Multiples {
+            step,
+            places,
+            stage: Stage::Start,
+            digits: places,
+            wanted: 0,
+        }
+    }
+
+    /// Whether what was read is a multiple.
+    pub fn accepts(&self) -> bool {
+        match self.stage {
+            Stage::Whole => self.wanted == 0 && self.digits == self.places,
+            Stage::Zero | Stage::Fraction => self.wanted == 0,
+            Stage::Start | Stage::Sign | Stage::Point => false,
+        }
+    }
+
+    /// Where a byte leads on to a multiple.
+    pub fn after(&self, byte: u8) -> Option<Self> {
+        let moved = |stage, digits, wanted| Multiples {
+            stage,
+            digits,
+            wanted,
+            ..*self
+        };
+        let Multiples { digits, wanted, .. } = *self;
+        match (self.stage, byte) {
+            (Stage::Start, b'-') => Some(moved(Stage::Sign, digits, wanted)),
+            (Stage::Start | Stage::Sign, b'0') => Some(moved(Stage::Zero, digits, wanted)),
+            (Stage::Start | Stage::Sign, b'1'..=b'9') | (Stage::Whole, b'0'..=b'9') => {
+                let (digits, wanted) = self.after_whole(byte - b'0');
+                Some(moved(Stage::Whole, digits, wanted))
+            }
+            (Stage::Zero | Stage::Whole, b'.') if digits == self.places && is_below(wanted, digits) => {
+                Some(moved(Stage::Point, digits, wanted))
+            }
+            (Stage::Point | Stage::Fraction, b'0') if digits == 0 => Some(moved(Stage::Fraction, 0, 0)),
+            (Stage::Point | Stage::Fraction, b'0'..=b'9') if digits > 0 => {
+                let rest = self.less(wanted, byte - b'0', digits - 1);
+                is_below(rest, digits - 1).then(|| moved(Stage::Fraction, digits - 1, rest))
+            }
+            _ => None,
+        }
+    }
+
+    /// The bytes that are still missing to the nearest multiple, where they are plain.
+    pub fn missing(&self) -> Option<u32> {
+        match self.stage {
+            _ if self.accepts() => Some(0),
+            Stage::Start | Stage::Sign => Some(1),
+            Stage::Whole if self.places == 0 => Some(self.digits.into()),
+            Stage::Point if self.wanted == 0 => Some(1),
+            _ => None,
+        }
+    }
+
+    /// An upper bound of the bytes that are missing anywhere: as many digits as the step has, or as have places.
+    pub fn farthest(&self) -> u32 {
+        1 + u32::from(self.places).max(1 + self.step.ilog10())
+    }
+
+    fn after_whole(&self, digit: u8) -> (u16, u32) {
+        if self.places > 0 {
+            return (self.places, self.less(self.times_ten(self.wanted), digit, self.places));
+        }
+        let mut fewer = self.digits.saturating_sub(1);
+        let mut wanted = self.less(self.wanted, digit, fewer);
+        while !is_below(wanted, fewer) {
+            fewer += 1;
+            wanted = self.times_ten(wanted);
+        }
+        (fewer, wanted)
+    }
+
+    /// `wanted - digit * 10^digits`, modulo the step.
+    fn less(&self, wanted: u32, digit: u8, digits: u16) -> u32 {
+        let place = (0..digits).fold(1 % self.step, |power, _| self.times_ten(power));
+        let (step, taken) = (u64::from(self.step), u64::from(digit) * u64::from(place));
+        ((u64::from(wanted) + step - taken % step) % step) as u32
+    }
+
+    fn times_ten(&self, value: u32) -> u32 {
+        (10 * u64::from(value) % u64::from(self.step)) as u32
+    }
+}
+
+/// Whether a number has no more than so many digits.
+fn is_below(value: u32, digits: u16) -> bool {
+    10u64
+        .checked_pow(digits.into())
+        .map_or(true, |power| u64::from(value) < power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many bytes lead to a multiple, by trying all.
+    fn nearest(state: Multiples) -> u32 {
+        let mut level = vec![state];
+        for bytes in 0.. {
+            if level.iter().any(Multiples::accepts) {
+                return bytes;
+            }
+            let following = level
+                .iter()
+                .flat_map(|each| (0..=255).filter_map(|byte| each.after(byte)));
+            level = following.collect();
+        }
+        u32::MAX
+    }
+
+    #[test]
+    fn multiples_and_nothing_else_are_accepted() {
+        for (step, places) in [(7, 0), (1000, 0), (24, 0), (1, 2), (7, 1), (125, 4), (12, 1)] {
+            let scale = 10i64.pow(places.into());
+            for thousandths in 0..40_000i64 {
+                let (whole, fraction) = (thousandths / 1000, thousandths % 1000);
+                let mut texts = vec![format!("{whole}.{fraction:03}0")];
+                if fraction == 0 {
+                    texts.push(format!("-{whole}"));
+                }
+                let is_multiple = (thousandths * scale) % (1000 * i64::from(step)) == 0;
+                for text in texts {
+                    let mut state = Some(Multiples::new(step, places));
+                    for byte in text.bytes() {
+                        state = state.and_then(|state| state.after(byte));
+                        let missing = state.and_then(|state| state.missing());
+                        if missing.is_some() && thousandths % 197 == 0 {
+                            assert_eq!(missing, state.map(nearest), "{text} of {step}");
+                        }
+                    }
+                    assert_eq!(
+                        state.is_some_and(|state| state.accepts()),
+                        is_multiple,
+                        "{text} of {step}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_plain_decimals_are_read() {
+        for text in ["01", "--1", "1.", ".5", "1e3", "", "-", "1.0.0", "+7"] {
+            let start = Some(Multiples::new(1, 3));
+            let end = text
+                .bytes()
+                .fold(start, |state, byte| state.and_then(|state| state.after(byte)));
+            assert!(!end.is_some_and(|state| state.accepts()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+"""`Multiples`: the plain decimals that are multiples of a step, read alike by every grammar engine and the parser."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formatter_core import Compiler, Limits, Vocabulary, formats
+from formatter_core.engine import native
+from formatter_core.errors import InvalidGrammar, UnsupportedSchema
+from formatter_core.formats.json_schema import SchemaWarning
+from formatter_core.grammar import Grammar, Multiples
+from formatter_core.grammar.automaton import Automaton
+
+BYTES = Vocabulary.of_bytes()
+PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+STEPS = st.sampled_from([(1, 0), (7, 0), (12, 0), (1000, 0), (96, 0), (1, 2), (7, 1), (25, 1), (125, 4), (999, 2)])
+ENGINES = [
+    pytest.param("native", marks=pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")),
+    "kbnf",
+]
+
+
+def is_multiple(text: str, step: Fraction) -> bool:
+    return PLAIN.fullmatch(text) is not None and (Fraction(text) / step).denominator == 1
+
+
+@st.composite
+def decimals(draw: st.DrawFn, step: Fraction) -> str:
+    """Often a multiple, in some spelling; or nearly one, or no decimal at all."""
+    value = draw(st.integers(-2000, 2000)) * step
+    if draw(st.booleans()):
+        value += Fraction(draw(st.integers(-20, 20)), 10 ** draw(st.integers(0, 5)))
+    text = format(Decimal(value.numerator) / value.denominator, "f")
+    zeros = "0" * draw(st.integers(0, 2))
+    text += zeros if "." in text else f".{zeros}" if zeros else ""
+    return draw(st.sampled_from(["", "", "", "", "", "-", "0", "."])) + text
+
+
+@given(st.data(), STEPS)
+@settings(deadline=None, max_examples=300)
+def test_the_automaton_accepts_multiples_and_nothing_else(data: st.DataObject, numbers: tuple[int, int]) -> None:
+    step, places = numbers
+    text = data.draw(decimals(Fraction(step, 10**places)))
+    automaton = Automaton(Multiples(step, places))
+    assert automaton.matches(text.encode()) == is_multiple(text, Fraction(step, 10**places))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ({"type": "integer", "multipleOf": 360, "minimum": 1}, ["360", "36000", "720.0"], ["0", "36", "350", "1e3"]),
+        ({"type": "number", "multipleOf": 0.7}, ["0.7", "-2.1", "7", "49.00"], ["0.07", "1", "0.77"]),
+        ({"type": "integer", "multipleOf": 4096, "maximum": 9000}, ["8192", "-4096", "0"], ["12288", "4095"]),
+        ({"type": "integer", "not": {"anyOf": [{"multipleOf": 3}, {"multipleOf": 7}]}}, ["1", "10"], ["0", "9", "14"]),
+        ({"type": "number", "oneOf": [{"multipleOf": 3}, {"multipleOf": 7}]}, ["9", "14"], ["21", "5", "1.5"]),
+        ({"type": "number", "multipleOf": 6, "not": {"multipleOf": 4}}, ["6", "18"], ["12", "24", "4"]),
+        ({"type": ["integer", "null"], "multipleOf": 11}, ["null", "22"], ["12", "nul"]),
+    ],
+)
+def test_engines_enforce_steps(engine: str, schema: dict[str, object], valid: list[str], invalid: list[str]) -> None:
+    compiled = Compiler(BYTES, engine=engine).compile(formats.json_schema(schema))
+    for text in (*valid, *invalid):
+        formatter = compiled.formatter()
+        taken = formatter.accept_tokens(list(text.encode()))
+        assert (taken == len(text) and formatter.can_stop) is (text in valid), text
+        assert compiled.parse(text).is_complete is (text in valid), text
+
+
+def test_items_that_differ_may_be_multiples() -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "integer", "multipleOf": 7}, "maxItems": 3}
+    compiled = Compiler(BYTES, engine="native").compile(formats.json_schema(schema))
+    assert compiled.parse("[7,14,0]").is_complete
+    for text in ("[7,7.0]", "[7,8]", "[0,-0]"):
+        assert not compiled.parse(text).is_complete
+
+
+def test_the_shortest_multiple_is_known() -> None:
+    for step, least in (("360", 3), ("4093", 4), ("7", 1)):
+        schema = json.dumps({"type": "integer", "multipleOf": int(step), "minimum": 1})
+        assert Compiler(BYTES, engine="native").compile(formats.json_schema(schema)).min_bytes == least
+
+
+@pytest.mark.parametrize("step", [10**300 + 7, 8191 * 8191, 81.79])
+def test_steps_with_too_many_states_are_refused(step: float) -> None:
+    schema = {"type": "number", "multipleOf": step}
+    with pytest.raises(UnsupportedSchema, match="8192 states"):
+        Compiler(BYTES).compile(formats.json_schema(schema))
+    with pytest.warns(SchemaWarning, match="multipleOf"):
+        lenient = Compiler(BYTES).compile(formats.json_schema(schema, on_unsupported="warn"))
+    assert lenient.parse("1.5").is_complete
+
+
+def test_it_stands_only_in_terminals() -> None:
+    with pytest.raises(InvalidGrammar, match="Multiples stands outside a Terminal"):
+        Grammar({"a": Multiples(7, 0)}, "a").check(Limits())
