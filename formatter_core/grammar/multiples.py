@@ -76,7 +76,7 @@ def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
 
 def state_count(node: Multiples) -> int:
     """At most how many states there are, but for a few."""
-    powers = [10**digits for digits in range(1 + (node.places or len(str(node.step))))]
+    powers: list[int] = [10**digits for digits in range(1 + (node.places or len(str(node.step))))]
     count = sum(-(-min(power, node.step) // gcd(power, node.step)) for power in powers)
     return count + node.step // gcd(powers[-1], node.step) if node.places else min(count, node.step)
 

@@ -174,7 +174,7 @@ def has_large_steps(numbers_: NumberSet) -> bool:
     steps = [step for step in (numbers_.multiple, *numbers_.not_multiples) if step is not None and step != 1]
     if not steps or numbers_.values is not None:
         return False
-    digits = max(len(str(int(abs(bound or 0)))) for bound in (numbers_.low, numbers_.high))
+    digits = max(len(str(abs(int(bound or 0)))) for bound in (numbers_.low, numbers_.high))
     return digits * prod(state_count(_multiples(step)) for step in steps) > MOST_STATES
 
 
