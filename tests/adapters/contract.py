@@ -58,32 +58,38 @@ class Request:
     end_ids: tuple[int, ...] | None = None
 
 
-class Session(Protocol):
-    """Requests that run."""
+class Session:
+    """Requests that run; what an engine has no way to do is left out.
+
+    Attributes:
+        _hooks: those of the rows, None for one without a format; where hooks have an `error` and a `result`.
+    """
+
+    _hooks: Sequence[Any]
 
     def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         """The ids below `width`, that of the logits, that each row may take next, given its whole output so far."""
-        ...
+        raise NotImplementedError
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         """For a single row: what may come after `kept`, and after each of the drafts, which are not kept."""
-        ...
+        raise NotImplementedError
 
     def preempt(self, row: int) -> None:
         """Drop all that is known of the row's output; the next `masks` brings it back."""
-        ...
+        raise NotImplementedError
 
     def errors(self) -> Mapping[int, Exception]:
         """What went wrong, by row."""
-        ...
+        return {row: hook.error for row, hook in enumerate(self._hooks) if hook is not None and hook.error}
 
     def result(self, row: int) -> Any:
         """What the hook itself says of a row's output."""
-        ...
+        return self._hooks[row].result()
 
     def reuse(self) -> Any:
         """Bring the hook of the first row to another request, while it serves this one; what it says of its output."""
-        ...
+        raise NotImplementedError
 
 
 class Harness(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from formatter_core import Compiler, Cursor, bitmask
-from tests.adapters.contract import WIDTH, Request
+from tests.adapters.contract import WIDTH, Request, Session
 
 
 class CursorHarness:
@@ -19,7 +19,7 @@ class CursorHarness:
         return CursorSession(compiler, requests)
 
 
-class CursorSession:
+class CursorSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         self._new = [
             None if request.format is None else (compiler.compile(request.format), request.end_ids)
@@ -55,9 +55,6 @@ class CursorSession:
         if cursor.error is not None:
             raise cursor.error
         return cursor.result()
-
-    def reuse(self) -> Any:
-        raise NotImplementedError
 
     def _cursor(self, row: int) -> Cursor | None:
         new = self._new[row]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from formatter_core import Compiler
-from tests.adapters.contract import END, WIDTH, Request
+from tests.adapters.contract import END, WIDTH, Request, Session
 from tests.adapters.exllamav2_stand_ins import ExLlamaV2DynamicJob, sample
 
 
@@ -25,12 +25,12 @@ class FilterHarness:
         return FilterSession(compiler, requests)
 
 
-class FilterSession:
+class FilterSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_exllamav2 import FormatterFilter
 
         tokenizer = SimpleNamespace(config=SimpleNamespace(vocab_size=WIDTH))
-        self._filters: list[Any] = [
+        self._hooks: list[Any] = [
             None
             if request.format is None
             else FormatterFilter(None, tokenizer, compiler.compile(request.format), end_ids=request.end_ids)
@@ -50,9 +50,9 @@ class FilterSession:
     def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         if not self._has_begun:
             self._has_begun = True
-            self._jobs = [None if each is None else self._begin(each, width) for each in self._filters]
+            self._jobs = [None if each is None else self._begin(each, width) for each in self._hooks]
         masks = []
-        for row, (each, tokens) in enumerate(zip(self._filters, kept, strict=True)):
+        for row, (each, tokens) in enumerate(zip(self._hooks, kept, strict=True)):
             if each is None:
                 masks.append(set(range(width)))
                 continue
@@ -70,18 +70,6 @@ class FilterSession:
         token, _ = sample(torch.linspace(-3, 3, width), [each], lambda masked: found.append(masked) or 0)
         return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
 
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
-
-    def errors(self) -> Mapping[int, Exception]:
-        return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}
-
-    def result(self, row: int) -> Any:
-        return self._filters[row].result()
-
     def reuse(self) -> Any:
-        self._begin(self._filters[0], WIDTH)
+        self._begin(self._hooks[0], WIDTH)
         return self.result(0)

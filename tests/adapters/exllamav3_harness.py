@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from formatter_core import Compiler
-from tests.adapters.contract import END, OTHER_END, WIDTH, Request
+from tests.adapters.contract import END, OTHER_END, WIDTH, Request, Session
 from tests.adapters.exllamav3_stand_ins import NEWEST, Generator, Job
 
 _NEVER = {
@@ -33,12 +33,12 @@ class FilterHarness:
         return FilterSession(self.version, self.background, compiler, requests)
 
 
-class FilterSession:
+class FilterSession(Session):
     def __init__(self, version: str, background: bool, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_exllamav3 import FormatterFilter
 
         self._generator = Generator(version)
-        self._filters: list[Any] = [
+        self._hooks: list[Any] = [
             None
             if request.format is None
             else FormatterFilter(None, compiler.compile(request.format), background=background)
@@ -55,7 +55,7 @@ class FilterSession:
             return
         self._generator.padded_vocab_size = -(-width // 32) * 32
         self._width = width
-        self._jobs = [self._job([] if each is None else [each]) for each in self._filters]
+        self._jobs = [self._job([] if each is None else [each]) for each in self._hooks]
 
     def _job(self, filters: list[Any]) -> Job:
         job = Job(filters, stop_conditions=())
@@ -87,18 +87,6 @@ class FilterSession:
                 job.logit_masks.append(None if in_pool else each.get_next_logit_mask())
         return set(np.flatnonzero(job.prepare_logit_mask()[: self._width]).tolist())
 
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
-
-    def errors(self) -> Mapping[int, Exception]:
-        return {row: each.error for row, each in enumerate(self._filters) if each is not None and each.error}
-
-    def result(self, row: int) -> Any:
-        return self._filters[row].result()
-
     def reuse(self) -> Any:
-        self._job(self._filters[:1])
+        self._job(self._hooks[:1])
         return self.result(0)

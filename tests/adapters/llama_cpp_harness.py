@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from formatter_core import Compiler
-from tests.adapters.contract import PAD, WIDTH, Request
+from tests.adapters.contract import PAD, WIDTH, Request, Session
 from tests.adapters.llama_cpp_stand_ins import ITERATED, LIST_CALLED, Llama, candidates_of
 
 __all__ = ["ITERATED", "LIST_CALLED", "ProcessorHarness", "SamplerHarness"]
@@ -37,12 +37,12 @@ class ProcessorHarness:
         return ProcessorSession(self.version, compiler, requests)
 
 
-class ProcessorSession:
+class ProcessorSession(Session):
     def __init__(self, version: str, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_llama_cpp import FormatterLogitsProcessor
 
         self._llamas = [Llama(version) for _ in requests]
-        self._processors = [
+        self._hooks = [
             None if request.format is None else FormatterLogitsProcessor(llama, compiler.compile(request.format))
             for llama, request in zip(self._llamas, requests, strict=True)
         ]
@@ -55,7 +55,7 @@ class ProcessorSession:
             self.masks([[]] * len(kept))
         self._has_begun = True
         masks = []
-        for row, (processor, tokens) in enumerate(zip(self._processors, kept, strict=True)):
+        for row, (processor, tokens) in enumerate(zip(self._hooks, kept, strict=True)):
             ids = np.array([PAD, ord("p"), ord("0") + row, *tokens], dtype=np.intc)
             # What the newer releases give is every third float of an array.
             scores = np.zeros(3 * width, dtype=np.single)[:: 3 if self._is_iterated else 1][:width]
@@ -66,21 +66,6 @@ class ProcessorSession:
                 scores[:] = processor(ids, scores)
             masks.append(set(np.flatnonzero(np.isfinite(scores)).tolist()))
         return masks
-
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
-
-    def errors(self) -> Mapping[int, Exception]:
-        return {row: each.error for row, each in enumerate(self._processors) if each is not None and each.error}
-
-    def result(self, row: int) -> Any:
-        return self._processors[row].result()
-
-    def reuse(self) -> Any:
-        raise NotImplementedError
 
 
 class SamplerHarness:
@@ -97,11 +82,11 @@ class SamplerHarness:
         return SamplerSession(compiler, requests)
 
 
-class SamplerSession:
+class SamplerSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_llama_cpp import FormatterSampler
 
-        self._samplers: list[Any] = [
+        self._hooks: list[Any] = [
             None if request.format is None else FormatterSampler(compiler.compile(request.format))
             for request in requests
         ]
@@ -111,7 +96,7 @@ class SamplerSession:
         import ctypes
 
         masks = []
-        for row, (sampler, tokens) in enumerate(zip(self._samplers, kept, strict=True)):
+        for row, (sampler, tokens) in enumerate(zip(self._hooks, kept, strict=True)):
             array, data = candidates_of(np.zeros(width, dtype=np.single))
             if sampler is not None:
                 if len(tokens) < len(self._kept[row]):
@@ -128,18 +113,6 @@ class SamplerSession:
             masks.append(finite | ends)
         return masks
 
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
-
-    def errors(self) -> Mapping[int, Exception]:
-        return {row: each.error for row, each in enumerate(self._samplers) if each is not None and each.error}
-
-    def result(self, row: int) -> Any:
-        return self._samplers[row].result()
-
     def reuse(self) -> Any:
         for _ in range(2):
-            self._samplers[0].native()
+            self._hooks[0].native()

@@ -10,7 +10,7 @@ import numpy as np
 
 from formatter_core import Compiler
 from formatter_core.errors import WrongModel
-from tests.adapters.contract import END, OTHER_END, PAD, WIDTH, Request
+from tests.adapters.contract import END, OTHER_END, PAD, WIDTH, Request, Session
 
 PROMPT = [PAD, ord("p"), ord("0")]
 _NEVER = {
@@ -28,7 +28,7 @@ class SequenceHarness:
         return SequenceSession(compiler, requests)
 
 
-class SequenceSession:
+class SequenceSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_mlx import FormatterLogitsProcessor
 
@@ -47,9 +47,6 @@ class SequenceSession:
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         return [self._mask(0, [*kept, *drafts[:count]], WIDTH) for count in range(len(drafts) + 1)]
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
 
     def errors(self) -> Mapping[int, Exception]:
         found = {row: each.errors[0] for row, each in enumerate(self._processors) if each is not None and each.errors}
@@ -93,7 +90,7 @@ class BatchHarness:
         return BatchSession(compiler, requests)
 
 
-class BatchSession:
+class BatchSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_mlx import FormatterLogitsProcessor
         from tests.adapters.mlx_stand_ins import BatchGenerator
@@ -113,12 +110,6 @@ class BatchSession:
             shown = [[*PROMPT, *row] for row in self._shown]
             logits = self._batches[0].next(shown, np.zeros((len(kept), width), dtype=np.float32))
         return [finite(row) for row in logits]
-
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
-
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
 
     def errors(self) -> Mapping[int, Exception]:
         if self._processor._misuse is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
 from formatter_core import Compiler
-from tests.adapters.contract import WIDTH, Request
+from tests.adapters.contract import WIDTH, Request, Session
 
 
 class GrammarHarness:
@@ -24,7 +23,7 @@ class GrammarHarness:
         return GrammarSession(compiler, requests)
 
 
-class GrammarSession:
+class GrammarSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_sglang.grammar import FormatterGrammar
 
@@ -61,12 +60,6 @@ class GrammarSession:
     def errors(self) -> Mapping[int, Exception]:
         found = {row: each.cursor.error for row, each in enumerate(self._grammars) if each is not None}
         return {row: error for row, error in found.items() if error is not None}
-
-    def result(self, row: int) -> Any:
-        raise NotImplementedError
-
-    def reuse(self) -> Any:
-        raise NotImplementedError
 
     def _follow(self, row: int, tokens: list[int]) -> None:
         grammar, kept = self._grammars[row], self._kept[row]

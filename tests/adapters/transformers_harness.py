@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.adapters.contract import PAD, WIDTH, Request
+from tests.adapters.contract import PAD, WIDTH, Request, Session
 from tests.adapters.transformers_loops import Processor, generate, provide_transformers
 
 provide_transformers()
@@ -29,7 +29,7 @@ class TransformersHarness:
         return TransformersSession(compiler, requests)
 
 
-class TransformersSession:
+class TransformersSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         formats = [None if request.format is None else compiler.compile(request.format) for request in requests]
         self._processor = FormatterLogitsProcessor(formats)
@@ -49,14 +49,8 @@ class TransformersSession:
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
         return [self.masks([[*kept, *drafts[:count]]])[0] for count in range(len(drafts) + 1)]
 
-    def preempt(self, row: int) -> None:
-        raise NotImplementedError
-
     def errors(self) -> Mapping[int, Exception]:
         return self._processor.errors
-
-    def result(self, row: int) -> Any:
-        raise NotImplementedError
 
     def reuse(self) -> Any:
         generate(self._begin, self._processor)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from formatter_core import Compiler
-from tests.adapters.contract import WIDTH, Request
+from tests.adapters.contract import WIDTH, Request, Session
 from tests.adapters.vllm_stand_ins import BatchUpdate, config_of, parameters_of
 
 PROMPT = [5, 6, 7]
@@ -46,14 +46,6 @@ def _finite(masked: torch.Tensor) -> list[set[int]]:
     return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
 
 
-class _Session:
-    def result(self, row: int) -> Any:
-        raise NotImplementedError
-
-    def reuse(self) -> Any:
-        raise NotImplementedError
-
-
 class BatchHarness:
     """The V1 runner: live lists of output ids, told once, when the request comes into its row."""
 
@@ -66,7 +58,7 @@ class BatchHarness:
         return BatchSession(compiler, requests)
 
 
-class BatchSession(_Session):
+class BatchSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         self._hook = _hook(compiler, torch.device("cpu"), False)
         self._parameters = [_parameters(compiler, request) for request in requests]
@@ -79,9 +71,6 @@ class BatchSession(_Session):
             output[:] = tokens
         self._hook.update_state(None)
         return _finite(self._hook.apply(torch.linspace(-3, 3, width).repeat(len(kept), 1)))
-
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
 
     def preempt(self, row: int) -> None:
         self._outputs[row] = list(self._outputs[row])
@@ -106,7 +95,7 @@ class RequestHarness:
         return RequestSession(compiler, requests)
 
 
-class RequestSession(_Session):
+class RequestSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_vllm.per_request import RequestLogitsProcessor
 
@@ -119,9 +108,6 @@ class RequestSession(_Session):
             if processor is not None:
                 processor(PROMPT, list(tokens), row)
         return _finite(masked)
-
-    def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        raise NotImplementedError
 
     def preempt(self, row: int) -> None:
         """The engine computes the row anew and then asks for the same output again."""
@@ -144,7 +130,7 @@ class SlotHarness:
         return SlotSession(compiler, requests)
 
 
-class SlotSession(_Session):
+class SlotSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         count = len(requests)
         self._tokens = torch.zeros(count, 64, dtype=torch.int32)
