@@ -279,8 +279,7 @@ def scripted_processor() -> Any:
             logits[range(len(rows)), [script[len(output)] for script, output, _ in rows]] += 1e6
             return logits
 
-    masks.fill_rows = partial(ScriptedProcessor.counted, "masks made", masks.fill_rows)
-    masks.apply_rows = partial(ScriptedProcessor.counted, "masks applied", masks.apply_rows)
+    masks.step = partial(ScriptedProcessor.counted, "masks", masks.step)
     return ScriptedProcessor
 
 
@@ -306,8 +305,7 @@ def show(found: dict[str, Any]) -> str:
         "of recorded rows",
         "tokens a second",
         "in the processor",
-        "masks made",
-        "applied",
+        "masks",
     )
     rows = []
     for batch, samples in found["batches"].items():
@@ -318,7 +316,7 @@ def show(found: dict[str, Any]) -> str:
             is_backend = MODES.index(mode) >= MODES.index("recorded rows")
             share = against(samples, mode, "recorded rows") if is_backend else None
             row.append("" if share is None else f"{share:.3f}")
-            inside = ("processor", "masks made", "masks applied") if mode == "ours" else ()
+            inside = ("processor", "masks") if mode == "ours" else ()
             row += [f"{1000 * int(batch) / spent['wall']:.0f}", *[f"{inside_of[name]:.3f}" for name in inside]]
             rows.append(row + [""] * (len(head) - len(row)))
     return markdown(head, rows)

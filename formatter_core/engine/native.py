@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, is_available, load
-from formatter_core.engine.rows import check_row
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
@@ -182,9 +181,10 @@ class NativeGrammar:
         token_ids: Sequence[int | None],
         rows: NDArray[np.int32],
         places: Sequence[int],
+        logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
         """A token and a mask for several sequences, of whatever grammars of this vocabulary, in one call."""
-        return step_batch(states, token_ids, rows, places)
+        return step_batch(states, token_ids, rows, places, logits)
 
     def is_usable(self) -> bool:
         """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
@@ -210,7 +210,8 @@ class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. One thread's at a time."""
 
     __slots__ = (
-        "_accept_token", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step", "_vocabulary",
+        "_accept_token", "_address", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step",
+        "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -218,7 +219,8 @@ class NativeState:
         self._vocabulary = vocabulary
         self._limits = limits
         # What the calls of every step need is at hand.
-        self._pointer = _POINTER(handle.pointer)
+        self._address = handle.pointer
+        self._pointer = _POINTER(self._address)
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
@@ -322,29 +324,34 @@ def _no_row() -> None:
 
 
 def step_batch(
-    states: Sequence[NativeState], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+    states: Sequence[NativeState],
+    token_ids: Sequence[int | None],
+    rows: NDArray[np.int32],
+    places: Sequence[int],
+    logits: NDArray[np.float32] | None = None,
 ) -> Sequence[int | Exception]:
     """For each state, in one call, `step` with its token, or `fill_bitmask` where that is None; what these return.
 
     In the place of an answer that a limit prevents stands the `LimitExceeded`. The states belong to one vocabulary.
+    Rows are as `rows.check_rows` has it, logits as `rows.lie_plainly`.
 
     Raises:
-        InvalidBitmask: the rows cannot be written to, or are of another kind.
         ValueError: there is no such place, or rows are too short or too long.
     """
     if not states:
         return ()
     vocabulary, count = states[0]._vocabulary, len(states)
-    if rows.shape[1] != vocabulary.words or not 0 <= min(places) <= max(places) < len(rows):
+    height = len(rows) if logits is None else min(len(rows), len(logits))
+    if rows.shape[1] != vocabulary.words or not 0 <= min(places) <= max(places) < height:
         raise ValueError(f"rows of shape {rows.shape} have no place for {count} masks of {vocabulary.words} words")
-    check_row(rows[0])
     size = vocabulary.size
     tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
-    handles, ids = array("Q", [state._handle.pointer for state in states]), array("I", tokens)
+    handles, ids = array("Q", [state._address for state in states]), array("I", tokens)
     targets, statuses = array("I", places), array("i", bytes(4 * count))
     vocabulary.library.fcn_step_many(
         *(handles.buffer_info()[0], ids.buffer_info()[0], rows.ctypes.data, rows.strides[0]),
         *(targets.buffer_info()[0], statuses.buffer_info()[0], count),
+        *((None, 0, 0) if logits is None else (logits.ctypes.data, logits.strides[0], logits.shape[1])),
     )
     answers = statuses.tolist()
     if min(answers) >= 0:

@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
-_INTERFACE_VERSION = 17
+_INTERFACE_VERSION = 18
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -81,7 +81,10 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),
-    "fcn_step_many": (_INT, (_POINTER, _POINTER, _POINTER, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE)),
+    "fcn_step_many": (
+        _INT,
+        (*(_POINTER,) * 3, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE, _POINTER, ctypes.c_ssize_t, _SIZE),
+    ),
     "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),

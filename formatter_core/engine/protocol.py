@@ -41,6 +41,8 @@ class MaskStatus:
     ACCEPTED: Final = 4
     #: A budget forbids tokens that the grammar allows.
     SHORTENED: Final = 8
+    #: `step_batch` adds this if it put the mask on logits as well.
+    APPLIED: Final = 16
 
 
 def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
@@ -126,7 +128,12 @@ class EngineGrammar(Protocol):
         ...
 
     def step_batch(
-        self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+        self,
+        states: Sequence[Any],
+        token_ids: Sequence[int | None],
+        rows: NDArray[np.int32],
+        places: Sequence[int],
+        logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
         """For each state `step` with its token, or `fill_bitmask` where that is None; what these return, or raise.
 
@@ -134,6 +141,8 @@ class EngineGrammar(Protocol):
             states: of this engine and vocabulary, of any grammar; all different.
             rows: int32 (rows, words), each row as for one state.
             places: the row of each state.
+            logits: float32 (rows, width), each row's side by side; an engine that can puts masks to which no end ids
+                are to be added on those at the same places, and says so by `MaskStatus.APPLIED`.
         """
         ...
 
@@ -208,9 +217,14 @@ class OneByOne:
         return True
 
     def step_batch(
-        self, states: Sequence[Any], token_ids: Sequence[int | None], rows: NDArray[np.int32], places: Sequence[int]
+        self,
+        states: Sequence[Any],
+        token_ids: Sequence[int | None],
+        rows: NDArray[np.int32],
+        places: Sequence[int],
+        logits: NDArray[np.float32] | None = None,
     ) -> list[int | Exception]:
-        """Go on with one state after the other."""
+        """Go on with one state after the other; logits are left to the caller."""
         answers: list[int | Exception] = []
         for state, token_id, place in zip(states, token_ids, places, strict=True):
             try:

@@ -12,19 +12,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_logits import row_masker
+from formatter_core.engine.native_library import is_available
+from formatter_core.engine.native_logits import mask_rows, row_masker
 from formatter_core.errors import BitmaskTooNarrow, InvalidArgument, InvalidBitmask
 from formatter_core.errors.arguments import one_of, shown, whole_number
 
 __all__ = [
     "allocate",
     "allowed_ids",
+    "apply_at",
     "apply_inplace",
     "apply_row",
+    "check_logits",
     "check_row",
     "check_rows",
     "clear_ids",
     "get",
+    "lie_plainly",
     "set_ids",
     "unpack",
     "words",
@@ -210,8 +214,7 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
     Raises:
         InvalidBitmask: no numpy array of floats, or shapes that do not fit together.
     """
-    if not isinstance(logits, np.ndarray) or logits.dtype.kind != "f" or not logits.flags.writeable:
-        raise InvalidBitmask("expected logits as a writable numpy array of floats")
+    _check_floats(logits)
     _check_kind(row)
     if logits.ndim not in (1, 2) or row.ndim > logits.ndim or (row.ndim == 2 and len(row) != len(logits)):
         raise InvalidBitmask(
@@ -221,6 +224,34 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
     width = min(logits.shape[-1], 32 * row.shape[-1])
     np.copyto(logits[..., :width], -np.inf, where=~unpack(row)[..., :width])
     logits[..., width:] = -np.inf
+
+
+def apply_at(logits: NDArray[Any], rows: NDArray[np.int32], places: Sequence[int]) -> None:
+    """`apply_inplace` at these places alone, each row of `rows` on the logits (rows, width) at the same place."""
+    if lie_plainly(logits) and is_available():
+        addresses = logits.ctypes.data + logits.strides[0] * np.array(places, dtype=np.int64)
+        mask_rows(addresses.astype(np.uint64), logits.shape[1], rows[places])
+        return
+    for place in places:
+        apply_inplace(logits[place], rows[place])
+
+
+def check_logits(logits: NDArray[Any], count: int) -> None:
+    """Raise unless the first `count` rows of logits (rows, width) can be masked in place.
+
+    Raises:
+        InvalidBitmask: no writable numpy array of floats, or with fewer rows.
+    """
+    _check_floats(logits)
+    if logits.ndim != 2 or len(logits) < count:
+        raise InvalidBitmask(f"expected logits (rows, width) of at least {count} rows, found shape {logits.shape}")
+
+
+def lie_plainly(logits: NDArray[Any]) -> bool:
+    """Whether the native library can mask them: float32, those of a row side by side, and no two rows overlap."""
+    stride, step = logits.strides
+    is_plain = logits.dtype == np.float32 and logits.flags.aligned
+    return is_plain and step == logits.itemsize and stride >= step * logits.shape[1]
 
 
 def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
@@ -242,6 +273,11 @@ def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
             return mask(logits.ctypes.data, len(logits), logits.strides[0])
     apply_inplace(logits, row)
     return bool((logits > -np.inf).any())
+
+
+def _check_floats(logits: object) -> None:
+    if not isinstance(logits, np.ndarray) or logits.dtype.kind != "f" or not logits.flags.writeable:
+        raise InvalidBitmask("expected logits as a writable numpy array of floats")
 
 
 def _is_line(array: Any, dtype: type[np.generic]) -> bool:

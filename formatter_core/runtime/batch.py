@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.protocol import MaskStatus
-from formatter_core.engine.rows import check_rows
+from formatter_core.engine.rows import apply_at, check_logits, check_rows, lie_plainly
 from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
 from formatter_core.errors.arguments import not_a_token_id, shown
 from formatter_core.runtime.sequence_state import SequenceState
 
-__all__ = ["ONE_THREAD", "checked_row_indices", "step_batch"]
+__all__ = ["ONE_THREAD", "checked_places", "step_batch"]
 
 # Text may follow, and nothing else is to be said. A name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
+_MASKED_TEXT = _TEXT_ONLY | MaskStatus.APPLIED
 
 ONE_THREAD = "a formatter is one thread's at a time; give each thread a fork of its own"
 
@@ -26,61 +28,57 @@ def step_batch(
     states: Sequence[SequenceState],
     token_ids: Sequence[int | None],
     rows: NDArray[np.int32],
-    row_indices: Sequence[int] | None = None,
+    places: Sequence[int],
+    logits: NDArray[Any] | None = None,
 ) -> dict[int, Exception]:
-    """See `Formatter.step_batch`."""
-    count = len(states)
-    check_rows(rows, count)
-    rows_of = range(count) if row_indices is None else checked_row_indices(row_indices, count, rows)
-    if not count or len(token_ids) != count:
-        raise InvalidArgument(
-            f"found {count} formatters and {len(token_ids)} token ids; give equal numbers of each, at least one"
-        )
-    first = states[0]
-    vocabulary, kind, size, words = first.compiled.vocabulary, type(first.engine), first.size, first.words
+    """See `Formatter.step_batch`; where there are logits (rows, width), each mask is put on those of the same row.
+
+    The logits of the formatters that failed are left as they are. `checked_places` has checked the arguments.
+    """
+    count, first = len(states), states[0]
+    vocabulary, kind, size, words = first.vocabulary, type(first.engine), first.size, first.words
     fits = rows.shape[1] >= words
     faults: dict[int, Exception] = {}
-    held: list[SequenceState] = []
-    together, engines, tokens, targets = [], [], [], []
+    unmasked: list[int] = []  # the rows of logits whose mask had to be completed
+    numbers: Sequence[int] = range(count)
+    together, tokens, targets = states, token_ids, places
+    held = [state.busy.acquire(False) for state in states]
     try:
-        for number, (state, token_id, row_index) in enumerate(zip(states, token_ids, rows_of, strict=True)):
-            if not state.busy.acquire(False):
-                faults[number] = ConcurrentUse(ONE_THREAD)
-                continue
-            held.append(state)
-            if token_id is not None:
+        goes_along = [
+            is_held
+            and fits
+            and not state.transcript.ends
+            and (token_id is None or (type(token_id) is int and 0 <= token_id < size and token_id not in state.end_ids))
+            and type(state.engine) is kind
+            and state.vocabulary is vocabulary
+            for state, token_id, is_held in zip(states, token_ids, held, strict=True)
+        ]
+        if not all(goes_along):
+            for number in (number for number in numbers if not goes_along[number]):
                 try:
-                    token_id = index(token_id)
-                except TypeError:
-                    faults[number] = not_a_token_id(token_id)
-                    continue
-            engine = state.engine
-            if (
-                fits
-                and not state.transcript.ends
-                and (token_id is None or (0 <= token_id < size and token_id not in state.end_ids))
-                and type(engine) is kind
-                and state.compiled.vocabulary is vocabulary
-            ):
-                together.append(number)
-                engines.append(engine)
-                tokens.append(token_id)
-                targets.append(row_index)
-                continue
-            try:
-                if token_id is not None:
-                    state.accept(token_id)
-                state.fill(rows[row_index])
-            except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others go on
-                faults[number] = error
+                    _step_alone(states[number], held[number], token_ids[number], rows[places[number]])
+                    unmasked.append(places[number])
+                except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others go on
+                    faults[number] = error
+            numbers = [number for number in numbers if goes_along[number]]
+            together = [states[number] for number in numbers]
+            tokens, targets = [token_ids[number] for number in numbers], [places[number] for number in numbers]
         if together:
             text = rows
             if rows.shape[1] > words:
                 rows[targets, words:] = 0
                 text = rows[:, :words]
-            answers = first.compiled.engine_grammar.step_batch(engines, tokens, text, targets)
-            for number, token_id, row_index, status in zip(together, tokens, targets, answers, strict=True):
-                state = states[number]
+            engines = [state.engine for state in together]
+            is_whole = logits is not None and lie_plainly(logits) and True not in [state.own_ends for state in together]
+            answers = first.compiled.engine_grammar.step_batch(
+                engines, tokens, text, targets, logits if is_whole else None
+            )
+            for number, state, token_id, row_index, status in zip(
+                numbers, together, tokens, targets, answers, strict=True
+            ):
+                if status == _MASKED_TEXT and token_id is not None:
+                    state.transcript.steps.append(token_id)
+                    continue
                 if isinstance(status, Exception):
                     faults[number] = status
                     continue
@@ -94,26 +92,54 @@ def step_batch(
                         state.add_ends(text[row_index], status)
                     except FormatterError as error:
                         faults[number] = error
+                        continue
+                if not status & MaskStatus.APPLIED:
+                    unmasked.append(row_index)
+        if logits is not None and unmasked:
+            apply_at(logits, rows, unmasked)
     finally:
-        for state in held:
-            state.busy.release()
+        for state, is_held in zip(states, held, strict=True):
+            if is_held:
+                state.busy.release()
     for number in faults:
-        rows[rows_of[number]] = 0
+        rows[places[number]] = 0
     return faults
 
 
-def checked_row_indices(row_indices: Sequence[int], count: int, rows: NDArray[np.int32]) -> Sequence[int]:
-    """The indices of `count` rows.
+def _step_alone(state: SequenceState, is_held: bool, token_id: int | None, row: NDArray[np.int32]) -> None:
+    """A step that ends a sequence or follows its end, whose token is none, or that goes with no others' vocabulary."""
+    if not is_held:
+        raise ConcurrentUse(ONE_THREAD)
+    if token_id is not None:
+        try:
+            token_id = index(token_id)
+        except TypeError as error:
+            raise not_a_token_id(token_id) from error
+        state.accept(token_id)
+    state.fill(row)
+
+
+def checked_places(
+    rows: NDArray[np.int32], row_indices: Sequence[int] | None, count: int, logits: NDArray[Any] | None = None
+) -> Sequence[int]:
+    """The rows of `count` sequences, which can be written to; by default the first ones. Logits have them as well.
 
     Raises:
-        InvalidArgument: they are something else, or not as many.
+        InvalidBitmask: rows or logits of another kind.
+        InvalidArgument: something else than row indices, or not as many.
     """
+    check_rows(rows, count)
+    if logits is not None:
+        check_logits(logits, count)
+    if row_indices is None:
+        return range(count)
     argument = "row_indices"
     try:
         rows_of = list(map(index, row_indices))
     except TypeError as error:
         raise InvalidArgument(f"{argument} is {shown(row_indices)}; give row indices", argument=argument) from error
-    if len(rows_of) != count or (rows_of and not 0 <= min(rows_of) <= max(rows_of) < len(rows)):
-        reason = f"{argument} is {shown(row_indices)}; give numbers of {count} of the {len(rows)} rows"
+    height = len(rows) if logits is None else min(len(rows), len(logits))
+    if len(rows_of) != count or (rows_of and not 0 <= min(rows_of) <= max(rows_of) < height):
+        reason = f"{argument} is {shown(row_indices)}; give numbers of {count} of the {height} rows"
         raise InvalidArgument(reason, argument=argument)
     return rows_of

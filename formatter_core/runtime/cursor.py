@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from logging import Logger
 from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.rows import check_row, check_rows, set_ids
+from formatter_core.engine.rows import apply_at, check_row, check_rows, set_ids
 from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument
 from formatter_core.errors.arguments import not_a_token_id, shown, token_ids_of, whole_number
-from formatter_core.runtime.batch import checked_row_indices
-from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.batch import checked_places
+from formatter_core.runtime.formatter import Formatter, step_together
 from formatter_core.runtime.history import History, shared_length
 from formatter_core.runtime.result import Ended, Result
 
@@ -47,8 +48,8 @@ class Cursor:
     """
 
     __slots__ = (
-        "_accepted",
         "_error",
+        "_failed_after",
         "_formatter",
         "_history",
         "_kept",
@@ -67,14 +68,13 @@ class Cursor:
             )
         self._begin(formatter, formatter.end_ids, History(list))
         self._kept.extend(formatter.tokens)
-        self._accepted = len(self._kept)
 
     def _begin(self, formatter: Formatter | None, end_ids: tuple[int, ...], history: History[int]) -> None:
         self._formatter = formatter
         self.end_ids = end_ids
         self._history = history
         self._kept = history.tail  # the latest of the kept ids, to append to
-        self._accepted = 0
+        self._failed_after = 0
         self._pending: int | None = None  # the last kept token, where the formatter does not have it yet
         self._live: list[int] | None = None  # the caller's own list, where it is followed as it grows
         self._error: Exception | None = None
@@ -176,6 +176,8 @@ class Cursor:
             return
         self._pending = None
         self._error, self.has_failed = error, True
+        if self._formatter is not None:
+            self._failed_after = len(self._formatter.tokens)
 
     # --- masks -------------------------------------------------------------------------------------------------
 
@@ -189,15 +191,17 @@ class Cursor:
                     self._formatter.fill_bitmask(row)
                 else:
                     self._formatter.step(pending, row)
-                    self._accepted += 1
             except Exception as error:  # noqa: BLE001 - as above
-                self._fail_at_mask(error)
+                self.fail(error)
         if self.has_failed:
             self._fill_end_only(row)
 
     @staticmethod
     def step_batch(
-        cursors: Sequence[Cursor], rows: NDArray[np.int32], row_indices: Sequence[int] | None = None
+        cursors: Sequence[Cursor],
+        rows: NDArray[np.int32],
+        row_indices: Sequence[int] | None = None,
+        logits: NDArray[Any] | None = None,
     ) -> None:
         """`fill_bitmask` for several cursors, in one call into the engine where they can.
 
@@ -205,37 +209,35 @@ class Cursor:
             cursors: all different.
             rows: int32 (rows, words), writable, each row C-contiguous.
             row_indices: the row of each; by default the first ones, in order.
+            logits: floats (rows, width) to put the masks on: -inf for every token that is not allowed, in the logits of
+                the same row. For float32 this is done in the same call.
 
         Raises:
-            InvalidBitmask: rows of another kind; nothing was changed. Whatever else goes wrong is kept by the cursors.
+            InvalidBitmask: rows or logits of another kind; nothing was changed. Whatever else goes wrong is kept by the
+                cursors.
             InvalidArgument: something else than cursors, or not as many row indices; nothing was changed.
         """
         count = len(cursors) if isinstance(cursors, Sequence) else -1
         if count < 0 or not {*map(type, cursors)} <= {Cursor}:
             raise InvalidArgument(f"{shown(cursors)} is not a list of cursors; give cursors alone", argument="cursors")
-        check_rows(rows, count)
-        rows_of = range(count) if row_indices is None else checked_row_indices(row_indices, count, rows)
-        going, formatters, tokens, targets = [], [], [], []
-        for cursor, row_index in zip(cursors, rows_of, strict=True):
-            cursor.is_used = True
-            formatter = cursor._formatter
-            if cursor.has_failed or formatter is None:
-                cursor._fill_end_only(rows[row_index])
-                continue
-            going.append(cursor)
-            formatters.append(formatter)
-            tokens.append(cursor._pending)
-            targets.append(row_index)
-        if not going:
-            return
-        faults = Formatter.step_batch(formatters, tokens, rows, targets)
-        for cursor, token_id in zip(going, tokens, strict=True):
-            if token_id is not None:
-                cursor._pending = None
-                cursor._accepted += 1
-        for number, error in faults.items():
-            going[number]._fail_at_mask(error)
-            going[number]._fill_end_only(rows[targets[number]])
+        places = checked_places(rows, row_indices, count, logits)
+        going, targets = cursors, places
+        if True in [cursor.has_failed for cursor in cursors]:
+            going = [cursor for cursor in cursors if not cursor.has_failed]
+            targets = [place for cursor, place in zip(cursors, places, strict=True) if not cursor.has_failed]
+        if going:
+            formatters = [formatter for cursor in going if (formatter := cursor._formatter) is not None]
+            tokens = [cursor._pending for cursor in going]
+            for number, error in step_together(formatters, tokens, rows, targets, logits).items():
+                going[number].fail(error)
+        ended = []
+        for cursor, place in zip(cursors, places, strict=True):
+            cursor.is_used, cursor._pending = True, None
+            if cursor.has_failed:
+                cursor._fill_end_only(rows[place])
+                ended.append(place)
+        if logits is not None and ended:
+            apply_at(logits, rows, ended)
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
         """Masks for the token now and the one after each draft; returns how many drafts the format allows.
@@ -314,8 +316,8 @@ class Cursor:
             return Cursor.failed(self._error or HookNotCalled("the sequence could not begin"), self.end_ids)
         copy = Cursor.__new__(Cursor)
         copy._begin(self.formatter.fork(), self.end_ids, self._history.copy())
-        copy._accepted = self._accepted
         copy._error, copy.has_failed, copy.is_used = self._error, self.has_failed, self.is_used
+        copy._failed_after = self._failed_after
         return copy
 
     def result(self, ended: Ended | None = None) -> Result:
@@ -340,7 +342,6 @@ class Cursor:
             return
         try:
             self._formatter.accept_token(pending)
-            self._accepted += 1
         except Exception as error:  # noqa: BLE001 - as above
             self.fail(error)
 
@@ -353,25 +354,21 @@ class Cursor:
 
     def _go_back(self, length: int) -> None:
         """Keep only the first `length` ids, of which there are that many."""
-        gone = length < self.length
-        self._history.drop(self.length - length)
+        gone = self.length - length
+        if not gone:
+            return
+        accepted = self._failed_after if self.has_failed else self.length - (self._pending is not None)
+        self._history.drop(gone)
         if self._formatter is None:
             return
-        if gone:
-            self._pending = None
-        if gone and self.has_failed and length <= self._accepted:
+        self._pending = None
+        if self.has_failed and length <= accepted:
             self._error, self.has_failed = None, False
-        if length < self._accepted:
+        if length < accepted:
             try:
-                self._formatter.rollback(self._accepted - length)
-                self._accepted = length
+                self._formatter.rollback(accepted - length)
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
-
-    def _fail_at_mask(self, error: Exception) -> None:
-        self.fail(error)
-        if self._formatter is not None:  # the token may have been accepted before the mask failed
-            self._accepted = len(self._formatter.tokens)
 
     def _fill_end_only(self, row: NDArray[np.int32]) -> None:
         check_row(row)

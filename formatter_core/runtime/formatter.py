@@ -25,13 +25,13 @@ from formatter_core.errors.arguments import (
     shown,
     whole_number,
 )
-from formatter_core.runtime.batch import ONE_THREAD, step_batch
+from formatter_core.runtime.batch import ONE_THREAD, checked_places, step_batch
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Event, Result
 from formatter_core.runtime.sequence_state import SequenceState
 
-__all__ = ["Formatter"]
+__all__ = ["Formatter", "step_together"]
 
 # Text may follow, and nothing else is to be said. A name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
@@ -168,7 +168,13 @@ class Formatter(Generic[Value_co]):
         if not {*map(type, formatters)} <= {Formatter}:
             found = next(shown(each) for each in formatters if type(each) is not Formatter)
             raise InvalidArgument(f"{found} is not a Formatter; give only formatters", argument="formatters")
-        return step_batch([formatter._state for formatter in formatters], token_ids, rows, row_indices)
+        count = len(formatters)
+        places = checked_places(rows, row_indices, count)
+        if not count or len(token_ids) != count:
+            raise InvalidArgument(
+                f"found {count} formatters and {len(token_ids)} token ids; give equal numbers of each, at least one"
+            )
+        return step_together(formatters, token_ids, rows, places)
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
@@ -349,3 +355,17 @@ class Formatter(Generic[Value_co]):
         if ended is not None:
             one_of(ended, "ended", get_args(Ended))
         return self._state.result(ended)
+
+
+def step_together(
+    formatters: Sequence[Formatter],
+    token_ids: Sequence[int | None],
+    rows: NDArray[np.int32],
+    places: Sequence[int],
+    logits: NDArray[Any] | None = None,
+) -> dict[int, Exception]:
+    """`Formatter.step_batch` of arguments that were checked; it can put the masks on logits (rows, width), too.
+
+    The logits of the formatters that failed are left as they are.
+    """
+    return step_batch([formatter._state for formatter in formatters], token_ids, rows, places, logits)

@@ -31,11 +31,13 @@ class SequenceState:
         shortened: the length of the transcript where the budget first narrowed a mask, or -1.
         own_ends: whether the end ids are other ones than the vocabulary's.
         size: how many ids the vocabulary has.
+        vocabulary: the compiled format's, at hand.
         words: how many 32-bit words a row for them has.
     """
 
     __slots__ = (
-        "budget", "busy", "compiled", "end_ids", "engine", "own_ends", "shortened", "size", "transcript", "words",
+        "budget", "busy", "compiled", "end_ids", "engine", "own_ends", "shortened", "size", "transcript", "vocabulary",
+        "words",
     )  # fmt: skip
 
     def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...], budget: int | None = None) -> None:
@@ -46,10 +48,11 @@ class SequenceState:
         self.engine = self._start()
         self.transcript = Transcript(compiled)
         self.busy = threading.Lock()
-        self.size = len(compiled.vocabulary)
-        self.words = compiled.vocabulary.words
+        self.vocabulary = compiled.vocabulary
+        self.size = len(self.vocabulary)
+        self.words = self.vocabulary.words
         # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
-        self.own_ends = end_ids is not compiled.vocabulary.end_ids
+        self.own_ends = end_ids is not self.vocabulary.end_ids
 
     def fork(self) -> SequenceState:
         """An independent copy, rollback history included."""
@@ -60,6 +63,7 @@ class SequenceState:
         copy.engine = self.engine.fork()
         copy.transcript = self.transcript.copy()
         copy.busy = threading.Lock()
+        copy.vocabulary = self.vocabulary
         copy.size = self.size
         copy.words = self.words
         copy.own_ends = self.own_ends

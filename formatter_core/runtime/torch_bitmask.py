@@ -18,7 +18,7 @@ from formatter_core.engine.native_logits import mask_rows, row_masker
 from formatter_core.errors import InvalidBitmask
 from formatter_core.runtime import bitmask
 
-__all__ = ["RowMasker", "allocate", "apply", "apply_inplace", "unpack"]
+__all__ = ["RowMasker", "allocate", "apply", "apply_inplace", "in_memory", "unpack"]
 
 Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
@@ -47,6 +47,11 @@ def unpack(rows: torch.Tensor) -> torch.Tensor:
     if rows.dtype != torch.int32:
         raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
     return (_bits(rows) != 0).flatten(-2)
+
+
+def in_memory(logits: torch.Tensor) -> NDArray[np.float32] | None:
+    """The same logits (rows, width) as an array, if the native library can mask them; see `Cursor.step_batch`."""
+    return logits.numpy() if logits.ndim == 2 and _is_native(logits) and _lie_together(logits) else None
 
 
 def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:

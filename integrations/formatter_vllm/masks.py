@@ -1,4 +1,4 @@
-"""The masks of one step: many rows in one call into the grammar engine, and one copy to the device of the logits."""
+"""The masks of one step: one call into the grammar engine, which masks logits in main memory; else one copy to them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ __all__ = ["NO_DRAFTS", "Drafts", "Rows", "StepMasks", "end_rows"]
 #: The logit of an end id that another rule forbids although nothing else is left; the only finite one of its row.
 _FORCED_END = 0.0
 
-#: Up to this number of requests a call for each costs less than preparing one call for all.
-_FEW = 8
-
 #: The row of each constrained request; if it has drafts, theirs follow it.
 Rows = Sequence[tuple[int, Constraint]]
 #: The draft ids of a request by its row.
@@ -38,8 +35,7 @@ class StepMasks:
     def __init__(self, vocabulary_size: int) -> None:
         self._vocabulary_size = vocabulary_size
         self._width = vocabulary_size
-        self._bits = bitmask.allocate(0, vocabulary_size)
-        self._rows = [*self._bits]  # a state that gets the same array again need not look at it
+        self._bits = bitmask.allocate(0, vocabulary_size)  # each mask at the place of its logits
 
     def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts = NO_DRAFTS) -> None:
         """Set the logits of all tokens that may not come next to -inf, in place; rows without a format are not touched.
@@ -50,42 +46,34 @@ class StepMasks:
             logits: float (rows, width), any device; wider than the vocabulary is fine.
         """
         try:
-            ordered, places = rows, [row for row, _ in rows]
-            if drafts:  # those with drafts come last, so that the masks of the others lie together
-                ordered = sorted(rows, key=lambda one: one[0] in drafts)
-                places = [row + offset for row, _ in ordered for offset in range(len(drafts.get(row, ())) + 1)]
             count, width = logits.shape
-            if len(self._bits) < len(places) or self._width != width:
-                self._bits = bitmask.allocate(len(places), max(width, self._vocabulary_size))
-                self._rows = [*self._bits]
+            if len(self._bits) < count or self._width != width:
+                self._bits = bitmask.allocate(count, max(width, self._vocabulary_size))
                 self._width = width
-            bits = self._bits[: len(places)]
-            fill_rows(bits, self._rows, ordered, drafts)
-            apply_rows(logits, bits, None if places == list(range(count)) else places)
-            _end_where_nothing_is_left(logits, ordered, drafts, bits)
+            step(rows, drafts, self._bits, logits)
+            _end_where_nothing_is_left(logits, rows, self._bits)
         except Exception as error:  # noqa: BLE001 - no row may go on unconstrained, and the others go on
             for _, constraint in rows:
                 constraint.cursor.fail(error)
             end_rows(logits, rows, drafts)
 
 
-def fill_rows(bits: NDArray[np.int32], bits_by_row: Sequence[NDArray[np.int32]], rows: Rows, drafts: Drafts) -> None:
-    """Write the masks of all rows, those of drafts included, one after the other; those with drafts come last."""
-    alone = [constraint.cursor for row, constraint in rows if row not in drafts]
-    done = len(alone)
-    if done <= _FEW:
-        for cursor, own_bits in zip(alone, bits_by_row, strict=False):
-            cursor.fill_bitmask(own_bits)
-    else:
-        Cursor.step_batch(alone, bits)
-    for row, constraint in rows[done:]:
-        count = len(drafts[row]) + 1
-        constraint.cursor.fill_drafts(drafts[row], bits[done : done + count])
-        done += count
-
-
-#: Mask the rows of the logits at these places; None for all rows.
-apply_rows = torch_bitmask.apply_inplace
+def step(rows: Rows, drafts: Drafts, bits: NDArray[np.int32], logits: torch.Tensor) -> None:
+    """Write the masks of all rows, those of drafts included, and put them on the logits."""
+    alone = [one for one in rows if one[0] not in drafts] if drafts else rows
+    places, in_memory = [row for row, _ in alone], torch_bitmask.in_memory(logits)
+    Cursor.step_batch([constraint.cursor for _, constraint in alone], bits, places, in_memory)
+    if in_memory is not None:
+        places = []
+    for row, constraint in rows:
+        if row in drafts:
+            end = row + len(drafts[row]) + 1
+            constraint.cursor.fill_drafts(drafts[row], bits[row:end])
+            places += range(row, end)
+    if len(places) == len(logits):
+        torch_bitmask.apply_inplace(logits, bits[: len(logits)])
+    elif places:
+        torch_bitmask.apply_inplace(logits, bits[places], places)
 
 
 def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
@@ -95,18 +83,16 @@ def end_rows(logits: torch.Tensor, rows: Rows, drafts: Drafts) -> None:
             _force_end(logits[row + offset], constraint)
 
 
-def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, drafts: Drafts, bits: NDArray[np.int32]) -> None:
+def _end_where_nothing_is_left(logits: torch.Tensor, rows: Rows, bits: NDArray[np.int32]) -> None:
     """End the rows that failed, or for which other rules (`bad_words`, `allowed_token_ids`) left no token."""
-    place = 0
     for row, constraint in rows:
         cursor = constraint.cursor
         if cursor.has_failed and constraint.failure_id is not None:
             _force_end(logits[row], constraint)
         elif constraint.has_competing_rules and not bool(torch.isfinite(logits[row]).any()):
-            if not any(bitmask.get(bits[place], token_id) for token_id in cursor.end_ids):
+            if not any(bitmask.get(bits[row], token_id) for token_id in cursor.end_ids):
                 cursor.fail(NoTokenLeft(cursor.bytes))
             _force_end(logits[row], constraint)
-        place += len(drafts[row]) + 1 if row in drafts else 1
 
 
 def _force_end(row: torch.Tensor, constraint: Constraint) -> None:

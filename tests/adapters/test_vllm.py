@@ -261,7 +261,7 @@ class TestFailures:
         def broken(*_args, **_kwargs):
             raise MemoryError("no more")
 
-        monkeypatch.setattr("formatter_vllm.masks.apply_rows", broken)
+        monkeypatch.setattr("formatter_vllm.masks.step", broken)
         free, bound = engine.request(), engine.request(formats.regex(WORD))
         bound.compiled = formats_end_only(engine)
         with caplog.at_level(logging.ERROR, logger="formatter_vllm"):
@@ -367,7 +367,7 @@ class TestPerRequest:
 
     def test_a_fault_of_our_own_leaves_the_end_alone(self, old_vllm, tokenizer, monkeypatch, caplog) -> None:
         processor, width = self.make(tokenizer, formats.regex("ab"))
-        monkeypatch.setattr("formatter_vllm.masks.apply_rows", lambda *_: 1 / 0)
+        monkeypatch.setattr("formatter_vllm.masks.step", lambda *_: 1 / 0)
         masked = processor([], [], torch.zeros(width))
         assert masked.isfinite().nonzero().flatten().tolist() == list(ENDS)
         assert "ZeroDivisionError" in caplog.text

@@ -117,7 +117,9 @@ class Calls:
         rows = self._rows(len(begun) + self._rng.choice([0, 0, -1, 1]), begun[0][1])
         indices = self._rng.sample(range(-1, len(begun) + 2), len(begun))
         cursors = [Cursor(formatter) for formatter, _ in begun]
-        Cursor.step_batch(cursors, rows, self._rng.choice([None, indices]))
+        shape = (len(begun) + self._rng.choice([0, 0, -1, 1]), self._rng.choice([1, 97, 128, 160]))
+        logits = guarded(shape, self._rng.choice([np.float32, np.float16]), self._rng.random() < 0.7)
+        Cursor.step_batch(cursors, rows, self._rng.choice([None, indices]), self._rng.choice([None, logits]))
         return []
 
     def drafts(self) -> list[tuple[np.ndarray, Any]]:

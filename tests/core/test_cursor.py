@@ -161,6 +161,50 @@ def test_cursors_that_go_on_together_end_like_each_alone(steps: list[tuple[int |
         assert one.formatter.text == "ab"
 
 
+def some_logits(kind: str, count: int, width: int) -> np.ndarray:
+    """Ones of which rows lie together, apart, one in another, or backwards; or of another kind."""
+    match kind:
+        case "strided":
+            return np.ones((count, 2 * width + 3), dtype=np.float32)[:, ::2][:, :width]
+        case "backwards":
+            return np.ones((count, width), dtype=np.float32)[::-1]
+        case "padded":
+            return np.ones((count, width + 5), dtype=np.float32)[:, :width]
+        case _:
+            return np.ones((count, width), dtype=kind)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(st.tuples(NEW, NEW, NEW, NEW), min_size=1, max_size=5),
+    places=st.permutations(range(5)),
+    width=st.sampled_from([len(TOKENS), len(TOKENS) + 40, END + 1]),
+    kind=st.sampled_from(["float32", "float32", "float16", "float64", "strided", "backwards", "padded"]),
+    end_ids=st.sampled_from([[END], [END, C]]),
+)
+def test_logits_are_masked_in_the_call_that_makes_the_masks(
+    steps: list[tuple[int | None, ...]], places: list[int], width: int, kind: str, end_ids: list[int]
+) -> None:
+    compiler = Compiler(Vocabulary(TOKENS, [END]))
+    compiled, budgeted = compiler.compile(formats.regex("a?[bc]{0,4}")), compiler.compile(formats.regex("[abc]+"))
+    cursors = [Cursor(compiled.formatter(end_ids)), Cursor(budgeted.formatter(max_tokens=4))]
+    cursors += [Cursor(compiled.formatter()), Cursor.failed(ValueError("no format"), [END])]
+    twins = [cursor.fork() for cursor in cursors]
+    for tokens in steps:
+        for cursor, twin, token in zip(cursors, twins, tokens, strict=True):
+            if token is not None:
+                cursor.append(token)
+                twin.append(token)
+        logits, rows = some_logits(kind, 5, width), bitmask.allocate(5, max(width, len(TOKENS)), fill="all")
+        Cursor.step_batch(cursors, rows, places[:4], logits)
+        expected = bitmask.allocate(5, max(width, len(TOKENS)), fill="all")
+        for twin, place in zip(twins, places, strict=False):
+            twin.fill_bitmask(expected[place])
+        assert (rows == expected).all()
+        assert (np.isneginf(logits) == ~bitmask.unpack(expected)[:, :width]).all()
+    assert [str(cursor.error) for cursor in cursors] == [str(twin.error) for twin in twins]
+
+
 def test_its_repr_says_how_far_it_is_and_why_it_failed(cursor: Cursor) -> None:
     cursor.follow([A, B])
     assert repr(cursor) == "<Cursor after 2 kept tokens>"

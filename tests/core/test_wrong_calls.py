@@ -107,7 +107,7 @@ CALLS = [
     Call(
         "Cursor.step_batch",
         formatter_core.Cursor.step_batch,
-        lambda: ([cursor(), cursor()], bitmask.allocate(2, len(VOCABULARY)), [1, 0]),
+        lambda: ([cursor(), cursor()], bitmask.allocate(2, len(VOCABULARY)), [1, 0], np.zeros((2, 300), np.float32)),
     ),
     Call("Cursor.result", on(cursor, "result"), lambda: ("end",)),
     Call("Cursor.check_used", on(cursor, "check_used"), lambda: ("give the hook to the engine",)),

@@ -10,12 +10,13 @@ use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
 use crate::limits::{Fault, Limit, Limits, Outcome};
+use crate::masking::mask_together;
 use crate::sequence::{Filled, Sequence};
 use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 17;
+const INTERFACE_VERSION: i32 = 18;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -27,6 +28,8 @@ pub const CAN_STOP: i32 = 2;
 const ACCEPTED: i32 = 4;
 /// The budget forbids tokens that the grammar allows.
 const SHORTENED: i32 = 8;
+/// The mask was put on the logits, too.
+const APPLIED: i32 = 16;
 /// Stands for no token at all: no vocabulary has that many.
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
@@ -434,11 +437,13 @@ pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, 
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
-/// `statuses`. The row of a sequence begins at `rows`, plus `stride` bytes times its place.
+/// `statuses`. The row of a sequence begins at `rows`, plus `stride` bytes times its place. Where there are logits, those at
+/// the same place are masked if the text may not end there; otherwise the row is to be completed first.
 ///
 /// # Safety
 /// As for `fcn_sequence_fill`, for each sequence and row; no two of them are the same; the other arrays hold `count`
-/// values each.
+/// values each. `logits` is null or points to `width` aligned floats side by side, at `logits_stride` bytes times each
+/// place, which nobody else uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_step_many(
     sequences: *const *mut Sequence,
@@ -448,18 +453,29 @@ pub unsafe extern "C" fn fcn_step_many(
     places: *const u32,
     statuses: *mut i32,
     count: usize,
+    logits: *mut f32,
+    logits_stride: isize,
+    width: usize,
 ) -> i32 {
     let _call = Call::begin();
     // SAFETY: the arrays hold `count` values each, as the caller promises.
     let (sequences, tokens, places) = unsafe { (view(sequences, count), view(tokens, count), view(places, count)) };
     for (index, ((sequence, token), place)) in sequences.iter().zip(tokens).zip(places).enumerate() {
-        // SAFETY: the handles are live and different, each has its row, and `statuses` holds `count` values, as the caller
-        // promises.
+        // SAFETY: the handles are live and different, each has its row and its logits, and `statuses` holds `count` values,
+        // as the caller promises.
         unsafe {
             let row = rows.byte_offset(*place as isize * stride);
-            *statuses.add(index) = answer_of(*sequence, |sequence| match *token {
-                NO_TOKEN => fill(sequence, row),
-                token => step(sequence, token, row),
+            *statuses.add(index) = answer_of(*sequence, |sequence| {
+                let answer = match *token {
+                    NO_TOKEN => fill(sequence, row),
+                    token => step(sequence, token, row),
+                }?;
+                if logits.is_null() || answer & (HAS_TOKENS | CAN_STOP) != HAS_TOKENS {
+                    return Ok(answer);
+                }
+                let logits = logits.byte_offset(*place as isize * logits_stride);
+                mask_together(slice::from_raw_parts_mut(logits, width), words(sequence, row)?);
+                Ok(answer | APPLIED)
             });
         }
     }

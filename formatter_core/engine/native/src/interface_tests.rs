@@ -275,10 +275,38 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             let (given, places, out) = (both.as_ptr(), [2, 0].as_ptr(), statuses.as_mut_ptr());
             let (rows_start, stride) = (rows.as_mut_ptr(), 4 * words as isize);
             let asked = random.below(3);
+            let mut logits = vec![1.0f32; if random.below(2) == 0 { 0 } else { 3 * (count + 1) }];
+            let logits_start = if logits.is_empty() {
+                ptr::null_mut()
+            } else {
+                logits.as_mut_ptr()
+            };
+            let wide = (logits_start, 4 * (count as isize + 1), count + 1);
             assert_eq!(
-                fcn_step_many(forks.as_ptr(), given, rows_start, stride, places, out, asked),
+                fcn_step_many(
+                    forks.as_ptr(),
+                    given,
+                    rows_start,
+                    stride,
+                    places,
+                    out,
+                    asked,
+                    wide.0,
+                    wide.1,
+                    wide.2
+                ),
                 0
             );
+            for (status, place) in statuses.iter_mut().zip([2, 0]).take(asked) {
+                let (row, has_logits) = (&rows[place * words..][..words], !logits.is_empty());
+                let is_applied = *status > 0 && *status & 16 != 0;
+                assert_eq!(is_applied, has_logits && *status > 0 && *status & 3 == 1);
+                for (id, logit) in logits.iter().skip(place * (count + 1)).take(count + 1).enumerate() {
+                    let is_allowed = row.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+                    assert_eq!(*logit == 1.0, !is_applied || is_allowed);
+                }
+                *status -= 16 * i32::from(is_applied);
+            }
             let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
             assert!(asked < 1 || statuses[0].min(filled) < 0 || statuses[0] == filled && row[..] == rows[2 * words..]);
             let allowed = row
