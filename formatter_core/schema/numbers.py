@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -121,7 +122,7 @@ def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
     if len(steps) == 2:
         (p, q), (r, s) = ((step.numerator, step.denominator) for step in steps)
         multiple = Fraction(lcm(p * s, r * q), q * s)
-    not_multiples = tuple(dict.fromkeys((*a.not_multiples, *b.not_multiples)))
+    not_multiples = _least_steps((*a.not_multiples, *b.not_multiples))
     made = NumberSet(low, high, low_open, high_open, multiple, not_multiples, a.excluded | b.excluded, None, pointed)
     return narrowed(made)
 
@@ -175,7 +176,11 @@ def has_large_steps(numbers_: NumberSet) -> bool:
     if not steps or numbers_.values is not None:
         return False
     digits = max(len(str(abs(int(bound or 0)))) for bound in (numbers_.low, numbers_.high))
-    return digits * prod(state_count(_multiples(step)) for step in steps) > MOST_STATES
+    leaves = [_multiples(step) for step in steps]
+    places = max(leaf.places for leaf in leaves)
+    remainders = lcm(*(leaf.step * 10 ** (places - leaf.places) for leaf in leaves))
+    states = min(prod(map(state_count, leaves)), remainders * (1 + places))
+    return digits * states > MOST_STATES
 
 
 def has_no_number(numbers_: NumberSet) -> bool:
@@ -203,6 +208,15 @@ def as_decimal(value: Fraction) -> Decimal | None:
     places = max(twos, fives)
     digits = value.numerator * 10**places // value.denominator
     return Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -places))
+
+
+def _least_steps(steps: Iterable[Fraction]) -> tuple[Fraction, ...]:
+    """The steps that are no multiples of others: what is no multiple of those is none of these."""
+    found: list[Fraction] = []
+    for step in sorted(set(steps)):
+        if not any((step / other).denominator == 1 for other in found):
+            found.append(step)
+    return tuple(found)
 
 
 def _low_key(bound: tuple[Fraction | None, bool]) -> tuple[bool, Fraction, bool]:

@@ -88,6 +88,20 @@ def test_the_shortest_multiple_is_known() -> None:
         assert Compiler(BYTES, engine="native").compile(formats.json_schema(schema)).min_bytes == least
 
 
+def test_many_steps_at_once_take_no_more_states_than_their_least_common_multiple() -> None:
+    steps = (3, 5, 7, 8, 24)
+    schema = {
+        "type": "integer",
+        "minimum": 500,
+        "multipleOf": 11,
+        "allOf": [{"not": {"multipleOf": k}} for k in steps],
+    }
+    compiled = Compiler(BYTES, engine="native").compile(formats.json_schema(schema))
+    for number in range(440, 2_000, 11):
+        valid = number >= 500 and all(number % step for step in steps)
+        assert compiled.parse(str(number)).is_complete is valid, number
+
+
 @pytest.mark.parametrize("step", [10**300 + 7, 8191 * 8191, 81.79])
 def test_steps_with_too_many_states_are_refused(step: float) -> None:
     schema = {"type": "number", "multipleOf": step}
