@@ -9,6 +9,7 @@ use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::Chart;
 use crate::damage::Guarded;
+use crate::distinct::Value;
 use crate::fitting::Reach;
 use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
@@ -49,6 +50,8 @@ struct Situation {
     stays: Option<Kinds>,
     /// How many tokens complete it, see `Remainders::reach`, where that was asked for.
     reach: Option<Option<Reach>>,
+    /// See `Remainders::nearest_values`, where that was asked for.
+    nearest_values: Option<Arc<[Value]>>,
     /// The same without counts that are far from used up, see `uncounted`, where that was asked for.
     uncounted: Option<Option<(u32, u32)>>,
     same_hash: Option<u32>,
@@ -123,6 +126,11 @@ impl Automaton {
         self.situations[number as usize].state = Some(state.clone());
         self.by_state.insert(state.id, number);
         number
+    }
+
+    /// The situation that these parts are.
+    pub fn of_parts(&mut self, parts: Frozen) -> u32 {
+        self.intern(parts)
     }
 
     /// The situation with these threads alone, which are sorted.
@@ -218,6 +226,22 @@ impl Automaton {
         let reach = remainders.reach(&situation.parts, meter)?;
         situation.reach = (!remainders.avoid_tokens).then(|| reach.clone());
         Ok(reach)
+    }
+
+    /// The values that this may depend on.
+    pub fn nearest_values(
+        &mut self,
+        number: u32,
+        remainders: &mut Remainders,
+        meter: &mut Meter,
+    ) -> Outcome<Arc<[Value]>> {
+        let situation = &mut self.situations[number as usize];
+        if let Some(known) = &situation.nearest_values {
+            return Ok(known.clone());
+        }
+        let found = remainders.nearest_values(&situation.parts, meter)?;
+        situation.nearest_values = Some(found.clone());
+        Ok(found)
     }
 
     pub fn threads(&self, number: u32) -> &[Thread] {
@@ -425,6 +449,7 @@ impl Automaton {
             run_of: None,
             stays: None,
             reach: None,
+            nearest_values: None,
             uncounted: None,
             same_hash: latest,
         });
@@ -442,6 +467,24 @@ pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Me
             with_memory(frame, memory, &mut *source.cache.lock()?, meter)
         }
         _ => Ok(frame.clone()),
+    }
+}
+
+/// A thread in the first terminal of a distinct member as if which value it becomes did not matter.
+pub fn with_some_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Thread> {
+    let frame = &thread.frame;
+    match (source.network.position(thread.next), frame.group.memory(frame.member)) {
+        (Position::Value { next, .. }, Some(memory)) => Ok(Thread {
+            state: thread.state,
+            next: *next,
+            frame: with_memory(
+                frame,
+                Arc::new(memory.with_some_value()),
+                &mut *source.cache.lock()?,
+                meter,
+            )?,
+        }),
+        _ => Ok(thread.clone()),
     }
 }
 

@@ -6,15 +6,17 @@
 use std::sync::Arc;
 
 use crate::allowed::runs;
-use crate::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
-use crate::class::Targets;
+use crate::automaton::{after_any_value, frame_after, with_some_value, Automaton, Source, DEAD};
+use crate::class::{Targets, TokenSet};
 use crate::classify::class;
-use crate::fitting::Gathered;
+use crate::distinct::Value;
+use crate::fitting::{Gathered, Reach};
 use crate::limits::{Meter, Outcome};
 use crate::remainder::Remainders;
+use crate::spelling::NEVER;
 use crate::stack::{Frame, Frozen, State, Thread};
 use crate::targets::targets;
-use crate::term::EMPTY;
+use crate::term::{EMPTY, NOTHING};
 use crate::trie::Node;
 
 /// Gather the tokens that may come after `state` as text.
@@ -25,7 +27,27 @@ pub fn gather(
     source: &Source,
     meter: &mut Meter,
 ) -> Outcome<Gathered> {
-    let number = automaton.situation(state);
+    let mut threads = state.threads.to_vec();
+    let mut in_values = Vec::new();
+    for thread in threads
+        .iter_mut()
+        .filter(|thread| source.network.keeps_text(thread.next))
+    {
+        // As if which value it becomes did not matter: then texts lead to the same places.
+        if remainders.is_alike(thread.next) {
+            in_values.push(thread.clone());
+            *thread = with_some_value(thread, source, meter)?;
+        }
+    }
+    let parts = Frozen {
+        tokens: state.tokens.to_vec(),
+        can_stop: state.can_stop,
+        ..Frozen::of_threads(threads)
+    };
+    let number = match in_values.is_empty() {
+        true => automaton.situation(state),
+        false => automaton.of_parts(parts.clone()),
+    };
     automaton.held.clear();
     automaton.held.push(number);
     let mut gatherer = Gatherer {
@@ -33,12 +55,13 @@ pub fn gather(
         automaton,
         remainders,
         source: *source,
+        any_value: (!in_values.is_empty()).then_some((in_values, state)),
     };
-    match gatherer.wide(state, meter)? {
+    match gatherer.wide(&parts, meter)? {
         Some((threads, targets)) => {
             gatherer.stay_inside(threads, &targets, meter)?;
-            gatherer.cross(state, threads, meter)?;
-            gatherer.follow_others(state, threads[0].state, meter)?;
+            gatherer.cross(&parts, threads, meter)?;
+            gatherer.follow_others(&parts, threads[0].state, meter)?;
         }
         None => {
             gatherer.automaton.held.extend([number, number]);
@@ -54,12 +77,14 @@ struct Gatherer<'a> {
     automaton: &'a mut Automaton,
     remainders: &'a mut Remainders,
     source: Source<'a>,
+    /// Threads in values that are taken for any, and the state that they are of.
+    any_value: Option<(Vec<Thread>, &'a Arc<State>)>,
 }
 
 impl Gatherer<'_> {
     /// The threads of the one terminal that many tokens stay inside, and where those lead; None if there is no such
     /// terminal, or if more than that matters.
-    fn wide<'s>(&mut self, state: &'s State, meter: &mut Meter) -> Outcome<Option<(&'s [Thread], Arc<Targets>)>> {
+    fn wide<'s>(&mut self, state: &'s Frozen, meter: &mut Meter) -> Outcome<Option<(&'s [Thread], Arc<Targets>)>> {
         let lexicon = self.source.lexicon;
         let mut found: Option<&[Thread]> = None;
         for same in runs(&state.threads) {
@@ -101,7 +126,10 @@ impl Gatherer<'_> {
                 let first = tokens.ids().next().unwrap_or(u32::MAX);
                 match self.after(start, vocabulary.token(first), meter)? {
                     DEAD => None,
-                    ended => self.automaton.reach(ended, self.remainders, meter)?,
+                    ended => {
+                        self.stay_at(ended, tokens, meter)?;
+                        self.automaton.reach(ended, self.remainders, meter)?
+                    }
                 }
             } else {
                 parts.threads.iter_mut().for_each(|thread| thread.state = *target);
@@ -115,7 +143,7 @@ impl Gatherer<'_> {
     }
 
     /// Follow the tokens that cross the end of the terminal of some threads.
-    fn cross(&mut self, state: &State, threads: &[Thread], meter: &mut Meter) -> Outcome<()> {
+    fn cross(&mut self, state: &Frozen, threads: &[Thread], meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
         let class = class(source.lexicon, threads[0].state, meter)?;
@@ -145,9 +173,14 @@ impl Gatherer<'_> {
             .flat_map(|rests| &rests.all)
         {
             let text = &vocabulary.token_at(rest.node)[..rest.node_depth as usize - 1];
+            let end = vocabulary.trie.nodes()[rest.node as usize].end;
             let [all, beyond, ..] = self.automaton.held[..] else {
                 break;
             };
+            if self.ends_value_in(beyond, &text[rest.depth as usize..], meter)? {
+                self.walk_exactly(rest.node as usize..end as usize, text.len() as u32, meter)?;
+                continue;
+            }
             let beyond = self.after(beyond, &text[rest.depth as usize..], meter)?;
             if beyond != DEAD {
                 let all = match value {
@@ -163,7 +196,6 @@ impl Gatherer<'_> {
                     continue;
                 }
                 self.automaton.held.extend([beyond, all]);
-                let end = vocabulary.trie.nodes()[rest.node as usize].end;
                 self.walk(rest.node as usize..end as usize, text.len() as u32, meter)?;
                 self.automaton.held.truncate(2);
             }
@@ -173,7 +205,7 @@ impl Gatherer<'_> {
     }
 
     /// Follow the tokens that go on in the threads whose terminals are not in state `but`.
-    fn follow_others(&mut self, state: &State, but: u32, meter: &mut Meter) -> Outcome<()> {
+    fn follow_others(&mut self, state: &Frozen, but: u32, meter: &mut Meter) -> Outcome<()> {
         let others: Vec<Thread> = state
             .threads
             .iter()
@@ -188,6 +220,118 @@ impl Gatherer<'_> {
         let firsts = self.automaton.live(others, &self.source, meter)?;
         for (low, high) in firsts.ranges() {
             self.walk(self.source.lexicon.vocabulary.trie.beginning_with(low, high), 0, meter)?;
+        }
+        Ok(())
+    }
+
+    /// Whether another value ends with a byte, which may be the one that was taken for any.
+    fn ends_value(&mut self, number: u32, byte: u8, meter: &mut Meter) -> Outcome<bool> {
+        if self.any_value.is_none() {
+            return Ok(false);
+        }
+        for thread in self.automaton.threads(number) {
+            if self.source.network.keeps_text(thread.next)
+                && self.source.lexicon.step(thread.state, byte, meter)?.accepts
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn ends_value_in(&mut self, mut number: u32, text: &[u8], meter: &mut Meter) -> Outcome<bool> {
+        for &byte in text {
+            if number == DEAD || self.any_value.is_none() {
+                break;
+            }
+            if self.ends_value(number, byte, meter)? {
+                return Ok(true);
+            }
+            number = self.automaton.step(number, byte, &self.source, meter)?;
+        }
+        Ok(false)
+    }
+
+    /// Walk through nodes below a text of this length with the value that it holds.
+    fn walk_exactly(&mut self, range: std::ops::Range<usize>, depth: u32, meter: &mut Meter) -> Outcome<()> {
+        let Some((threads, state)) = self.any_value.take() else {
+            return Ok(());
+        };
+        let text = &self.source.lexicon.vocabulary.token_at(range.start as u32)[..depth as usize];
+        let start = self.automaton.situation(state);
+        let number = self.after(start, text, meter)?;
+        if number != DEAD {
+            self.automaton.held.extend([number, number]);
+            self.walk(range, depth, meter)?;
+            self.automaton.held.truncate(self.automaton.held.len() - 2);
+        }
+        self.any_value = Some((threads, state));
+        Ok(())
+    }
+
+    /// How many tokens complete what a text of the trie leads to, where it leads to a situation in which a value came that
+    /// was taken for any.
+    fn reach(&mut self, number: u32, node: u32, depth: u32, meter: &mut Meter) -> Outcome<Option<Reach>> {
+        if self.any_value.is_some() {
+            let text = &self.source.lexicon.vocabulary.token_at(node)[..depth as usize];
+            if self.matters(number, text, meter)? {
+                return self.exact(text, meter);
+            }
+        }
+        self.automaton.reach(number, self.remainders, meter)
+    }
+
+    fn exact(&mut self, text: &[u8], meter: &mut Meter) -> Outcome<Option<Reach>> {
+        let Some((_, state)) = self.any_value else {
+            return Ok(None);
+        };
+        let start = self.automaton.situation(state);
+        match self.after(start, text, meter)? {
+            DEAD => Ok(None),
+            number => self.automaton.reach(number, self.remainders, meter),
+        }
+    }
+
+    /// Whether it may matter which value came with a text that leads to a situation.
+    fn matters(&mut self, number: u32, text: &[u8], meter: &mut Meter) -> Outcome<bool> {
+        let nearest = self.automaton.nearest_values(number, self.remainders, meter)?;
+        let Some((threads, _)) = self.any_value.as_ref().filter(|_| !nearest.is_empty()) else {
+            return Ok(false);
+        };
+        for thread in threads {
+            let memory = thread.frame.group.memory(thread.frame.member);
+            let mut value = memory.map_or_else(Vec::new, |memory| memory.text().to_vec());
+            let mut term = thread.state;
+            for &byte in text {
+                let step = self.source.lexicon.step(term, byte, meter)?;
+                if step.state == NOTHING {
+                    break;
+                }
+                value.push(byte);
+                term = step.state;
+                if step.accepts && nearest.contains(&Value::of(&value)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tokens that end a value lead to a situation: for those for which it matters which value it is, say it of each.
+    fn stay_at(&mut self, number: u32, tokens: &TokenSet, meter: &mut Meter) -> Outcome<()> {
+        let values = self.automaton.nearest_values(number, self.remainders, meter)?;
+        if self.any_value.is_none() || values.is_empty() {
+            return Ok(());
+        }
+        let vocabulary = &self.source.lexicon.vocabulary;
+        for id in tokens.ids() {
+            let text = vocabulary.token(id);
+            if self.matters(number, text, meter)? {
+                match self.exact(text, meter)? {
+                    Some(reach) => self.gathered.add(&[id], reach),
+                    None => self.gathered.add(&[id], Reach::always(NEVER)),
+                }
+            }
         }
         Ok(())
     }
@@ -223,6 +367,11 @@ impl Gatherer<'_> {
             let [.., part, whole] = self.automaton.held[..] else {
                 break;
             };
+            if self.ends_value(part, node.byte, meter)? {
+                self.walk_exactly(index..below, depth + open.len() as u32, meter)?;
+                index = below;
+                continue;
+            }
             let next = self.automaton.step(part, node.byte, &source, meter)?;
             if next == DEAD {
                 index = below;
@@ -247,7 +396,7 @@ impl Gatherer<'_> {
                 trie.ids(index)
             };
             if !ids.is_empty() {
-                if let Some(reach) = self.automaton.reach(to, self.remainders, meter)? {
+                if let Some(reach) = self.reach(to, index as u32, depth, meter)? {
                     self.gathered.add(ids, reach);
                 }
             }

@@ -147,6 +147,17 @@ impl Memory {
         Memory::new(self.words.clone(), Arc::new(self.seen.with(&value)))
     }
 
+    /// The same with some value that begins as what has been written.
+    pub fn with_some_value(&self) -> Self {
+        let text = self.text.as_deref().unwrap_or_default();
+        Memory::new(self.words.clone(), Arc::new(self.seen.with_unknown(text)))
+    }
+
+    /// What has been written of a distinct member's first terminal.
+    pub fn text(&self) -> &[u8] {
+        self.text.as_deref().unwrap_or_default()
+    }
+
     /// The same as if no value were being written.
     pub fn without_text(&self) -> Self {
         Memory::new(self.words.clone(), self.seen.clone())

@@ -10,6 +10,7 @@ mod rules;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::distinct::Value;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
@@ -120,6 +121,31 @@ impl Remainders {
 
     fn len(&self) -> usize {
         self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
+    }
+
+    /// Whether the distance does not depend on which values have come, but for the one that is nearest, see `nearest_values`.
+    pub fn is_alike(&self, next: u32) -> bool {
+        self.rules.is_alike(next)
+    }
+
+    /// The values that the shortest ways from a state end in, or go on with: if others have come, the distance is the
+    /// same.
+    pub fn nearest_values(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Arc<[Value]>> {
+        let mut values = Vec::new();
+        let lengths = self.lengths_of(parts, meter)?;
+        let least = lengths.iter().map(|(length, _)| *length).min();
+        let at_end = parts.can_stop && !self.rules.has_regions();
+        for (length, index) in lengths {
+            let (next, frame) = place_of(parts, index);
+            if Some(length) != least && !self.rules.has_regions() || at_end {
+                continue;
+            }
+            if let (Some(memory), Some(tail)) = (memory_of(frame), self.rules.tail(next)) {
+                let state = parts.threads.get(index).map(|thread| thread.state);
+                self.rules.add_nearest(&mut values, state, tail, memory, meter)?;
+            }
+        }
+        Ok(values.into())
     }
 
     /// How many bytes complete a state of a terminal; `NEVER` if none do.

@@ -162,7 +162,7 @@ impl Remainders {
     }
 
     /// How long the shortest texts of the threads are that have one.
-    fn lengths_of(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Vec<(u32, usize)>> {
+    pub(super) fn lengths_of(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Vec<(u32, usize)>> {
         let mut lengths = Vec::new();
         for index in 0..parts.threads.len() + parts.tokens.len() {
             let (next, frame) = place_of(parts, index);

@@ -10,6 +10,7 @@ use super::kinds::{Kind, Source};
 use super::shortest_values::Values;
 use super::slack::{Slack, MOST_VALUES};
 use super::{RuleRemainders, Tail};
+use crate::distinct::Value;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Cost, Members, Memory, Prices, Search};
 use crate::network::{Network, Position};
@@ -59,6 +60,36 @@ impl RuleRemainders {
             most = most.max(self.length_after(tail, &terms, &members.after(memory, *way), &came, meter)?);
         }
         Ok(most)
+    }
+
+    /// Whether what completes a list after some position depends on how many values have come, and not on which.
+    pub fn is_alike(&self, next: u32) -> bool {
+        let list = self.tail(next).map(|tail| &self.lists[tail.list as usize]);
+        list.is_some_and(|list| list.distinct.kinds.len() < 2)
+    }
+
+    /// The value that the shortest way ends in from a state of a distinct member's first terminal; or those that the next
+    /// member may be, where just one more is needed.
+    pub fn add_nearest(
+        &mut self,
+        values: &mut Vec<Value>,
+        state: Option<Term>,
+        tail: Tail,
+        memory: &Memory,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
+        if let (true, Some(state)) = (tail.in_value, state) {
+            let rest = self.nearest.bytes(state, &self.lexicon, meter)?;
+            values.push(Value::of(&[memory.text(), &rest].concat()));
+        } else if tail.way.is_none() && !needs_several_values(&self.members[tail.list as usize]) {
+            let terms = self.lists[tail.list as usize].distinct.clone();
+            for (term, _) in terms.by_way.iter().flatten() {
+                let left = self.lexicon.without(*term, &memory.seen, meter)?;
+                let text = self.nearest.bytes(left, &self.lexicon, meter)?;
+                values.push(Value::of(&text));
+            }
+        }
+        Ok(())
     }
 
     /// How long a text is that completes a list, where this many values of each kind have come.
