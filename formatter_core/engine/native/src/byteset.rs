@@ -108,6 +108,10 @@ const KIND_OF: [u8; 256] = {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u64);
 
+/// The kinds of the bytes beyond ASCII; and that these do not always make up whole characters.
+const BEYOND_ASCII: u64 = (1 << KIND_STARTS.len()) - (1 << KIND_OF[0x80]);
+const LOOSE: u64 = 1 << KIND_STARTS.len();
+
 impl Kinds {
     pub fn of(byte: u8) -> Self {
         Kinds(1 << KIND_OF[usize::from(byte)])
@@ -120,7 +124,7 @@ impl Kinds {
             return Kinds(!outside.iter().fold(0, |kinds, byte| kinds | Kinds::of(byte).0));
         }
         // A kind's bytes stand side by side: it is whole where a run of members from its first byte on reaches its last.
-        let (mut kinds, mut next) = (0, None);
+        let (mut kinds, mut next) = (LOOSE, None);
         for byte in set.iter() {
             let kind = KIND_OF[usize::from(byte)];
             if byte != KIND_STARTS[usize::from(kind)] && next != Some(byte) {
@@ -136,6 +140,17 @@ impl Kinds {
 
     pub fn union(self, other: Kinds) -> Self {
         Kinds(self.0 | other.0)
+    }
+
+    /// The same of bytes that do not always make up whole characters.
+    pub fn loose(self) -> Self {
+        Kinds(self.0 | LOOSE)
+    }
+
+    /// The same, and all bytes beyond ASCII, but in whole characters alone.
+    #[inline]
+    pub fn with_characters(self) -> Self {
+        Kinds((self.0 | BEYOND_ASCII) & !LOOSE)
     }
 
     #[inline]

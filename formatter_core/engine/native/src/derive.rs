@@ -5,7 +5,7 @@ mod life;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use self::life::{Lengths, Life};
+use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, Interner};
 use crate::limits::{Meter, Outcome};
@@ -37,6 +37,8 @@ pub struct Derivatives {
     life: Vec<Life>,
     shortest: Lengths,
     ways: Lengths,
+    /// By how deep the term was looked into.
+    distances: [Lengths; DISTANCE_DEPTH],
     /// Sequences, by how deep they stand, of which `uncounted` has found something; and what.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
@@ -53,6 +55,7 @@ impl Derivatives {
             life: Vec::new(),
             shortest: Lengths::default(),
             ways: Lengths::default(),
+            distances: Default::default(),
             counted: Interner::new(),
             uncounted: Vec::new(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -73,7 +76,7 @@ impl Derivatives {
         // What a term's moves are made of is worked out first, on a stack of our own: terms can be deep.
         let mut stack = vec![term];
         while let Some(&current) = stack.last() {
-            if self.known(current).is_some() {
+            if self.has_moves(current) {
                 stack.pop();
                 continue;
             }
@@ -165,13 +168,17 @@ impl Derivatives {
         self.terms.repeat(item, minimum.saturating_sub(1), fewer)
     }
 
+    fn has_moves(&self, term: Term) -> bool {
+        matches!(self.moves.get(term as usize), Some(Some(_)))
+    }
+
     fn known(&self, term: Term) -> Option<Moves> {
         self.moves.get(term as usize).cloned().flatten()
     }
 
     fn push_missing(&self, term: Term, stack: &mut Vec<Term>, meter: &mut Meter) -> Outcome<()> {
         let mut need = |item: Term| {
-            if self.known(item).is_none() {
+            if !self.has_moves(item) {
                 stack.push(item);
             }
         };
@@ -316,30 +323,44 @@ impl Derivatives {
             }
         }
         let starts: Vec<u8> = cuts.iter().collect();
-        let mut segment_of = [0usize; 256];
+        let end_of = |index: usize| starts.get(index + 1).map_or(256, |next| usize::from(*next));
+        let mut segment_of = [0u8; 256];
         for (index, &start) in starts.iter().enumerate() {
-            segment_of[usize::from(start)..].fill(index);
+            segment_of[usize::from(start)..end_of(index)].fill(index as u8);
         }
-        let mut targets: Vec<Vec<Term>> = vec![Vec::new(); starts.len()];
+        let segment_of = |byte: u8| usize::from(segment_of[usize::from(byte)]);
+        let segments = |step: &Move| segment_of(step.low)..segment_of(step.high) + 1;
+        let mut ends = vec![0; starts.len() + 1];
         for step in rows.iter().copied().flatten() {
-            let segments = segment_of[usize::from(step.low)]..=segment_of[usize::from(step.high)];
-            meter.work(segments.end() - segments.start() + 1)?;
-            for segment in segments {
-                targets[segment].push(step.target);
+            meter.work(segments(step).len())?;
+            segments(step).for_each(|segment| ends[segment + 1] += 1);
+        }
+        // Where the targets of each segment begin; and, once they are there, where they end.
+        (1..ends.len()).for_each(|segment| ends[segment] += ends[segment - 1]);
+        let mut targets = vec![NOTHING; ends[starts.len()]];
+        for step in rows.iter().copied().flatten() {
+            for segment in segments(step) {
+                targets[ends[segment]] = step.target;
+                ends[segment] += 1;
             }
         }
         let mut merged = Vec::new();
-        let mut combined: Vec<(usize, Term)> = Vec::new();
-        for (index, list) in targets.iter().enumerate().filter(|(_, list)| list.len() >= at_least) {
-            let high = starts.get(index + 1).map_or(255, |next| next - 1);
+        let mut combined: Vec<(&[Term], Term)> = Vec::new();
+        let mut first = 0;
+        for (index, end) in ends[..starts.len()].iter().enumerate() {
+            let list = &targets[first..*end];
+            first = *end;
+            if list.len() < at_least {
+                continue;
+            }
             // Letters that only one row tells apart, say, lead to few different targets, which take long to combine.
             let latest = combined.iter().rev().take(MOST_COMPARED);
-            let same = latest.copied().find(|(before, _)| targets[*before] == *list);
-            let (_, target) = same.unwrap_or_else(|| (index, combine(&mut self.terms, list.clone())));
+            let same = latest.copied().find(|(before, _)| *before == list);
+            let (_, target) = same.unwrap_or_else(|| (list, combine(&mut self.terms, list.to_vec())));
             if same.is_none() {
-                combined.push((index, target));
+                combined.push((list, target));
             }
-            push_move(&mut merged, starts[index], high, target);
+            push_move(&mut merged, starts[index], (end_of(index) - 1) as u8, target);
         }
         Ok(merged)
     }

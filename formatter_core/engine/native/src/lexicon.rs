@@ -13,6 +13,7 @@ use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
+use crate::utf8::sequences;
 
 /// A lexicon whose automata take this many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
@@ -37,6 +38,9 @@ pub struct Step {
 const FEW_REQUESTS: u32 = 2;
 const MOST_COUNTED: usize = 1 << 16;
 
+/// For so few nodes of the trie it is not found out where characters lead.
+const FEW_NODES: usize = 32;
+
 const ACCEPTS: u64 = 1 << 31;
 
 /// The moves of one state: runs of bytes by their first byte, all 256 bytes covered.
@@ -50,6 +54,8 @@ pub struct Row {
     /// The live state that most bytes lead to, with all those bytes; none where few bytes are live.
     widest: Option<(Term, ByteSet)>,
     widest_kinds: Kinds,
+    /// The states within characters beyond ASCII, where all of these lead back to the state.
+    within: OnceLock<Option<Box<[Term]>>>,
 }
 
 /// Up to how many entries are searched one by one.
@@ -72,6 +78,7 @@ impl Row {
             cuts: ByteSet::default(),
             widest: None,
             widest_kinds: Kinds::default(),
+            within: OnceLock::new(),
         };
         for entry in row.entries.iter() {
             row.cuts.insert((entry >> 32) as u8);
@@ -283,6 +290,60 @@ impl Lexicon {
             Some(row) => Ok(row),
             None => self.build_row(state, slot, meter),
         }
+    }
+
+    /// The states within the characters beyond ASCII, where all of these lead from a state back to it; none where that is
+    /// not known and `worth` few nodes of the trie.
+    pub fn within_characters<'a>(
+        &self,
+        state: Term,
+        row: &'a Row,
+        worth: usize,
+        meter: &mut Meter,
+    ) -> Outcome<Option<&'a [Term]>> {
+        if row.within.get().is_none() && worth >= FEW_NODES {
+            let mut within = Some(Vec::new());
+            for sequence in sequences(0x80, 0x10_ffff) {
+                within = match within {
+                    Some(met) => self.lead_back(state, row, &sequence, met, meter)?,
+                    None => break,
+                };
+            }
+            row.within.get_or_init(|| within.map(Into::into));
+        }
+        Ok(row.within.get().and_then(Option::as_deref))
+    }
+
+    /// The states that were met, and those on the way to `state` with bytes of some ranges; none if they lead elsewhere.
+    fn lead_back(
+        &self,
+        state: Term,
+        row: &Row,
+        ranges: &[(u8, u8)],
+        mut met: Vec<Term>,
+        meter: &mut Meter,
+    ) -> Outcome<Option<Vec<Term>>> {
+        let Some(((first, last), rest)) = ranges.split_first() else {
+            return Ok(Some(met));
+        };
+        let mut byte = u16::from(*first);
+        for (low, high, step) in row.live().filter(|(low, high, _)| low <= last && high >= first) {
+            meter.work(1)?;
+            if u16::from(low) > byte || (rest.is_empty() && step.state != state) {
+                return Ok(None);
+            }
+            byte = u16::from(high) + 1;
+            if !rest.is_empty() && !met.contains(&step.state) {
+                met.push(step.state);
+            }
+            if !rest.is_empty() {
+                met = match self.lead_back(state, self.row(step.state, meter)?, rest, met, meter)? {
+                    Some(met) => met,
+                    None => return Ok(None),
+                };
+            }
+        }
+        Ok((byte > u16::from(*last)).then_some(met))
     }
 
     /// The moves of a live state, where they have been worked out.

@@ -51,6 +51,7 @@ mod mask;
 mod masking;
 mod members;
 mod memories;
+mod moves;
 mod multiples;
 mod nearest;
 mod network;

@@ -116,6 +116,11 @@ impl Terms {
         self.facts[term as usize].uncertain
     }
 
+    /// Whether a count stands at the front of a term, or in what follows there.
+    pub fn counted(&self, term: Term) -> bool {
+        self.facts[term as usize].counted
+    }
+
     /// Whether more than two terms are intersected somewhere in a term: its states may be far more than it shows.
     pub fn tangled(&self, term: Term) -> bool {
         self.facts[term as usize].tangled

@@ -1,6 +1,7 @@
 //! Byte strings and their ids as a trie in preorder.
 
 use crate::byteset::Kinds;
+use crate::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
 #[derive(Clone, Copy)]
@@ -13,6 +14,8 @@ pub struct Node {
     pub byte: u8,
     /// Whether a key ends here.
     ends_key: bool,
+    /// Within which characters what stands below may begin, so that it is whole characters but for the last.
+    begins: Places,
     /// The bytes that occur below.
     pub below: Kinds,
     /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
@@ -49,6 +52,7 @@ impl Trie {
                         first_id: ids.len() as u32,
                         byte,
                         ends_key: false,
+                        begins: Places::ALL,
                         longest: 0,
                         below: Kinds::default(),
                     });
@@ -136,9 +140,13 @@ fn close(nodes: &mut [Node], open: &mut Vec<usize>, depth: usize) {
             return;
         };
         nodes[node].end = end;
+        let child = nodes[node];
+        if !child.begins.has_first() {
+            nodes[node].below = child.below.loose();
+        }
         if let Some(parent) = open.last() {
-            let child = nodes[node];
             let parent = &mut nodes[*parent];
+            parent.begins = parent.begins.and(child.begins.before(child.byte));
             parent.longest = parent.longest.max(child.longest);
             parent.below = parent.below.union(child.below).union(Kinds::of(child.byte));
         }

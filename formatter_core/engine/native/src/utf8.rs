@@ -62,6 +62,57 @@ fn product(low: u32, high: u32) -> ByteSequence {
     first.iter().copied().zip(last.iter().copied()).collect()
 }
 
+/// A set of places in the UTF-8 of a character: its first byte, or what has to follow others of them.
+#[derive(Clone, Copy)]
+pub struct Places(u8);
+
+/// The places where some more continuation bytes have to follow, of which the first may be any, or must be in a range.
+const FIRST: u8 = 1;
+const CONTINUATIONS: [(u8, u8, u8, u8); 7] = [
+    // The place, the range of the byte, and the place after it.
+    (1 << 1, 0x80, 0xbf, FIRST),
+    (1 << 2, 0x80, 0xbf, 1 << 1),
+    (1 << 3, 0x80, 0xbf, 1 << 2),
+    (1 << 4, 0xa0, 0xbf, 1 << 1),
+    (1 << 5, 0x80, 0x9f, 1 << 1),
+    (1 << 6, 0x90, 0xbf, 1 << 2),
+    (1 << 7, 0x80, 0x8f, 1 << 2),
+];
+
+impl Places {
+    pub const ALL: Places = Places(u8::MAX);
+
+    pub fn has_first(self) -> bool {
+        self.0 & FIRST != 0
+    }
+
+    pub fn and(self, other: Places) -> Self {
+        Places(self.0 & other.0)
+    }
+
+    /// The places from which a byte leads to one of these.
+    pub fn before(self, byte: u8) -> Self {
+        let after = match byte {
+            0x80..=0xbf => {
+                let leads =
+                    |(_, low, high, next): &&(u8, u8, u8, u8)| (*low..=*high).contains(&byte) && self.0 & next != 0;
+                let places = CONTINUATIONS.iter().filter(leads).map(|(place, ..)| place);
+                return Places(places.fold(0, |all, place| all | place));
+            }
+            0..=0x7f => FIRST,
+            0xc2..=0xdf => 1 << 1,
+            0xe0 => 1 << 4,
+            0xed => 1 << 5,
+            0xe1..=0xef => 1 << 2,
+            0xf0 => 1 << 6,
+            0xf4 => 1 << 7,
+            0xf1..=0xf3 => 1 << 3,
+            _ => 0,
+        };
+        Places(if self.0 & after != 0 { FIRST } else { 0 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +137,20 @@ mod tests {
                 let text = character.encode_utf8(&mut buffer).as_bytes();
                 assert_eq!(matches(&found, text), usize::from(low <= value && value <= high));
             }
+        }
+    }
+
+    #[test]
+    fn bytes_are_whole_characters_but_for_the_last_or_not() {
+        let bytes = [
+            0x61, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xe0, 0xe1, 0xed, 0xee, 0xf0, 0xf1, 0xf4, 0xf5,
+        ];
+        let count = bytes.len();
+        for number in 0..count.pow(4) {
+            let text: Vec<u8> = (0..4).map(|place| bytes[number / count.pow(place) % count]).collect();
+            let places = text.iter().rev().fold(Places::ALL, |places, byte| places.before(*byte));
+            let is_text = std::str::from_utf8(&text).map_or_else(|error| error.error_len().is_none(), |_| true);
+            assert_eq!(places.has_first(), is_text, "{text:?}");
         }
     }
 

@@ -4,6 +4,7 @@ use crate::class::{Class, Cut, End, TokenSet};
 use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
+use crate::moves::{Known, Moves, NO_NUMBER};
 use crate::term::{Term, NOTHING};
 use crate::trie::Node;
 
@@ -59,17 +60,23 @@ impl States {
     }
 }
 
+/// A walk that has visited more nodes keeps its moves in a table.
+const MANY_NODES: usize = 1024;
+
 /// A node on the way to the current one.
 struct Open<'a> {
     state: Term,
+    /// Among the moves.
+    number: u16,
     /// None where only one byte may follow, and the state's moves have not been worked out.
     row: Option<&'a Row>,
     /// The moves of the other state, where there is one that is not dead.
     other: Option<&'a Row>,
     end: u32,
-    /// How many ends lay before it.
-    ends_before: usize,
-    other_ends_before: usize,
+    /// How many bytes, and how many ends, lay before it.
+    depth: u32,
+    ends_before: u32,
+    other_ends_before: u32,
 }
 
 pub struct Walk<'a> {
@@ -97,6 +104,7 @@ pub struct Walk<'a> {
     left_by: FastMap<Term, u32>,
     /// For each state where `all_go_on` has once been false: how many bytes were too many for it.
     too_far: FastMap<Term, usize>,
+    moves: Moves<&'a Row>,
     visited: usize,
 }
 
@@ -123,6 +131,7 @@ impl<'a> Walk<'a> {
             uncounted: FastMap::default(),
             left_by: FastMap::default(),
             too_far: FastMap::default(),
+            moves: Moves::default(),
             visited: 0,
         })
     }
@@ -170,46 +179,65 @@ impl<'a> Walk<'a> {
                     continue;
                 }
             }
-            let step = self.step(node.byte, meter)?;
-            let other = self
-                .other_row()
-                .map(|row| row.step(node.byte))
-                .filter(|step| step.state != NOTHING);
-            if self.is_alike(&node, step, other, meter)? {
-                self.copy_cuts(index as u32, node.end);
-                index = node.end as usize;
-                continue;
-            }
-            if step.state == NOTHING {
-                if self.like.is_some() {
-                    self.inside.remove(trie.all_ids_below(index));
+            let from = self.open.last().map_or(NO_NUMBER, |last| last.number);
+            let is_last = node.end as usize == index + 1;
+            let mut other = None;
+            let (step, row, number) = match self.moves.get(from, node.byte) {
+                Known::Dead => {
+                    self.cut(index);
+                    index = node.end as usize;
+                    continue;
                 }
-                self.cut(index);
-                index = node.end as usize;
-                continue;
-            }
-            if let Some(states) = &mut self.states {
-                states.insert(step.state);
-            }
+                Known::Unknown => {
+                    let step = self.step(node.byte, meter)?;
+                    other = self
+                        .other_row()
+                        .map(|row| row.step(node.byte))
+                        .filter(|step| step.state != NOTHING);
+                    if self.is_alike(&node, step, other, meter)? {
+                        self.copy_cuts(index as u32, node.end);
+                        index = node.end as usize;
+                        continue;
+                    }
+                    if step.state == NOTHING {
+                        if self.like.is_some() {
+                            self.inside.remove(trie.all_ids_below(index));
+                        }
+                        self.moves.set_dead(from, node.byte);
+                        self.cut(index);
+                        index = node.end as usize;
+                        continue;
+                    }
+                    if let Some(states) = &mut self.states {
+                        states.insert(step.state);
+                    }
+                    let has_one_child = || nodes[index + 1].end == node.end;
+                    let row = match self.lexicon.known_row(step.state) {
+                        None if is_last || has_one_child() && self.is_left_seldom(step.state)? => None,
+                        _ => Some(self.lexicon.row(step.state, meter)?),
+                    };
+                    (step, row, self.keep_move(from, node.byte, step, row))
+                }
+                Known::Live(step, row, number) => (step, Some(row), number),
+            };
             index += 1;
-            if node.end as usize == index {
+            if is_last {
                 self.inside.add(trie.ids(index - 1), words);
                 continue;
             }
-            let has_one_child = nodes[index].end == node.end;
-            let row = match self.lexicon.known_row(step.state) {
-                None if has_one_child && self.is_left_seldom(step.state)? => None,
-                _ => Some(self.lexicon.row(step.state, meter)?),
-            };
             if match row {
-                Some(row) => node.below.is_within(row.stays()) || self.all_go_on(&node, step.state, row, meter)?,
+                Some(row) => {
+                    node.below.is_within(row.stays())
+                        || self.characters_stay(&node, index, step.state, row, meter)?
+                        || self.all_go_on(&node, step.state, row, meter)?
+                }
                 None => false,
             } {
                 self.inside.add(trie.all_ids_below(index - 1), words);
                 index = node.end as usize;
             } else {
                 self.inside.add(trie.ids(index - 1), words);
-                self.enter(node.byte, step, row, node.end);
+                self.enter(node.byte, step, row, number, node.end);
                 if let (Some(other), Some(last)) = (other, self.open.last_mut()) {
                     last.other = Some(self.lexicon.row(other.state, meter)?);
                     if other.accepts {
@@ -222,6 +250,28 @@ impl<'a> Walk<'a> {
             self.leave();
         }
         Ok(())
+    }
+
+    /// Whether whatever stands below a node leads from `state` back to it, because all characters there do.
+    fn characters_stay(
+        &mut self,
+        node: &Node,
+        below: usize,
+        state: Term,
+        row: &Row,
+        meter: &mut Meter,
+    ) -> Outcome<bool> {
+        if !node.below.is_within(row.stays().with_characters()) || row.widest().0 != state {
+            return Ok(false);
+        }
+        let worth = node.end as usize - below;
+        let Some(within) = self.lexicon.within_characters(state, row, worth, meter)? else {
+            return Ok(false);
+        };
+        if let Some(states) = &mut self.states {
+            within.iter().for_each(|state| states.insert(*state));
+        }
+        Ok(true)
     }
 
     /// Whether whatever stands below a node goes on from `state`, because all of its bytes lead from each state to the same
@@ -265,7 +315,7 @@ impl<'a> Walk<'a> {
                 alive = false;
                 break;
             }
-            self.enter(byte, step, Some(self.lexicon.row(step.state, meter)?), end);
+            self.enter(byte, step, Some(self.lexicon.row(step.state, meter)?), NO_NUMBER, end);
         }
         if alive {
             self.subtrees(node as usize, end as usize, meter)?;
@@ -311,17 +361,34 @@ impl<'a> Walk<'a> {
         Ok(*times <= FEW_BYTES)
     }
 
-    fn enter(&mut self, byte: u8, step: Step, row: Option<&'a Row>, end: u32) {
+    /// Keep a move, where the walk is long and nothing is compared; the number of the state it leads to.
+    fn keep_move(&mut self, from: u16, byte: u8, step: Step, row: Option<&'a Row>) -> u16 {
+        match row {
+            Some(row) if self.visited > MANY_NODES && self.like.is_none() => self.moves.set(from, byte, step, row),
+            _ => NO_NUMBER,
+        }
+    }
+
+    fn enter(&mut self, byte: u8, step: Step, row: Option<&'a Row>, number: u16, end: u32) {
         self.forget_written();
+        match self.open.last_mut() {
+            // Nothing else stands below that node: it is left together with this one.
+            Some(last) if last.end == end => {
+                (last.state, last.row, last.number) = (step.state, row, number);
+                last.other = None;
+            }
+            _ => self.open.push(Open {
+                state: step.state,
+                number,
+                row,
+                other: None,
+                end,
+                depth: self.path.len() as u32,
+                ends_before: self.ending.len() as u32,
+                other_ends_before: self.other_ending.len() as u32,
+            }),
+        }
         self.path.push(byte);
-        self.open.push(Open {
-            state: step.state,
-            row,
-            other: None,
-            end,
-            ends_before: self.ending.len(),
-            other_ends_before: self.other_ending.len(),
-        });
         if step.accepts {
             let depth = self.path.len() as u32;
             self.ending.push(End { depth, byte: 0 });
@@ -331,12 +398,12 @@ impl<'a> Walk<'a> {
 
     fn leave(&mut self) {
         if let Some(last) = self.open.pop() {
-            self.path.pop();
-            if self.ending.len() > last.ends_before {
-                self.ending.truncate(last.ends_before);
+            self.path.truncate(last.depth as usize);
+            if self.ending.len() > last.ends_before as usize {
+                self.ending.truncate(last.ends_before as usize);
                 self.ending_is_written = false;
             }
-            self.other_ending.truncate(last.other_ends_before);
+            self.other_ending.truncate(last.other_ends_before as usize);
             self.forget_written();
         }
     }

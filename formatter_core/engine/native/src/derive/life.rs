@@ -13,12 +13,16 @@ const SMALL_COUNT: u32 = 8;
 /// How deep terms are looked into for what makes them match anything.
 const LIFE_DEPTH: u32 = 32;
 /// How deep terms are looked into for how far a match is away.
-const DISTANCE_DEPTH: u32 = 4;
+pub(super) const DISTANCE_DEPTH: usize = 4;
 /// How deep and how wide counts are looked for.
 const UNCOUNTED_DEPTH: u32 = 8;
 const UNCOUNTED_WIDTH: usize = 8;
 /// Into how many intersections one is split at most.
 const MOST_ALTERNATIVES: usize = 8;
+/// A search that has met no more terms does not ask whether others lie within them.
+const FEW_TERMS: usize = 32;
+/// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
+const WORK_OF_MOVES: usize = 32;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
 const UNREACHED: u32 = 1 << 30;
 
@@ -158,6 +162,9 @@ impl Derivatives {
         // What seems nearest to a match comes first, and of that what was found first.
         let mut queue = BinaryHeap::new();
         let mut met = vec![term];
+        // Terms that lie within others that were met, and need not be looked into; and the counts of these others.
+        let mut narrower = Vec::new();
+        let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
         loop {
             while let Some(next) = met.pop() {
                 let way = self.known_way(next, meter)?;
@@ -167,6 +174,10 @@ impl Derivatives {
                 }
                 let parts = self.alternatives(next, meter)?;
                 if parts.is_empty() {
+                    if came_from.len() > FEW_TERMS && self.is_within_one(next, &mut counts, meter)? {
+                        narrower.push(next);
+                        continue;
+                    }
                     let distance = self.distance(next, DISTANCE_DEPTH, meter)?;
                     queue.push((Reverse((distance, came_from.len())), next));
                 }
@@ -180,6 +191,9 @@ impl Derivatives {
             let Some((_, current)) = queue.pop() else {
                 break;
             };
+            if !self.has_moves(current) {
+                meter.work(WORK_OF_MOVES)?;
+            }
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
             for step in moves.iter() {
@@ -189,9 +203,33 @@ impl Derivatives {
                 }
             }
         }
-        for dead in came_from.into_keys() {
+        for dead in came_from.into_keys().chain(narrower) {
             self.set_life(dead, Life::Dead);
         }
+        Ok(false)
+    }
+
+    /// Whether a term plainly lies within another one, from which it differs in a count alone; its own is added otherwise.
+    /// `counts` holds what of an intersection is counted, by all the rest of it.
+    fn is_within_one(
+        &self,
+        term: Term,
+        counts: &mut FastMap<Vec<Term>, Vec<Term>>,
+        meter: &mut Meter,
+    ) -> Outcome<bool> {
+        let Kind::Intersection(items) = self.terms.kind(term) else {
+            return Ok(false);
+        };
+        let (counted, others): (Vec<Term>, Vec<Term>) = items.iter().partition(|item| self.terms.counted(**item));
+        let [counted] = counted[..] else {
+            return Ok(false);
+        };
+        let same = counts.entry(others).or_default();
+        meter.work(same.len() + 1)?;
+        if same.iter().any(|other| self.terms.is_within(counted, *other)) {
+            return Ok(true);
+        }
+        same.push(counted);
         Ok(false)
     }
 
@@ -236,12 +274,20 @@ impl Derivatives {
     }
 
     /// About how many bytes are missing to a match: what complements and the inside of sequences ask for is left out.
-    fn distance(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<u32> {
+    fn distance(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<u32> {
         if !self.terms.uncertain(term) {
-            return self.shortest_match(term, meter);
+            return match self.shortest.get(term) {
+                Some(known) => Ok(known),
+                None => self.shortest_match(term, meter),
+            };
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            return Ok(0);
+        };
+        if let Some(known) = self.distances[depth].get(term) {
+            return Ok(known);
         }
         let (items, all) = match self.terms.kind(term) {
-            _ if depth == 0 => return Ok(0),
             Kind::Intersection(items) => (items.clone(), true),
             Kind::Alternation(items) => (items.clone(), false),
             Kind::Concatenation(first, second) => ([*first, *second].into(), true),
@@ -250,10 +296,13 @@ impl Derivatives {
         meter.work(items.len())?;
         let mut distance = None;
         for &item in items.iter() {
-            let one = self.distance(item, depth - 1, meter)?;
+            let one = self.distance(item, depth, meter)?;
             distance = Some(distance.map_or(one, |other: u32| if all { other.max(one) } else { other.min(one) }));
         }
-        Ok(distance.unwrap_or(0))
+        let found = distance.unwrap_or(0);
+        self.distances[depth].insert(term, found);
+        self.bytes += 4;
+        Ok(found)
     }
 
     fn known_life(&self, term: Term) -> Option<bool> {
@@ -402,7 +451,12 @@ impl Derivatives {
         loop {
             meter.work(1)?;
             if let Some(known) = self.shortest.get(rest) {
-                return Ok(Some(length.saturating_add(known)));
+                length = length.saturating_add(known);
+                if rest != term {
+                    self.shortest.insert(term, length);
+                    self.bytes += 16;
+                }
+                return Ok(Some(length));
             }
             if depth == 0 || self.terms.uncertain(rest) {
                 return Ok(None);

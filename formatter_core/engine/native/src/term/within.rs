@@ -176,7 +176,7 @@ impl Terms {
     }
 
     /// Whether two terms are the same but for counts, and those of the first lie within those of the second.
-    fn is_within(&self, mut narrow: Term, mut wide: Term) -> bool {
+    pub fn is_within(&self, mut narrow: Term, mut wide: Term) -> bool {
         let same = |narrow: Term, wide: Term| match (self.kind(narrow), self.kind(wide)) {
             _ if narrow == wide => true,
             (
