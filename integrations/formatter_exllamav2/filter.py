@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Event, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft
+from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import _compat, _compat_jobs, healing
 from formatter_exllamav2.background import BackgroundFilter
 from formatter_exllamav2.job_binding import JobBinding, fail_where_exclusive
 from formatter_exllamav2.masks import AllowedIds, check_logits, only_these
-from formatter_exllamav2.results import result_of
 
 __all__ = ["FormatterFilter"]
 
@@ -94,7 +94,7 @@ class FormatterFilter(BackgroundFilter):
         if self.error is not None:
             raise self.error
         self._cursor.check_used("pass the filter in a list, generate(..., filters=[filter])")
-        return result_of(self.formatter, self._start.bytes, output)
+        return job_result(self.formatter, self._start.bytes, output)
 
     # --- what ExLlamaV2 calls ----------------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ import torch
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft, TokenRejected
+from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.job_rules import leaves_token, misuse_of
 from formatter_exllamav3.masks import MaskBuffer
-from formatter_exllamav3.results import result_of
 
 __all__ = ["FormatterFilter"]
 
@@ -91,7 +91,8 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         trigger = self.trigger_token
         never = "" if trigger is None else f"; or its trigger token {trigger} never came"
         self._cursor.check_used(f"pass the filter in a list, Job(..., filters=[filter]){never}")
-        return result_of(self.formatter, self._start.bytes, output)
+        formatter = self.formatter
+        return job_result(formatter, self._start.bytes, output, is_over=formatter.must_stop)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
 

@@ -1,39 +1,43 @@
-"""Results from what a generator returned."""
+"""The result of an engine's job that says by a word how it ended, as jobs of ExLlamaV2 and ExLlamaV3 do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core import Formatter, Result
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation.stopping import check_shown, stopped_result
+from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.result import Result
 
-__all__ = ["result_of"]
+__all__ = ["job_result"]
 
 
-def result_of(formatter: Formatter, before: bytes, output: Any) -> Result:
+def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: bool = False) -> Result:
     """The result of a job, with how it ended where that is known.
 
     Args:
         formatter: after all tokens of the job; left as it is.
         before: what it was given of the prompt.
         output: the job's last result, or None.
+        is_over: whether the job has ended as its format demands, whatever the last result says.
 
     Raises:
         InvalidArgument: `output` is something else, or its text contradicts the tokens.
     """
+    told = output if isinstance(output, Mapping) else {}
+    reason, text = told.get("eos_reason"), told.get("full_completion")
+    if isinstance(text, str):
+        check_shown(formatter, before, text)
+    if is_over:
+        return formatter.result("end")
     if output is None:
         return formatter.result()
-    reason = output.get("eos_reason") if isinstance(output, Mapping) else None
     if not isinstance(reason, str):
         raise InvalidArgument(
             "this is not the last result of a job, which holds eos_reason; take it from generator.iterate() when "
             '"eos" is True, or from generator.generate(..., return_last_results=True)'
         )
-    text = output.get("full_completion")
-    if isinstance(text, str):
-        check_shown(formatter, before, text)
     if reason == "stop_string":
         return stopped_result(formatter, before + str(text or "").encode("utf-8", "surrogatepass"))
     if formatter.is_finished or reason == "end_filter":
