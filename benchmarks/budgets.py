@@ -28,6 +28,26 @@ MOST_MORE = 200
 #: What this project holds itself to: milliseconds of a narrowed mask, and what a step far from the end may cost.
 NEAR_MS, FAR = 1.0, 1.1
 STEPS = 400
+DISTINCT = {"type": "array", "uniqueItems": True}
+#: Formats of which the budget has to count more than the bytes that are missing, beside one of plain strings.
+FAR_FORMATS: dict[str, Any] = {
+    "strings": {"type": "array", "items": {"type": "string"}, "minItems": STEPS},
+    "strings that differ": {**DISTINCT, "items": {"type": "string"}, "minItems": STEPS},
+    "integers that differ": {**DISTINCT, "items": {"type": "integer"}, "minItems": STEPS},
+    "a pattern that differs": {
+        **DISTINCT,
+        "items": {"type": "string", "pattern": "^[a-z]+-[0-9]+$"},
+        "minItems": STEPS,
+    },
+    "minProperties": {"type": "object", "minProperties": STEPS // 4},
+}
+NEAR_FORMATS: dict[str, Any] = {
+    "strings that differ, 3": {**DISTINCT, "items": {"type": "string"}, "minItems": 3},
+    "strings that differ, 40": {**DISTINCT, "items": {"type": "string"}, "minItems": 40},
+    "integers that differ, 40": {**DISTINCT, "items": {"type": "integer"}, "minItems": 40},
+    "contains among strings that differ": {**DISTINCT, "items": {"type": "string"}, "contains": {"const": "a"}},
+    "minProperties": {"type": "object", "minProperties": 5},
+}
 #: How many bits each byte has.
 BITS = np.array([value.bit_count() for value in range(256)], dtype=np.uint32)
 ROUNDS = 15
@@ -139,6 +159,16 @@ def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
     }
 
 
+def near_masks(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
+    """Milliseconds of cold masks from the first narrowed one on, in a few walks."""
+    walks = Walks()
+    for more in (3, 20, 80) * 4:
+        formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
+        for _step in walks.steps(formatter, rng):
+            pass
+    return percentiles(walks.near or [0.0], digits=3)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """The walks, then the cost far from the end."""
     vocabulary, encode = VOCABULARIES[options.vocabulary]()
@@ -166,7 +196,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             shorter += compiled.parse(text).is_complete and len(encode(text)) + 1 < needed
         for _ in range(options.walks):
             walks.add(compiled, case["schema"], rng)
-    far = far_cost(compiler.compile({"type": "array", "items": {"type": "string"}, "minItems": STEPS}), rng)
+    far = {name: far_cost(compiler.compile(format), rng) for name, format in FAR_FORMATS.items()}
+    near = {name: near_masks(compiler.compile(format), rng) for name, format in NEAR_FORMATS.items()}
     return {
         "schemas": used,
         "walks": walks.count,
@@ -184,7 +215,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "ms of min_tokens": percentiles(needed_ms or [0.0], digits=3),
         "ms of masks near the end": percentiles(walks.near or [0.0], digits=3),
         "ms of other masks": percentiles(walks.others or [0.0], digits=3),
-        "step far from the end": far,
+        "step far from the end": far.pop("strings"),
+        "step far from the end, other formats": far,
+        "ms of masks near the end where values must differ": near,
     }
 
 
