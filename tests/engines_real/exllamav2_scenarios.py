@@ -36,7 +36,7 @@ from examples import exllamav2_simulated as simulated
 from formatter_core import Compiler, FormatterBuilder, formats
 from formatter_core.errors import DeadEnd, FormatterError, LimitExceeded
 from formatter_exllamav2 import FormatterFilter, create_filter, create_vocabulary
-from tests.adapters.contract import FailingEngine
+from tests.engines_real.exllamav2_filters import FailsOnce, Naive, OwnMask
 
 SCHEMA = {
     "type": "object",
@@ -340,38 +340,6 @@ def asynchronous() -> Any:
 # --- several filters -------------------------------------------------------------------------------------------------
 
 
-class OwnMask(ExLlamaV2Filter):  # type: ignore[misc]
-    """A filter that bans digits, by a mask made in the foreground where the release has masks."""
-
-    def __init__(self, made: simulated.Parts, *, masks: bool, background: bool) -> None:
-        super().__init__(made.model, made.tokenizer)
-        self._masks, self._background = masks, background
-        tokens = create_vocabulary(made.tokenizer).tokens
-        self._banned = [n for n, data in enumerate(tokens) if data and any(byte in b"0123456789" for byte in data)]
-        self._allowed = set(range(len(tokens))) - set(self._banned)
-
-    def begin(self, prefix_str: Any) -> None: ...
-
-    def feed(self, token: Any) -> None: ...
-
-    def next(self) -> Any:
-        return self._allowed, set()
-
-    def use_background_worker(self) -> bool:
-        return self._background
-
-    def can_mask_logits(self) -> bool:
-        return self._masks
-
-    def prepare_logit_mask(self) -> bool:
-        return True
-
-    def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        logits = logits.clone()
-        logits[self._banned] = -torch.inf
-        return logits
-
-
 @scenario
 def several_filters() -> Any:
     made, found = parts(), {}
@@ -408,17 +376,6 @@ def several_filters() -> Any:
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
-
-
-class FailsOnce(FailingEngine):
-    """A grammar engine that fails at the fourth token, the first time."""
-
-    def check(self, method: str, steps: int) -> None:
-        try:
-            super().check(method, steps)
-        except LimitExceeded:
-            self._after = sys.maxsize
-            raise
 
 
 @scenario
@@ -562,35 +519,6 @@ def dead_end() -> Any:
     each = FormatterFilter(made.model, made.tokenizer, compiled)
     generated(made, [each])
     return isinstance(each.error, DeadEnd)
-
-
-class Naive(ExLlamaV2Filter):  # type: ignore[misc]
-    """Does what comes to mind first: allows the ids given, in that order, and masks or lists them."""
-
-    def __init__(self, made: simulated.Parts, allowed: Sequence[int], *, masks: bool = False) -> None:
-        super().__init__(made.model, made.tokenizer)
-        self._allowed, self._masks = list(allowed), masks
-
-    def begin(self, prefix_str: Any) -> None: ...
-
-    def feed(self, token: Any) -> None: ...
-
-    def next(self) -> Any:
-        return self._allowed, []
-
-    def use_background_worker(self) -> bool:
-        return True
-
-    def can_mask_logits(self) -> bool:
-        return self._masks
-
-    def prepare_logit_mask(self) -> bool:
-        return True
-
-    def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        masked = torch.full_like(logits, -torch.inf)
-        masked[self._allowed] = logits[self._allowed]
-        return masked
 
 
 @scenario
