@@ -10,6 +10,9 @@ use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
 use crate::stack::{Called, Frozen, Group, Key, State, ROOT};
 
+/// How much of what was let go is freed whenever something is kept: all at once it would hold one mask up for long.
+const FREED_AT_ONCE: usize = 64;
+
 /// How many times the cache's bytes the states and frames of all sequences together may take.
 const LIVE_TO_CACHE: usize = 8;
 
@@ -19,6 +22,8 @@ pub struct Cache {
     moves: FastMap<(u64, u32), Arc<State>>,
     masks: FastMap<u64, Arc<Mask>>,
     fitting: FastMap<u64, Arc<Fitting>>,
+    /// What was let go, on its way to be freed.
+    freed: Box<dyn Iterator<Item = ()> + Send>,
     bytes: usize,
     maximum: usize,
     lexicon: Arc<Lexicon>,
@@ -36,6 +41,7 @@ impl Cache {
             moves: FastMap::default(),
             masks: FastMap::default(),
             fitting: FastMap::default(),
+            freed: Box::new(std::iter::empty()),
             bytes: 0,
             maximum,
             lexicon,
@@ -135,21 +141,29 @@ impl Cache {
         self.trim();
     }
 
-    /// Let go of everything when there is too much of it.
+    /// Let go of everything when there is too much of it, and free some of what was let go.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
-            self.clear();
+            self.freed = self.let_go();
         }
+        self.freed.by_ref().take(FREED_AT_ONCE).for_each(drop);
     }
 
     /// Let go of everything: sequences keep what they need, and equal values made later differ from those only in being
     /// worked out again.
     pub fn clear(&mut self) {
-        self.groups = FastMap::default();
-        self.states = FastMap::default();
-        self.moves = FastMap::default();
-        self.masks = FastMap::default();
-        self.fitting = FastMap::default();
+        drop(self.let_go());
+        self.freed = Box::new(std::iter::empty());
+    }
+
+    /// What was kept, to be freed piece by piece.
+    fn let_go(&mut self) -> Box<dyn Iterator<Item = ()> + Send> {
         self.bytes = 0;
+        let groups = std::mem::take(&mut self.groups).into_iter().map(drop);
+        let states = std::mem::take(&mut self.states).into_iter().map(drop);
+        let moves = std::mem::take(&mut self.moves).into_iter().map(drop);
+        let masks = std::mem::take(&mut self.masks).into_iter().map(drop);
+        let fitting = std::mem::take(&mut self.fitting).into_iter().map(drop);
+        Box::new(masks.chain(fitting).chain(moves).chain(states).chain(groups))
     }
 }
