@@ -185,8 +185,12 @@ def test_brute_force_finds_no_fault() -> None:
     assert "differences: 0" in report.summary()
 
 
-def test_far_from_the_end_masks_are_the_ordinary_ones(compiler: Compiler) -> None:
-    compiled = compiler.compile(PERSON)
+LISTS_IN_LISTS = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "minItems": 2}
+
+
+@pytest.mark.parametrize("format", [PERSON, {"type": "object"}, LISTS_IN_LISTS])
+def test_far_from_the_end_masks_are_the_ordinary_ones(compiler: Compiler, format: dict[str, Any]) -> None:
+    compiled = compiler.compile(format)
     plain, budgeted = compiled.formatter(), compiled.formatter(max_tokens=10_000)
     rng = random.Random(4)
     for _ in range(60):

@@ -86,6 +86,13 @@ pub struct Rule {
     pub budget: Option<u32>,
 }
 
+impl Rule {
+    /// Whether it begins at a position and is neither a list of members nor limited in its tokens.
+    pub fn is_plain_from(&self, start: u32) -> bool {
+        self.start == start && self.members.is_none() && self.budget.is_none()
+    }
+}
+
 pub struct Network {
     positions: Vec<Position>,
     pub rules: Vec<Rule>,

@@ -156,7 +156,17 @@ impl RuleRemainders {
                 add(inside, self.tokens_from(*next)).max(beyond(*next, rule.nullable))
             }
             Position::Cut { next } => bounds[*next as usize],
-            Position::Split(places) => most(places),
+            Position::Split(places) => {
+                // Left recursion, as in lists: what begins inside of the call can also begin without it, and is then
+                // nearer to the end. Only what comes after the call counts.
+                let bound = |place: &u32| match network.position(*place) {
+                    Position::Call { rule, next } if network.rules[*rule as usize].is_plain_from(index) => {
+                        beyond(*next, network.rules[*rule as usize].nullable)
+                    }
+                    _ => bounds[*place as usize],
+                };
+                places.iter().map(bound).max().unwrap_or(0)
+            }
         }
     }
 }
