@@ -7,11 +7,155 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from formatter_core.testing.compare_parses import compare_parses
+from formatter_core.engine.native_parser import Following, NativeParser
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar import Grammar, Members, walk
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.parsing import Recognizer, parse
+from formatter_core.parsing.agreement import Agreement
+from formatter_core.parsing.marks import News
+from formatter_core.parsing.match import Match
+from formatter_core.testing.random_grammars import random_case
+from formatter_core.testing.traits import random_text, traits_of
+
+_TEXTS = 4
+#: How many of the texts are cut somewhere, so that they are mostly not in the language.
+_CUT = 0.1
+#: How often steps are undone while a text is followed, and at most how many of one text.
+_UNDONE_SHARE, _UNDONE = 0.15, 12
+
+
+@dataclass
+class ParseReport:
+    """What was compared; `differences` describes each text that was parsed in two ways."""
+
+    grammars: int = 0
+    texts: int = 0
+    with_captures: int = 0
+    ambiguous: int = 0
+    cyclic: int = 0
+    with_members: int = 0
+    refused: int = 0
+    news: int = 0
+    expectations: int = 0
+    with_marks: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseReport:
+    """Parse a few random texts of the random grammar of each seed in both ways; see `random_case` for `always`."""
+    report = ParseReport()
+    for seed in seeds:
+        grammar = random_case(seed, always=always).grammar
+        rng = random.Random(seed)
+        traits = traits_of(grammar)
+        report.grammars += 1
+        report.ambiguous += "ambiguous" in traits
+        report.cyclic += "cyclic" in traits
+        lists = [node for body in grammar.rules.values() for node in walk(body) if isinstance(node, Members)]
+        report.with_members += bool(lists)
+        has_distinct = any(member.distinct for one in lists for member in one.members)
+        native = NativeParser(grammar, DEFAULT_LIMITS)
+        recognizer = Recognizer(grammar)
+        for _ in range(_TEXTS):
+            steps = random_text(recognizer, rng)
+            if steps is not None:
+                parts = _parts(steps, rng)
+                _compare(grammar, native, parts, f"seed {seed}", report)
+                if not has_distinct:  # of their values, the native engine names what they share, the other each one
+                    _compare_expected(grammar, native, parts, f"seed {seed}", report)
+                _compare_news(grammar, native, parts, rng, f"seed {seed}", report, may_be_late=has_distinct)
+    return report
+
+
+def _parts(steps: list[int], rng: random.Random) -> list[bytes | int]:
+    kept = steps[: rng.randrange(len(steps))] if steps and rng.random() < _CUT else steps
+    return [bytes([step]) if step >= 0 else -1 - step for step in kept]
+
+
+def _compare(
+    grammar: Grammar, native: NativeParser, parts: Sequence[bytes | int], place: str, report: ParseReport
+) -> None:
+    report.texts += 1
+    ours, theirs = _answer(lambda: native.parse(parts)), _answer(lambda: parse(grammar, parts))
+    if "refused" in (ours, theirs):
+        report.refused += 1
+    elif ours != theirs:
+        report.differences.append(f"{place}, {parts!r}: native {ours}, Python {theirs}")
+    elif isinstance(ours, Match):
+        report.with_captures += bool(ours.children)
+
+
+def _compare_expected(
+    grammar: Grammar, native: NativeParser, parts: Sequence[bytes | int], place: str, report: ParseReport
+) -> None:
+    """What may come next, without its place: if there are several, each parser names only some."""
+    readers = native.reading(), Recognizer(grammar)
+    if all(reader.append(parts) for reader in readers):
+        ours, theirs = ({expected.what for expected in reader.expected()} for reader in readers)
+        report.expectations += 1
+        if ours != theirs:
+            report.differences.append(f"{place}, {parts!r}: native expects {ours}, Python {theirs}")
+
+
+def _compare_news(
+    grammar: Grammar,
+    native: NativeParser,
+    parts: Sequence[bytes | int],
+    rng: random.Random,
+    place: str,
+    report: ParseReport,
+    *,
+    may_be_late: bool,
+) -> None:
+    """What is agreed after each step, some of which are undone and done again.
+
+    Args:
+        may_be_late: whether the native engine may be later, see docs/decisions/distinct-values.md.
+    """
+    ours, theirs = Following(native), Agreement(grammar)
+    done, undone = 0, 0
+    try:
+        while done < len(parts):
+            if done and undone < _UNDONE and rng.random() < _UNDONE_SHARE:
+                steps = rng.randint(1, min(done, 3))
+                done, undone = done - steps, undone + steps
+                ours.pop(steps)
+                theirs.pop(steps)
+            else:
+                part = parts[done]
+                done += 1
+                for follower in (ours, theirs):
+                    follower.push_token(part) if isinstance(part, int) else follower.push(part)
+            one, other = ours.news(), theirs.news()
+            report.news += 1
+            report.with_marks += bool(other.marks)
+            if may_be_late and _is_later(one, other):
+                break  # what follows is delivered in other portions
+            if one != other:
+                report.differences.append(f"{place}, {parts[:done]!r}: native {one}, Python {other}")
+                break
+    except LimitExceeded:
+        report.refused += 1
+
+
+def _is_later(one: News, other: News) -> bool:
+    """Whether `one` holds less than `other`, and nothing else."""
+    holds_no_other = one.kept == other.kept and one.marks == other.marks[: len(one.marks)]
+    return one != other and holds_no_other and one.agreed_to <= other.agreed_to
+
+
+def _answer(parsed: Callable[[], Match | None]) -> Match | str | None:
+    try:
+        return parsed()
+    except LimitExceeded:
+        return "refused"
 
 
 def main() -> int:

@@ -7,11 +7,104 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from formatter_core.testing.damage import damage_formats
+from formatter_core.errors import EngineFailed, FormatterError
+from formatter_core.formats import json_schema, kbnf, regex, sequence, token
+from formatter_core.limits import Limits
+from formatter_core.runtime.compiler import Compiler
+from formatter_core.runtime.stored import StoredFormat
+from formatter_core.vocabulary import Vocabulary
+
+_MOST_EDITS = 4
+_STEPS = 6
+
+
+@dataclass
+class DamageReport:
+    """What became of damaged bytes: errors by their class, formats that were read and used, and other exceptions."""
+
+    inputs: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    formats: int = 0
+    others: list[str] = field(default_factory=list)
+
+
+def damage_formats(inputs: int, seed: int = 0, *, fitting: bool) -> DamageReport:
+    """Read many damaged inputs.
+
+    Args:
+        inputs: how many.
+        seed: of what is damaged, and how.
+        fitting: damage the parts, and make sizes and check sum anew, so that the parts are read.
+    """
+    rng = random.Random(seed)
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None, None], [256])
+    compiler = Compiler(vocabulary, limits=Limits(nodes=20_000, states=2_000, work=200_000))
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}, "b": {"enum": ["x", 1, None]}}}
+    parts = [json_schema(schema), regex("(?P<a>[a-z]{2,5})|é+"), sequence("a", token(257), regex("[0-9]*"))]
+    sound = [compiler.compile(part).to_bytes() for part in (*parts, kbnf('start ::= "a" start "b" | x:("c");'))]
+    report = DamageReport()
+    for _ in range(inputs):
+        data = rng.choice(sound)
+        damaged = _damaged_parts(data, rng) if fitting else _damaged(data, rng)
+        if damaged == data:
+            damaged += b"\0"
+        report.inputs += 1
+        try:
+            _use(compiler, damaged, rng)
+            report.formats += 1
+        except EngineFailed as error:
+            report.others.append(f"{damaged!r}: {error!r}")
+        except FormatterError as error:
+            name = type(error).__name__
+            report.errors[name] = report.errors.get(name, 0) + 1
+        except Exception as error:  # noqa: BLE001 - it is what is looked for
+            report.others.append(f"{damaged!r}: {error!r}")
+    return report
+
+
+def _use(compiler: Compiler, data: bytes, rng: random.Random) -> None:
+    formatter = compiler.from_bytes(data).formatter()
+    for _ in range(_STEPS):
+        allowed = [token_id for token_id in formatter.allowed_tokens() if token_id != 256]
+        if not allowed:
+            break
+        formatter.accept_token(rng.choice(allowed))
+    _ = formatter.result("length").missing
+
+
+def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
+    stored = StoredFormat.from_bytes(data)
+    program = stored.program
+    if rng.random() < 0.8:
+        program = replace(program, data=_damaged(program.data, rng))
+    if rng.random() < 0.1:
+        program = replace(program, tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
+    text = _damaged(stored.format, rng) if rng.random() < 0.3 else stored.format
+    return StoredFormat(stored.vocabulary, program, text).to_bytes()
+
+
+def _damaged(data: bytes, rng: random.Random) -> bytes:
+    """A few bytes other ones, left out, doubled or put in, or the end cut off."""
+    made = bytearray(data)
+    for _ in range(rng.randint(1, _MOST_EDITS)):
+        place = rng.randrange(len(made) + 1)
+        kind = rng.randrange(5)
+        if kind == 0:
+            made[place : place + 1] = bytes([rng.randrange(256)])
+        elif kind == 1:
+            del made[place : place + rng.randint(1, 8)]
+        elif kind == 2:
+            made[place:place] = made[place : place + rng.randint(1, 8)]
+        elif kind == 3:
+            made[place:place] = rng.randbytes(rng.randint(1, 4))
+        elif rng.random() < 0.2:
+            del made[place:]
+    return bytes(made)
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ from formatter_core.grammar import (
     Way,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.testing.compare_parses import compare_parses
+from scripts.compare_parsers import compare_parses
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
 

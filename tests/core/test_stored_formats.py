@@ -13,7 +13,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded
 from formatter_core.runtime.stored import StoredFormat
-from formatter_core.testing.damage import damage_formats
+from scripts.damage_formats import damage_formats
 
 from .conftest import END, TOKENS
 

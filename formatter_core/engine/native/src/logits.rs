@@ -275,7 +275,9 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
         room -= usize::from(ties);
         value > last || ties
     }));
-    answer.best.sort_by_key(|&(id, value)| (Reverse(key(value)), id));
+    answer
+        .best
+        .sort_unstable_by_key(|&(id, value)| (Reverse(key(value)), id));
     answer.best.truncate(question.room);
 }
 

@@ -332,7 +332,7 @@ impl<'a> Walk<'a> {
     /// The class of what was walked.
     pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
-        self.cuts.sort_by_key(|cut| cut.node);
+        self.cuts.sort_unstable_by_key(|cut| cut.node);
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
         let owner = match self.only {
             Some(_) => &self.lexicon.owner.apart(),

@@ -209,7 +209,10 @@ impl<'a> Search<'a> {
             return Ok(Some(Vec::new()));
         }
         if let Some(steps) = &mut fewest {
-            steps.sort_by_key(|step| self.cost_of(*step));
+            let costs = steps.iter().map(|step| self.cost_of(*step));
+            let mut order: Vec<(u64, u32)> = costs.zip(0..).collect();
+            order.sort_unstable();
+            *steps = order.iter().map(|(_, place)| steps[*place as usize]).collect();
         }
         Ok(fewest)
     }
@@ -253,7 +256,7 @@ impl<'a> Search<'a> {
         let mut left = more as usize;
         meter.work(left + open.len())?;
         if left > 0 {
-            open.sort_by_key(|(member, way)| (self.cost(*way), member.repeated));
+            open.sort_unstable_by_key(|(member, way)| (self.cost(*way), member.repeated, *way));
         }
         while left > 0 {
             let mut next = 0;

@@ -25,7 +25,7 @@ impl WayTexts {
         let mut order: Vec<u32> = (0..symbols.len() as u32).collect();
         meter.work(2 * order.len())?;
         let text = |way: &u32| symbols[*way as usize].as_deref().unwrap_or_default();
-        order.sort_by(|one, other| text(one).cmp(text(other)));
+        order.sort_unstable_by(|one, other| text(one).cmp(text(other)).then(one.cmp(other)));
         let mut costs = vec![Cost::default(); order.len()];
         for (rank, way) in (0..).zip(&order) {
             let length = match &symbols[*way as usize] {
@@ -41,10 +41,12 @@ impl WayTexts {
                 0
             }
         };
-        order.sort_by(|one, other| {
+        let rank = |way: &u32| costs[*way as usize].rank;
+        order.sort_unstable_by(|one, other| {
             let together = |first, second| text(first).iter().chain(text(second));
             let texts = || together(one, other).cmp(together(other, one));
-            member(one).cmp(&member(other)).then_with(texts)
+            let ranks = || rank(one).cmp(&rank(other));
+            member(one).cmp(&member(other)).then_with(texts).then_with(ranks)
         });
         let mut places = vec![0; order.len()];
         for (place, way) in (0..).zip(order) {
@@ -81,7 +83,7 @@ impl WayTexts {
             return Ok(None);
         };
         if found.is_forced && (found.more == 0 || !list.ordered) {
-            found.ways.sort_by_key(|way| self.places[*way as usize]);
+            found.ways.sort_unstable_by_key(|way| self.places[*way as usize]);
             return Ok(Some(found.ways.into()));
         }
         let depth = depth.checked_sub(1).ok_or(Fault::Limit(Limit::Work))?;
@@ -103,7 +105,7 @@ impl WayTexts {
         let mut latest: Option<Memory> = None;
         loop {
             let mut candidates = self.beginnings(list, latest.as_ref().unwrap_or(memory), length, meter)?;
-            candidates.sort_by_key(|(way, ..)| self.costs[*way as usize].rank);
+            candidates.sort_unstable_by_key(|(way, ..)| self.costs[*way as usize].rank);
             let Some((first, ..)) = candidates.first() else {
                 return Ok(None);
             };
