@@ -120,10 +120,13 @@ class Case:
 def random_case(seed: int, features: Features = ALL_FEATURES, always: Collection[str] = ()) -> Case:
     """The case of this seed, in which the features named in `always` may occur whatever the chance."""
     rng = random.Random(seed)  # noqa: S311 (no secrets are made)
+    # A feature that came later has a generator of its own: without it, the cases of all seeds stay what they were.
+    chances = dict.fromkeys(_SHARES, rng) | {"multiples": random.Random(f"multiples {seed}")}  # noqa: S311
     while True:
         used = Features(
             **{field.name: getattr(features, field.name)
-               and (rng.random() < _SHARES[field.name] or field.name in always) for field in fields(Features)}
+               and (chances[field.name].random() < _SHARES[field.name] or field.name in always)
+               for field in fields(Features)}
         )  # fmt: skip
         grammar = _Generator(rng, used).grammar()
         try:
