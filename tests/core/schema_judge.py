@@ -11,6 +11,9 @@ from formatter_core.parsing.recognizer import Recognizer
 from formatter_core.schema import lower_schema
 from formatter_core.schema.load import read_json
 
+#: How many orders of keys are tried, as deep in a value as at its top: a value inside others is judged like one alone.
+_MOST_ORDERS = 60
+
 
 class Judge:
     """Tells whether a text is a spelling of a valid document, by the plain Python parser."""
@@ -29,19 +32,23 @@ class Judge:
         self._before = data
         return all(map(self.recognizer.push, data[shared:])) and self.recognizer.can_stop()
 
-    def accepts_value(self, value: Any, orders: int = 60, indent: int | None = None) -> bool:
+    def accepts_value(self, value: Any, orders: int = _MOST_ORDERS, indent: int | None = None) -> bool:
         """Whether the value is accepted with its keys in one of the first so many orders."""
         tried = itertools.islice(orders_of(value), orders)
         return any(self.accepts(json.dumps(order, ensure_ascii=False, indent=indent)) for order in tried)
 
 
 def orders_of(value: Any) -> Iterator[Any]:
-    """The value with its keys in every order, the order that it has first."""
+    """The value with its keys in every order, the order that it has first; of what is inside, in the first so many."""
+
+    def inside(item: Any) -> list[Any]:
+        return list(itertools.islice(orders_of(item), _MOST_ORDERS))
+
     if isinstance(value, dict):
         for keys in itertools.permutations(value):
-            for inner in itertools.product(*(list(itertools.islice(orders_of(value[key]), 24)) for key in keys)):
+            for inner in itertools.product(*(inside(value[key]) for key in keys)):
                 yield dict(zip(keys, inner, strict=True))
     elif isinstance(value, list):
-        yield from map(list, itertools.product(*(list(itertools.islice(orders_of(item), 24)) for item in value)))
+        yield from map(list, itertools.product(*map(inside, value)))
     else:
         yield value
