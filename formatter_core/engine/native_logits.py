@@ -127,14 +127,19 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None
     return mask
 
 
-def mask_rows(logits: NDArray[np.uint64], width: int, rows: NDArray[np.int32]) -> None:
+def mask_rows(
+    logits: int, stride: int, places: Sequence[int] | NDArray[np.int64], width: int, rows: NDArray[np.int32]
+) -> None:
     """Write -inf over all logits that rows do not allow, in one call.
 
     Args:
-        logits: the address of the first of each row's float32 logits, which lie side by side; no two rows overlap.
+        logits: the address of the first of all float32 logits; a row's lie side by side, and no two rows overlap.
+        stride: how many bytes lie from one row of logits to the next.
+        places: which rows of logits are masked.
         width: how many logits each row has.
-        rows: C-contiguous and aligned; shape (words,) for all logits, or (rows, words).
+        rows: C-contiguous and aligned; shape (words,) for all places, or (places, words).
     """
     words = rows.shape[-1]
     step = words if rows.ndim == 2 else 0
-    load().fcn_mask_rows(logits.ctypes.data, len(logits), width, rows.ctypes.data, words, step)
+    addresses = (logits + stride * np.asarray(places, dtype=np.int64)).astype(np.uint64)
+    load().fcn_mask_rows(addresses.ctypes.data, len(addresses), width, rows.ctypes.data, words, step)

@@ -229,8 +229,7 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
 def apply_at(logits: NDArray[Any], rows: NDArray[np.int32], places: Sequence[int]) -> None:
     """`apply_inplace` at these places alone, each row of `rows` on the logits (rows, width) at the same place."""
     if lie_plainly(logits) and is_available():
-        addresses = logits.ctypes.data + logits.strides[0] * np.array(places, dtype=np.int64)
-        mask_rows(addresses.astype(np.uint64), logits.shape[1], rows[places])
+        mask_rows(logits.ctypes.data, logits.strides[0], places, logits.shape[1], rows[places])
         return
     for place in places:
         apply_inplace(logits[place], rows[place])

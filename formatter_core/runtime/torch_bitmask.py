@@ -181,9 +181,8 @@ def _lie_together(logits: torch.Tensor) -> bool:
 
 def _mask_natively(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] | None = None) -> None:
     lines = torch.atleast_2d(logits)
-    places = np.arange(len(lines)) if row_indices is None else np.array(row_indices, dtype=np.int64)
-    addresses = lines.data_ptr() + 4 * lines.stride(0) * places
-    mask_rows(addresses.astype(np.uint64), lines.shape[1], np.ascontiguousarray(_as_numpy(rows)))
+    places = np.arange(len(lines)) if row_indices is None else row_indices
+    mask_rows(lines.data_ptr(), 4 * lines.stride(0), places, lines.shape[1], np.ascontiguousarray(_as_numpy(rows)))
 
 
 def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:

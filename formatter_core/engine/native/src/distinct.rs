@@ -30,9 +30,7 @@ impl Value {
         }
         .unwrap_or_else(|| Value::Other(text.into()))
     }
-}
 
-impl Value {
     fn kind(&self) -> usize {
         match self {
             Value::Text(_) => kind_of_first(b'"'),

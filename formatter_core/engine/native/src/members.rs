@@ -149,8 +149,7 @@ impl Memory {
 
     /// The same with some value that begins as what has been written.
     pub fn with_some_value(&self) -> Self {
-        let text = self.text.as_deref().unwrap_or_default();
-        Memory::new(self.words.clone(), Arc::new(self.seen.with_unknown(text)))
+        Memory::new(self.words.clone(), Arc::new(self.seen.with_unknown(self.text())))
     }
 
     /// What has been written of a distinct member's first terminal.

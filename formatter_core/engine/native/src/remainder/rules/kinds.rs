@@ -177,7 +177,7 @@ impl RuleRemainders {
             best.push((value, found));
         }
         meter.work(best.len() * best.len() + 1)?;
-        let known = best.iter().fold(Seen::default(), |seen, (value, _)| seen.with(value));
+        let known = set_of(best.iter().map(|(value, _)| *value));
         let mut kinds = Vec::new();
         for (index, language) in few.iter().enumerate() {
             let own = best
@@ -185,7 +185,7 @@ impl RuleRemainders {
                 .filter(|(_, found)| *found == index)
                 .map(|(value, _)| (*value).clone());
             let own: Box<[Value]> = own.collect();
-            let set = set_of(&own);
+            let set = set_of(own.iter());
             for other in &many {
                 if !own.is_empty() && !is_better(language, other) && self.lexicon.has_some(other.term, &set, meter)? {
                     return Ok(None);
@@ -198,7 +198,7 @@ impl RuleRemainders {
             better.sort_unstable();
             better.dedup();
             let others = best.iter().filter(|(_, found)| *found != index);
-            let others = others.fold(Seen::default(), |seen, (value, _)| seen.with(value));
+            let others = set_of(others.map(|(value, _)| *value));
             let term = self.lexicon.without(language.term, &others, meter)?;
             let kind = Kind {
                 begins: language.begins,
@@ -242,9 +242,8 @@ fn together(group: &[Language]) -> (Kind, OwnWays) {
     (kind, each.collect())
 }
 
-fn set_of(values: &[Value]) -> Seen {
-    let none = Seen::default();
-    values.iter().fold(none, |seen, value| seen.with(value))
+fn set_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seen {
+    values.into_iter().fold(Seen::default(), |seen, value| seen.with(value))
 }
 
 /// What the texts of a term begin with, as bits: see `Seen::counts`.
