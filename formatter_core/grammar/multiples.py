@@ -34,7 +34,8 @@ class State(NamedTuple):
     """Where a decimal stands: `digits` further digits must be, as a number, `wanted` modulo the step.
 
     After the point these are all digits that count. Before it they are the places after the point; where there are
-    none, the fewest digits that make a multiple, so that states with the same future are one state.
+    none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros that a
+    multiple must end with are among them, and `wanted` is what stands before these.
     """
 
     stage: Stage
@@ -44,14 +45,14 @@ class State(NamedTuple):
 
 def start(node: Multiples) -> State:
     """Where every decimal begins."""
-    return State(Stage.START, node.places, 0)
+    return State(Stage.START, max(node.places, 0), 0)
 
 
 def accepts(node: Multiples, state: State) -> bool:
     """Whether what was read is a multiple."""
     stage, digits, wanted = state
     if stage == Stage.WHOLE:
-        return wanted == 0 and digits == node.places
+        return wanted == 0 and digits == max(node.places, 0)
     return wanted == 0 and stage in (Stage.ZERO, Stage.FRACTION)
 
 
@@ -60,7 +61,7 @@ def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
     stage, digits, wanted = state
     if stage == Stage.START:
         yield _MINUS, State(Stage.SIGN, digits, wanted)
-    if stage in (Stage.ZERO, Stage.WHOLE) and digits == node.places and wanted < 10**digits:
+    if stage in (Stage.ZERO, Stage.WHOLE) and digits == max(node.places, 0) and wanted < 10**digits:
         yield _POINT, State(Stage.POINT, digits, wanted)
     if stage in (Stage.START, Stage.SIGN):
         yield _ZERO, State(Stage.ZERO, digits, wanted)
@@ -74,21 +75,28 @@ def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
             yield _ZERO + digit, after
 
 
-def state_count(node: Multiples) -> int:
-    """At most how many states there are, but for a few."""
-    powers: list[int] = [10**digits for digits in range(1 + (node.places or len(str(node.step))))]
-    count = sum(-(-min(power, node.step) // gcd(power, node.step)) for power in powers)
-    return count + node.step // gcd(powers[-1], node.step) if node.places else min(count, node.step)
+def state_count(node: Multiples, most: int) -> int:
+    """About how many states there are, but for those that only zeros lead on from; some number above `most` if more."""
+    count, power, digits = 0, 1, 0
+    while count <= most:
+        count += -(-min(power, node.step) // gcd(power, node.step))
+        if digits >= node.places and (node.places > 0 or power >= node.step):
+            break
+        digits, power = digits + 1, 10 * power
+    return count + node.step // gcd(power, node.step) if node.places > 0 else min(count, node.step)
 
 
 def _after_whole(node: Multiples, digits: int, wanted: int, digit: int) -> State:
-    if node.places:
+    if node.places > 0:
         return State(Stage.WHOLE, digits, (10 * wanted - digit * 10**digits) % node.step)
-    fewer = max(digits - 1, 0)
+    zeros = -node.places
+    if digits <= zeros and not digit:
+        return State(Stage.WHOLE, max(digits - 1, 0), 0)
+    fewer = max(digits - 1 - zeros, 0)
     wanted = (wanted - digit * 10**fewer) % node.step
     while wanted >= 10**fewer:
         fewer, wanted = fewer + 1, 10 * wanted % node.step
-    return State(Stage.WHOLE, fewer, wanted)
+    return State(Stage.WHOLE, fewer + zeros, wanted)
 
 
 def _after_fraction(node: Multiples, digits: int, wanted: int, digit: int) -> State | None:

@@ -173,7 +173,10 @@ class JsonText:
 
 @value()
 class Multiples:
-    """The JSON numbers without an exponent that are multiples of `step / 10**places`; `step` is above 0."""
+    """The JSON numbers without an exponent that are multiples of `step / 10**places`.
+
+    `step` is above 0 and no multiple of 10; `places` is below 0 for a step that ends with zeros.
+    """
 
     step: int
     places: int

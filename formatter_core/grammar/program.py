@@ -9,7 +9,7 @@ that the same terminal is the same bytes in every grammar. Terminals are numbere
 is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
 
-`MULTIPLES` takes the step and the number of places.
+`MULTIPLES` takes the step, the number of places after the point, and of zeros that the step ends with.
 
 `REGION` stands after its item, and takes the number of tokens.
 
@@ -398,7 +398,7 @@ class _TerminalWriter:
             self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
             size = 1 + len(node.text)
         elif isinstance(node, Multiples):
-            self._out += _MULTIPLES + _number(node.step) + _number(node.places)
+            self._out += _MULTIPLES + b"".join(map(_number, (node.step, max(node.places, 0), max(-node.places, 0))))
         elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")

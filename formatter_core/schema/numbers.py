@@ -179,8 +179,8 @@ def has_large_steps(numbers_: NumberSet) -> bool:
     leaves = [_multiples(step) for step in steps]
     places = max(leaf.places for leaf in leaves)
     remainders = lcm(*(leaf.step * 10 ** (places - leaf.places) for leaf in leaves))
-    states = min(prod(map(state_count, leaves)), remainders * (1 + places))
-    return digits * states > MOST_STATES
+    counts = (state_count(leaf, MOST_STATES) for leaf in leaves)
+    return digits * min(prod(counts), remainders * (1 + max(places, 0))) > MOST_STATES
 
 
 def has_no_number(numbers_: NumberSet) -> bool:
@@ -291,4 +291,7 @@ def _multiples(step: Fraction) -> Multiples:
     places = 0
     while (step * 10**places).denominator != 1:
         places += 1
-    return Multiples(int(step * 10**places), places)
+    whole = int(step * 10**places)
+    while whole % 10 == 0:
+        whole, places = whole // 10, places - 1
+    return Multiples(whole, places)

@@ -20,7 +20,9 @@ from formatter_core.grammar.automaton import Automaton
 
 BYTES = Vocabulary.of_bytes()
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
-STEPS = st.sampled_from([(1, 0), (7, 0), (12, 0), (1000, 0), (96, 0), (1, 2), (7, 1), (25, 1), (125, 4), (999, 2)])
+STEPS = st.sampled_from(
+    [(1, 0), (7, 0), (12, 0), (1, -3), (96, 0), (7, -1), (12, -2), (1, 2), (7, 1), (25, 1), (125, 4), (999, 2)]
+)
 ENGINES = [
     pytest.param("native", marks=pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")),
     "kbnf",
@@ -47,9 +49,9 @@ def decimals(draw: st.DrawFn, step: Fraction) -> str:
 @settings(deadline=None, max_examples=300)
 def test_the_automaton_accepts_multiples_and_nothing_else(data: st.DataObject, numbers: tuple[int, int]) -> None:
     step, places = numbers
-    text = data.draw(decimals(Fraction(step, 10**places)))
+    text = data.draw(decimals(Fraction(step) / Fraction(10) ** places))
     automaton = Automaton(Multiples(step, places))
-    assert automaton.matches(text.encode()) == is_multiple(text, Fraction(step, 10**places))
+    assert automaton.matches(text.encode()) == is_multiple(text, Fraction(step) / Fraction(10) ** places)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -100,6 +102,27 @@ def test_many_steps_at_once_take_no_more_states_than_their_least_common_multiple
     for number in range(440, 2_000, 11):
         valid = number >= 500 and all(number % step for step in steps)
         assert compiled.parse(str(number)).is_complete is valid, number
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("step", ["5e9", "1e10", "12e30", "1e300", "2.5e-9", "1e-300"])
+def test_steps_of_any_size_are_enforced_whose_digits_are_few(engine: str, step: str) -> None:
+    compiled = Compiler(BYTES, engine=engine).compile(formats.json_schema(f'{{"type":"number","multipleOf":{step}}}'))
+    for factor, valid in ((0, True), (1, True), (3, True), ("1.1", False), (-7, True), ("0.5", False)):
+        value = Fraction(step) * Fraction(factor)
+        whole, places = value.numerator, 0
+        while value.denominator != 1:
+            value, places = value * 10, places + 1
+            whole = value.numerator
+        digits = str(abs(whole)).zfill(places + 1)
+        text = "-" * (whole < 0) + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
+        assert compiled.parse(text).is_complete is valid, factor
+
+
+def test_two_huge_steps_are_refused_as_one_is() -> None:
+    steps = [{"multipleOf": 10**2500 + 1}, {"multipleOf": 10**2400 + 7}]
+    with pytest.raises(UnsupportedSchema, match="8192 states"):
+        Compiler(BYTES).compile(formats.json_schema({"type": "integer", "allOf": steps}))
 
 
 @pytest.mark.parametrize("step", [10**300 + 7, 8191 * 8191, 81.79])

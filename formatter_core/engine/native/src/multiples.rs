@@ -2,17 +2,20 @@
 //!
 //! A decimal is a multiple of `step / 10^places` if its digits, with the point moved `places` to the right, are one of
 //! `step`. Read from the left, what counts is how many digits may still come and which number they must be modulo `step`.
+//! Zeros that a step ends with are counted apart, so that the step itself is small.
 
 /// Where a plain JSON decimal stands that is to be a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Multiples {
     step: u32,
     places: u16,
+    zeros: u16,
     stage: Stage,
     /// Further digits, which must be, as a number, `wanted` modulo `step`.
     ///
     /// After the point these are all digits that count. Before it they are the places after the point; where there are
-    /// none, the fewest digits that make a multiple, so that states with the same future are one state.
+    /// none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros are among
+    /// them, and `wanted` is what stands before these.
     digits: u16,
     wanted: u32,
 }
@@ -29,11 +32,12 @@ enum Stage {
 }
 
 impl Multiples {
-    /// Where every decimal begins; `step` is above 0.
-    pub fn new(step: u32, places: u16) -> Self {
+    /// Where every decimal begins; `step` is above 0, and one of the others is 0.
+    pub fn new(step: u32, places: u16, zeros: u16) -> Self {
         Multiples {
             step,
             places,
+            zeros,
             stage: Stage::Start,
             digits: places,
             wanted: 0,
@@ -88,22 +92,26 @@ impl Multiples {
         }
     }
 
-    /// An upper bound of the bytes that are missing anywhere: as many digits as the step has, or as have places.
+    /// An upper bound of the bytes that are missing anywhere: as many digits as the step has, with its zeros, or as have
+    /// places.
     pub fn farthest(&self) -> u32 {
-        1 + u32::from(self.places).max(1 + self.step.ilog10())
+        1 + u32::from(self.places).max(1 + self.step.ilog10() + u32::from(self.zeros))
     }
 
     fn after_whole(&self, digit: u8) -> (u16, u32) {
         if self.places > 0 {
             return (self.places, self.less(self.times_ten(self.wanted), digit, self.places));
         }
-        let mut fewer = self.digits.saturating_sub(1);
+        if self.digits <= self.zeros && digit == 0 {
+            return (self.digits.saturating_sub(1), 0);
+        }
+        let mut fewer = self.digits.saturating_sub(1 + self.zeros);
         let mut wanted = self.less(self.wanted, digit, fewer);
         while !is_below(wanted, fewer) {
             fewer += 1;
             wanted = self.times_ten(wanted);
         }
-        (fewer, wanted)
+        (fewer + self.zeros, wanted)
     }
 
     /// `wanted - digit * 10^digits`, modulo the step.
@@ -146,7 +154,17 @@ mod tests {
 
     #[test]
     fn multiples_and_nothing_else_are_accepted() {
-        for (step, places) in [(7, 0), (1000, 0), (24, 0), (1, 2), (7, 1), (125, 4), (12, 1)] {
+        for (step, places, zeros) in [
+            (7, 0, 0),
+            (1, 0, 3),
+            (24, 0, 0),
+            (12, 0, 2),
+            (7, 0, 1),
+            (1, 2, 0),
+            (7, 1, 0),
+            (125, 4, 0),
+            (12, 1, 0),
+        ] {
             let scale = 10i64.pow(places.into());
             for thousandths in 0..40_000i64 {
                 let (whole, fraction) = (thousandths / 1000, thousandths % 1000);
@@ -154,9 +172,10 @@ mod tests {
                 if fraction == 0 {
                     texts.push(format!("-{whole}"));
                 }
-                let is_multiple = (thousandths * scale) % (1000 * i64::from(step)) == 0;
+                let whole_step = i64::from(step) * 10i64.pow(zeros.into());
+                let is_multiple = (thousandths * scale) % (1000 * whole_step) == 0;
                 for text in texts {
-                    let mut state = Some(Multiples::new(step, places));
+                    let mut state = Some(Multiples::new(step, places, zeros));
                     for byte in text.bytes() {
                         state = state.and_then(|state| state.after(byte));
                         let missing = state.and_then(|state| state.missing());
@@ -177,7 +196,7 @@ mod tests {
     #[test]
     fn only_plain_decimals_are_read() {
         for text in ["01", "--1", "1.", ".5", "1e3", "", "-", "1.0.0", "+7"] {
-            let start = Some(Multiples::new(1, 3));
+            let start = Some(Multiples::new(1, 3, 0));
             let end = text
                 .bytes()
                 .fold(start, |state, byte| state.and_then(|state| state.after(byte)));

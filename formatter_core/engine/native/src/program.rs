@@ -116,9 +116,12 @@ impl<'a> Reader<'a> {
 
     /// The multiples of a step.
     pub fn multiples(&mut self) -> Outcome<Multiples> {
-        let (step, places) = (self.number()?, self.number()?);
-        match u16::try_from(places) {
-            Ok(places) if step > 0 => Ok(Multiples::new(step, places)),
+        let (step, places, zeros) = (self.number()?, self.number()?, self.number()?);
+        let small = |count: u32| u16::try_from(count).ok().filter(|count| *count < u16::MAX / 2);
+        match (small(places), small(zeros)) {
+            (Some(places), Some(zeros)) if step > 0 && (places == 0 || zeros == 0) => {
+                Ok(Multiples::new(step, places, zeros))
+            }
             _ => Err(Fault::Malformed),
         }
     }
