@@ -1,4 +1,4 @@
-"""The order of the rooms: data goes one way, so imports go one way, lazy ones and those for type checkers included."""
+"""The order of the packages: data goes one way, so imports go one way, lazy ones and those for type checkers included."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import formatter_core
 ROOT = Path(formatter_core.__file__).parent
 CRATE = ROOT / "engine" / "native" / "src"
 
-#: From the lowest to the highest: a room may use those before it.
-ROOMS = (
+#: From the lowest to the highest: a package may use those before it.
+PACKAGES = (
     "errors",
     "limits",
     "grammar",
@@ -32,7 +32,7 @@ ROOMS = (
     "testing",
     "__main__",
 )
-#: Rooms that use the package as its users do.
+#: Packages that use the others as its users do.
 USERS = ("__main__",)
 
 
@@ -91,7 +91,7 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str] | None:
 
 
 def test_every_module_is_in_a_room() -> None:
-    assert {room_of(module) for module in MODULES} - {None} <= set(ROOMS)
+    assert {room_of(module) for module in MODULES} - {None} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -102,7 +102,7 @@ def test_no_arrow_runs_back_up(module: str) -> None:
     too_high = [
         target
         for target in GRAPH[module]
-        if (room not in USERS if room_of(target) is None else ROOMS.index(str(room_of(target))) > ROOMS.index(room))
+        if (room not in USERS if room_of(target) is None else PACKAGES.index(str(room_of(target))) > PACKAGES.index(room))
     ]
     assert not too_high
 
