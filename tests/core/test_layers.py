@@ -44,8 +44,8 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
-def room_of(module: str) -> str | None:
-    """None for the package itself, which may use every room."""
+def package_of(module: str) -> str | None:
+    """None for the package itself, which may use every package."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
 
@@ -90,19 +90,23 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str] | None:
     return None
 
 
-def test_every_module_is_in_a_room() -> None:
-    assert {room_of(module) for module in MODULES} - {None} <= set(PACKAGES)
+def test_every_module_is_in_a_package() -> None:
+    assert {package_of(module) for module in MODULES} - {None} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_arrow_runs_back_up(module: str) -> None:
-    room = room_of(module)
-    if room is None:
+    package = package_of(module)
+    if package is None:
         return
     too_high = [
         target
         for target in GRAPH[module]
-        if (room not in USERS if room_of(target) is None else PACKAGES.index(str(room_of(target))) > PACKAGES.index(room))
+        if (
+            package not in USERS
+            if package_of(target) is None
+            else PACKAGES.index(str(package_of(target))) > PACKAGES.index(package)
+        )
     ]
     assert not too_high
 
