@@ -58,7 +58,9 @@ def measure(address: str, count: int, rounds: int) -> dict[str, Any]:
     """The outcomes of the requests, and the server's resident memory in MiB after each round of them."""
     outcomes: Counter[str] = Counter()
     memory = []
-    with httpx.Client(base_url=address, timeout=600, limits=httpx.Limits(max_connections=count)) as client:
+    # The server closes a connection after five idle seconds; one that is used again must not be about to be closed.
+    limits = httpx.Limits(max_connections=count, keepalive_expiry=2)
+    with httpx.Client(base_url=address, timeout=600, limits=limits) as client:
         for first in range(0, rounds * count, count):
             with ThreadPoolExecutor(count) as pool:
                 outcomes.update(pool.map(lambda number: _one(client, number), range(first, first + count)))
