@@ -1,4 +1,4 @@
-"""What the structured-outputs backend needs from vLLM: signatures are checked, and three functions wrapped."""
+"""What the structured-outputs backend needs from vLLM: four functions are wrapped, once their signatures are known."""
 
 from __future__ import annotations
 
@@ -8,39 +8,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from formatter_core.errors import FormatterError, UnsupportedEngineVersion
+from formatter_core.errors import FormatterError
+from formatter_vllm._compat_signatures import MANAGER, PARAMETERS, REQUEST, TYPES, check_signatures
 
 __all__ = ["BACKEND", "GRAMMAR", "add_backend", "has_reasoning_parser", "structured_outputs_of"]
 
-_TYPES = "vllm.v1.structured_output.backend_types"
-_MANAGER = "vllm.v1.structured_output"
-_REQUEST = "vllm.v1.structured_output.request"
-_PARAMETERS = "vllm.sampling_params"
-
-#: Module, name, and its parameters as vLLM 0.31 to 0.33 have them.
-_SIGNATURES = {
-    (_TYPES, "StructuredOutputBackend"): "vllm_config tokenizer vocab_size",
-    (_TYPES, "StructuredOutputBackend.compile_grammar"): "self request_type grammar_spec stop_token_ids",
-    (_TYPES, "StructuredOutputBackend.allocate_token_bitmask"): "self max_num_seqs",
-    (_TYPES, "StructuredOutputBackend.destroy"): "self",
-    (_TYPES, "StructuredOutputGrammar.accept_tokens"): "self request_id tokens",
-    (_TYPES, "StructuredOutputGrammar.validate_tokens"): "self tokens",
-    (_TYPES, "StructuredOutputGrammar.rollback"): "self num_tokens",
-    (_TYPES, "StructuredOutputGrammar.fill_bitmask"): "self bitmask batch_index",
-    (_TYPES, "StructuredOutputGrammar.is_terminated"): "self",
-    (_TYPES, "StructuredOutputGrammar.reset"): "self",
-    (_MANAGER, "StructuredOutputManager.grammar_init"): "self request",
-    (
-        _MANAGER,
-        "StructuredOutputManager.grammar_bitmask",
-    ): "self requests structured_output_request_ids scheduled_spec_decode_tokens",
-    (_MANAGER, "StructuredOutputManager._get_constraint_bounds"): "self request spec_tokens spec_tokens_committed",
-    (_REQUEST, "get_structured_output_key"): "params",
-    (
-        _PARAMETERS,
-        "SamplingParams._validate_structured_outputs",
-    ): "self model_config structured_outputs_config tokenizer",
-}
 #: How vLLM calls the backend that nobody chose; then it is ours.
 _UNCHOSEN = "auto"
 _NAME = "formatter"
@@ -50,28 +22,10 @@ _TOGETHER = 4
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
 
-def _check() -> None:
-    for (module, name), needed in _SIGNATURES.items():
-        try:
-            found: Any = import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-            parameters = " ".join(inspect.signature(found).parameters)
-        except (ImportError, AttributeError):
-            parameters = ""
-        if parameters != needed:
-            raise UnsupportedEngineVersion(
-                "vllm",
-                found=getattr(import_module("vllm"), "__version__", "of unknown version"),
-                needed=">= 0.31, < 0.34",
-                missing=f"{module}.{name}({needed.replace(' ', ', ')})",
-            )
-
-
-_check()
-BACKEND: Any = import_module(_TYPES).StructuredOutputBackend
-GRAMMAR: Any = import_module(_TYPES).StructuredOutputGrammar
-_key_of = import_module(_REQUEST).get_structured_output_key
+check_signatures()
+BACKEND: Any = import_module(TYPES).StructuredOutputBackend
+GRAMMAR: Any = import_module(TYPES).StructuredOutputGrammar
+_key_of = import_module(REQUEST).get_structured_output_key
 
 
 def has_reasoning_parser(config: Any) -> bool:
@@ -95,13 +49,15 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
     """Serve structured outputs by a backend where no other was chosen by name. May be called again.
 
     Args:
-        backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too.
+        backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too, and its grammars
+            `fill_reasoning`.
         check_request: raises what is wrong with what `structured_outputs_of` gives, and with the other parameters.
     """
-    manager: Any = import_module(_MANAGER).StructuredOutputManager
-    parameters: Any = import_module(_PARAMETERS).SamplingParams
+    manager: Any = import_module(MANAGER).StructuredOutputManager
+    parameters: Any = import_module(PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
     begin, mask = inspect.unwrap(manager.grammar_init), inspect.unwrap(manager.grammar_bitmask)
+    fill_rows = inspect.unwrap(manager._fill_bitmasks)
     validate = inspect.unwrap(parameters._validate_structured_outputs)
 
     @functools.wraps(begin)
@@ -129,6 +85,14 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         fill(grammars, rows, free)
         return rows
 
+    @functools.wraps(fill_rows)
+    def fill_bitmasks(self: Any, batch: Any) -> None:
+        """Rows of requests that still reason have a mask of ours, too, where the grammar is ours."""
+        for grammar, number, is_constrained in batch:
+            fill_rows(self, ((grammar, number, is_constrained),))
+            if not is_constrained and (fill := getattr(grammar, "fill_reasoning", None)) is not None:
+                fill(self._grammar_bitmask[number].numpy())
+
     @functools.wraps(validate)
     def validate_structured_outputs(
         self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any
@@ -146,5 +110,5 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
             raise invalid(str(error)) from None
         wanted._backend, wanted._backend_was_auto = _NAME, True
 
-    manager.grammar_init, manager.grammar_bitmask = grammar_init, grammar_bitmask
+    manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks = grammar_init, grammar_bitmask, fill_bitmasks
     parameters._validate_structured_outputs = validate_structured_outputs

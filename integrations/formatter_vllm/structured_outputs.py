@@ -80,6 +80,7 @@ class FormatterGrammar:
 
     def __init__(self, formatter: Formatter) -> None:
         self.cursor = Cursor(formatter)
+        self._too_early = () if formatter.can_stop else formatter.end_ids
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.cursor!r}>"
@@ -106,6 +107,14 @@ class FormatterGrammar:
         """Write the mask into a row of a tensor: int32 (rows, words)."""
         with MaskTimer():
             self.cursor.fill_bitmask(bitmask[batch_index].numpy())
+
+    def fill_reasoning(self, row: NDArray[np.int32]) -> None:
+        """The mask while the model still reasons: everything but the ends, unless the format may be empty.
+
+        A model that ended there would leave out its answer, and vLLM would call that "stop".
+        """
+        row.fill(-1)
+        bitmask.clear_ids(row, self._too_early)
 
     def is_terminated(self) -> bool:
         """Never: vLLM no longer constrains what is terminated, and an ended request may go on (`ignore_eos`)."""
@@ -150,12 +159,12 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
         def fill_bitmasks(
             self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], free: Sequence[int]
         ) -> None:
-            """The masks of all grammars in one call; rows whose numbers are in `free` are not constrained yet."""
+            """The masks of all grammars in one call; the models of those whose numbers are in `free` still reason."""
             masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
             with MaskTimer():
                 Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
             for number in free:
-                rows[number] = -1
+                grammars[number].fill_reasoning(rows[number])
 
         def destroy(self) -> None:
             """Nothing is held that others do not share."""

@@ -77,6 +77,15 @@ class TestGrammar:
         assert not grammar.accept_tokens("r", [ord("x")])
         assert allowed(grammar) == [ord("b")]
 
+    @pytest.mark.parametrize("can_be_empty", [False, True])
+    def test_a_model_that_reasons_ends_only_where_the_format_may_be_empty(self, can_be_empty) -> None:
+        grammar = grammar_of(formats.regex("a*" if can_be_empty else "a+"))
+        row = np.zeros(12, dtype=np.int32)
+        grammar.fill_reasoning(row)
+        assert bool(bitmask.get(row, END)) is can_be_empty
+        assert bitmask.unpack(row)[:END].all()
+        assert len(allowed(grammar)) == 1 + can_be_empty
+
     def test_reset(self) -> None:
         grammar = grammar_of(formats.regex("ab"))
         grammar.accept_tokens("r", [ord("a")])
@@ -144,6 +153,13 @@ class Manager:
 
     def grammar_bitmask(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens):
         return "one by one"
+
+    def _fill_bitmasks(self, batch):
+        for grammar, number, is_constrained in batch:
+            if is_constrained:
+                grammar.fill_bitmask(self._grammar_bitmask, number)
+            else:
+                self._grammar_bitmask[number].fill_(-1)
 
     def _get_constraint_bounds(self, request, spec_tokens, spec_tokens_committed=False):
         return types.SimpleNamespace(constraint_start=int(request.is_reasoning))
@@ -307,10 +323,15 @@ class TestRegister:
             request.structured_output_request.grammar = backend.compile_grammar(Options.CHOICE, json.dumps(["a", "b"]))
         masks = manager.grammar_bitmask(requests, [*requests], {})
         assert len(masks) == len(requests)
-        assert (masks[0] == -1).all()
+        assert bitmask.unpack(masks[0]).tolist() == [False, *[True] * 319]  # the end alone is forbidden
         for mask in masks[1:]:
             assert bitmask.allowed_ids(mask) == sorted(made.token_to_id(letter) for letter in "ab")
         assert manager.grammar_bitmask(requests, [*requests], {"writes": [1]}) == "one by one"
+        alone = rows.clone().fill_(0)
+        manager._grammar_bitmask = alone
+        grammars = [request.structured_output_request.grammar for request in requests.values()]
+        manager._fill_bitmasks([(one, number, number > 0) for number, one in enumerate(grammars)])
+        assert torch.equal(alone[: len(grammars)], rows[: len(grammars)])
         backend.destroy()
 
     def test_another_signature_fails_the_start(self, internals) -> None:

@@ -18,7 +18,7 @@ if importlib.util.find_spec("vllm") is None:
 jsonschema = pytest.importorskip("jsonschema", reason="judges by jsonschema")
 
 from tests.engines_real.reasoning_budgets import MOST  # noqa: E402
-from tests.engines_real.vllm_models import make_model  # noqa: E402
+from tests.engines_real.vllm_models import END, make_model  # noqa: E402
 from tests.engines_real.vllm_processes import DTYPE, ROOT, environment, run_python, write_entry_point  # noqa: E402
 from tests.engines_real.vllm_scenarios import PATTERNS, SCHEMA, STEP_TOKENS  # noqa: E402
 
@@ -192,7 +192,7 @@ def reasoning(request, tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("reasoning")
     if importlib.util.find_spec("vllm.parser") is None:
         pytest.skip("this vLLM is too old for these reasoning parsers")
-    model = make_model(folder / "model", likely="</think>")
+    model = make_model(folder / "model", likely=["</think>", END])
     script, output = Path(__file__).with_name("vllm_reasoning.py"), folder / "output.json"
     requests = os.environ.get("FORMATTER_VLLM_REASONING", "12")
     words = [script, parser, how, requests, model, output]
@@ -210,10 +210,11 @@ def test_a_format_behind_reasoning(reasoning) -> None:
             assert record["finish"] in ("stop", "length")  # at the last token too, if nothing more could follow
             assert record["content"] == record["read"]
             judge(record["kind"], record["content"])
-        elif reasoning["how"] == "processor":
+        elif record["finish"] == "error":  # parsers end the reasoning at a call that the format does not allow
+            assert reasoning["how"] == "backend"
+            assert record["content"] == "<tool_call>"
+        else:
             assert record["finish"] == "length"
-        elif record["finish"] == "stop":  # vLLM lets the model end inside its reasoning
-            assert record["content"] is None
     assert complete >= len(reasoning["records"]) // 6
     assert reasoning["metrics"]["vllm:num_preemptions"] > 0
     if reasoning["how"] == "backend":

@@ -67,7 +67,7 @@ class Reader:
         ignored = shutil.ignore_patterns(".git", "target", "build", "dist", "*.egg-info", "*_cache")
         shutil.copytree(ROOT, folder / "checkout", ignore=ignored)
         self.run(SHELL[0].splitlines()[0], folder / "checkout")
-        model = make_model(folder / "model", likely="</think>", dtype="float16")
+        model = make_model(folder / "model", likely=["</think>"], dtype="float16")
         for name in MODELS:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).symlink_to(model)

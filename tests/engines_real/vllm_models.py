@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -23,20 +24,20 @@ _HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32
 
 
 def make_model(
-    folder: Path, size: int = 1000, seed: int = 0, scale: int = 1, likely: str | None = None, dtype: str = DTYPE
+    folder: Path, size: int = 1000, seed: int = 0, scale: int = 1, likely: Sequence[str] = (), dtype: str = DTYPE
 ) -> Path:
     """Write model, tokenizer and configuration.
 
     Args:
         size: the tokenizer's number of ids.
         scale: how many times as wide as the smallest model.
-        likely: a token that the model writes now and then.
+        likely: tokens that the model writes now and then.
         dtype: the type of the weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(folder, size)
-    token = None if likely is None else tokenizer.token_to_id(likely)
-    _write_weights(folder, tokenizer.get_vocab_size() + TAIL, seed, scale, token, dtype)
+    ids = [tokenizer.token_to_id(token) for token in likely]
+    _write_weights(folder, tokenizer.get_vocab_size() + TAIL, seed, scale, ids, dtype)
     return folder
 
 
@@ -74,7 +75,7 @@ def _write_tokenizer(folder: Path, size: int) -> Tokenizer:
     return tokenizer
 
 
-def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int | None, dtype: str) -> None:
+def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: list[int], dtype: str) -> None:
     hidden, inner, heads = _HIDDEN * scale, _INNER * scale, _HEADS * scale
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -101,7 +102,7 @@ def _write_weights(folder: Path, width: int, seed: int, scale: int, likely: int 
         return torch.randn(rows, columns, generator=generator) * 0.08
 
     weights = {"model.embed_tokens.weight": matrix(width, hidden), "lm_head.weight": matrix(width, hidden)}
-    if likely is not None:  # one place of every state is large, and it votes for this token
+    if likely:  # one place of every state is large, and it votes for these tokens
         weights["model.embed_tokens.weight"][:, 0] = 1.0
         weights["lm_head.weight"][likely, 0] = 1.1
     weights["model.norm.weight"] = torch.ones(hidden)

@@ -189,6 +189,17 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
 # --- vLLM --------------------------------------------------------------------------------------------------------
 
 
+@breaks(
+    3,
+    "tests/adapters/test_vllm_structured_outputs.py::TestGrammar::"
+    "test_a_model_that_reasons_ends_only_where_the_format_may_be_empty[False]",
+    needs="torch",
+)
+def a_model_of_vllm_may_end_while_it_reasons(patch: Patch) -> None:
+    grammar: Any = importlib.import_module("formatter_vllm.structured_outputs").FormatterGrammar
+    patch.setattr(grammar, "fill_reasoning", lambda self, row: row.fill(-1))
+
+
 @breaks(3, f"{VLLM}TestFailures::test_a_fault_of_our_own_ends_the_constrained_requests", needs="torch")
 @module_of("vllm", "masks")
 def a_fault_of_our_own_leaves_the_rows_of_vllm_unconstrained(patch: Patch, module: Any) -> None:
