@@ -1,4 +1,4 @@
-"""What masks cost on a GPU, in one command, for whoever has one; prints a page in Markdown.
+"""The cost of masks on a GPU; prints a page in Markdown.
 
     python3.11 dev.py gpu                          # this, and generation and lists of best tokens on the GPU
     python3.11 dev.py bench gpu --device cpu       # the same code without a GPU; the page then says "not run"

@@ -20,8 +20,9 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `scripts/benchmark_page.py` from `benchmarks/results/*.json`; each section is what the benchmark prints for
-its file. How to run one, and how speed is compared: `benchmarks/README.md`.
+`scripts/benchmark_page.py` writes this page from `benchmarks/results/*.json`. Each section is what one benchmark prints
+for its file. A number after ≤ or ≥ is a target, and `MISSED` marks a figure that misses it. `benchmarks/README.md` says
+how to run a benchmark and how speeds are compared.
 """
 
 

@@ -1,4 +1,4 @@
-"""The order of the packages: data goes one way, so imports go one way, lazy ones and those for type checkers included."""
+"""The order of the packages: data goes one way, so imports do too, lazy ones and those for type checkers included."""
 
 from __future__ import annotations
 
