@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from formatter_core.errors import FormatterError, PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
-from formatter_core.generation.forced import ForcedText, canonical_tokens, only_id
+from formatter_core.generation.forced import ForcedText, only_id
 from formatter_core.generation.models import (
     BatchSampler,
     Finished,
@@ -25,16 +24,13 @@ from formatter_core.generation.models import (
     SequenceBatch,
     TextDelta,
 )
-from formatter_core.generation.results import ChosenToken, Generated, Stopped, TokenScore
+from formatter_core.generation.results import ChosenToken, Generated, TokenScore
 from formatter_core.generation.sampling import SamplingRows
-from formatter_core.generation.stopping import TextStream, cut_back
+from formatter_core.generation.written import Written
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
-from formatter_core.runtime.result import Event
 
 __all__ = ["LoopSettings", "Row", "run_together"]
-
-logger = logging.getLogger(__name__)
 
 #: Steps for which room is made at once.
 _ROOM = 256
@@ -61,77 +57,42 @@ class LoopSettings:
     streams: bool = False
 
 
-@dataclass(eq=False)
-class Row:
-    """One sequence while it is written.
+@dataclass(eq=False, kw_only=True)
+class Row(Written):
+    """One sequence of the loop.
 
     Attributes:
         prompt: the index of its prompt in the call.
         sample: which of the prompt's samples it is.
-        before: the ids to compute before the first new one.
         key: what its draws depend on.
-        room: how many new tokens there may be.
         sampler: chooses its tokens.
         scores: what is wanted to know about each token.
-        cursor: its state; None without a format.
         resumed: the output that it goes on with.
-        new: the new tokens.
-        chosen: what was asked about them.
-        pending: the last of them, which are not computed yet.
-        forced: how many of the pending ones the model was not asked for.
+        forced: how many of the pending tokens the model was not asked for.
         passes: forward passes that it took part in.
         prompt_chosen: what was asked about the tokens before it.
-        stopped: how it ended, once it has.
     """
 
     prompt: int
     sample: int
-    before: tuple[int, ...]
     key: int
-    room: int
     sampler: BatchSampler
     scores: ScoreSettings
-    cursor: Cursor | None
-    text: TextStream
     resumed: Generated | None = None
-    new: list[int] = field(default_factory=list)
-    chosen: list[ChosenToken] = field(default_factory=list)
-    pending: list[int] = field(default_factory=list)
     forced: int = 0
     passes: int = 0
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
-    stopped: Stopped | None = None
-    error: Exception | None = None
     reported_tokens: int = 0
-    unreported_text: str = ""
 
-    def fail(self, error: Exception) -> None:
-        """End this sequence with a cause; the others go on."""
-        self.stopped, self.error = "error", error
-        logger.warning("a sequence is ended after %d tokens: %s", len(self.new), error)
-
-    def check(self) -> None:
-        """End this sequence if its cursor has failed, for example at its last token."""
-        if self.error is None and self.cursor is not None and self.cursor.error is not None:
-            self.fail(self.cursor.error)
-
-    def output(self) -> Generated:
-        """What came out."""
-        earlier = self.resumed or Generated((), b"", "length", prompt=self.before)
-        formatter = None if self.cursor is None else self.cursor.formatter
-        self.unreported_text += self.text.finish()
-        if formatter is not None and self.text.is_stopped:
-            formatter = formatter.fork()
-            cut_back(formatter, self.text.bytes)
-        return Generated(
-            (*earlier.tokens, *self.new),
-            self.text.bytes,
-            self.stopped or "cancelled",
-            self.error,
-            (*earlier.chosen, *self.chosen),
-            formatter,
-            earlier.prompt,
-            earlier.passes_saved + max(0, len(self.new) - 1 - self.passes),
+    def generated(self) -> Generated:
+        """What came out, behind what it goes on with."""
+        new, earlier = super().generated(), self.resumed or Generated((), b"", "length", prompt=self.before)
+        return replace(
+            new,
+            tokens=(*earlier.tokens, *new.tokens),
+            chosen=(*earlier.chosen, *new.chosen),
+            prompt=earlier.prompt,
+            passes_saved=earlier.passes_saved + max(0, len(self.tokens) - 1 - self.passes),
             prompt_chosen=earlier.prompt_chosen or self.prompt_chosen[: len(earlier.prompt)],
         )
 
@@ -155,7 +116,6 @@ class _Together:
     def __init__(self, model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> None:
         self._model = model
         self._settings = settings
-        self._ends = frozenset(model.vocabulary.end_ids)
         self._has_formats = any(row.cursor is not None for row in rows)
         asked = [row.scores for row in rows]
         most = max(asked, key=lambda scores: scores.top)
@@ -206,7 +166,9 @@ class _Together:
         forcing = [pair for pair in open_rows if self._forces(pair[1])]
         if self._settings.forced_text == "canonical":
             for _, row in forcing:
-                self._take_canonical(row)
+                for canonical in row.canonical(self._model.encode_continuation):
+                    if row.stopped is None:
+                        self._take(row, canonical, forced=True)
         self._fill([(index, row) for index, row in open_rows if row.stopped is None])
         for index, row in forcing:
             bits = self._bits[index]
@@ -219,18 +181,6 @@ class _Together:
         """Whether text without a choice is taken; for lists of best tokens every place has to be scored."""
         is_scored = row.scores.top or row.scores.rank
         return self._settings.forced_text != "off" and row.cursor is not None and not is_scored
-
-    def _take_canonical(self, row: Row) -> None:
-        if row.cursor is None:
-            return
-        try:
-            tokens = canonical_tokens(row.cursor.formatter, self._model.encode_continuation, row.room - len(row.new))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
-            row.fail(error)
-            return
-        for token in tokens:
-            if row.stopped is None:
-                self._take(row, token, forced=True)
 
     def _fill(self, rows: Sequence[tuple[int, Row]]) -> None:
         """Write the masks of these sequences."""
@@ -292,57 +242,36 @@ class _Together:
                     )
 
     def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
-        if row.cursor is not None:
-            row.cursor.append(token)
-        row.new.append(token)
-        row.pending.append(token)
+        row.take(token, self._model.vocabulary, self._settings.stop_ids)
         row.forced += forced
         if forced and row.scores.logprob:
             chosen = ChosenToken(token, 0.0, None)
         if chosen is not None:
             row.chosen.append(chosen)
-        if token in self._ends:
-            row.stopped = "end"
-            return
-        if token in self._settings.stop_ids:
-            row.stopped = "stop_token"
-            return
-        row.unreported_text += row.text.add(self._model.vocabulary.text_token(token) or b"")
-        if row.text.is_stopped:
-            row.stopped = "stop_string"
-        elif len(row.new) >= row.room:
-            row.stopped = "length"
 
     def _sampling_rows(self) -> SamplingRows:
         rows = self._rows
         numbers = uniforms(
             [0 if row is None else row.key for row in rows],
-            [0 if row is None else len(row.before) + len(row.new) for row in rows],
+            [0 if row is None else len(row.before) + len(row.tokens) for row in rows],
         )
         return SamplingRows(
             numbers,
             [-1 if row is None else row.prompt for row in rows],
             [-1 if row is None else row.sample for row in rows],
-            [() if row is None else row.new for row in rows],
+            [() if row is None else row.tokens for row in rows],
         )
 
 
 def _news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
-    events: list[Event] = []
-    if is_over or settings.streams:
-        row.check()
-    if settings.streams and row.cursor is not None and row.error is None:
-        try:
-            events = row.cursor.formatter.events()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
-            row.fail(error)
-    output = row.output() if is_over else None
+    events = row.new_events() if settings.streams else []
+    output = row.generated() if is_over else None
     if settings.streams:
-        tokens = tuple(row.new[row.reported_tokens :])
-        if tokens or row.unreported_text:
-            yield TextDelta(row.prompt, row.sample, row.unreported_text, tokens)
-            row.reported_tokens, row.unreported_text = len(row.new), ""
+        tokens = tuple(row.tokens[row.reported_tokens :])
+        row.reported_tokens = len(row.tokens)
+        if (text := row.new_text()) or tokens:
+            yield TextDelta(row.prompt, row.sample, text, tokens)
         for event in events:
             yield FormatEvent(row.prompt, row.sample, event)
     if output is not None:

@@ -340,16 +340,16 @@ class LogitsWriter(Generic[Value_co]):
                     text.begin(begins.resumed.bytes)
                 rows.append(
                     Row(
-                        index,
-                        sample,
                         begins.tokens,
-                        key,
                         room,
-                        own.sampling,
-                        own.scores,
                         None if formatter is None else Cursor(formatter),
                         text,
-                        begins.resumed,
+                        prompt=index,
+                        sample=sample,
+                        key=key,
+                        sampler=own.sampling,
+                        scores=own.scores,
+                        resumed=begins.resumed,
                     )
                 )
         return rows

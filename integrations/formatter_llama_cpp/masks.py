@@ -19,21 +19,6 @@ class Mask:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._row = np.zeros(vocabulary.words, dtype=np.int32)
 
-    @property
-    def row(self) -> NDArray[np.int32]:
-        """The latest mask, as the core writes it."""
-        return self._row
-
-    def fill(self, cursor: Cursor) -> None:
-        """Make the mask of a sequence at its current position.
-
-        Raises:
-            Exception: what has ended the sequence.
-        """
-        cursor.fill_bitmask(self._row)
-        if cursor.error is not None:
-            raise cursor.error
-
     def apply(self, cursor: Cursor, logits: NDArray[Any]) -> None:
         """Set the logits of all ids that the format does not allow to -inf, in place.
 
@@ -45,10 +30,6 @@ class Mask:
             NoTokenLeft: none that is allowed is finite.
         """
         cursor.fill_bitmask(self._row)
-        self.write(cursor, logits)
-
-    def write(self, cursor: Cursor, logits: NDArray[Any]) -> None:
-        """`apply` with the latest mask, which is not made anew."""
         # Of NaN alone llama.cpp would choose anything.
         if not bitmask.apply_row(logits, self._row):
             raise NoTokenLeft(cursor.bytes)
@@ -58,7 +39,3 @@ class Mask:
         cursor.fill_bitmask(self._row)
         bits = bitmask.unpack(self._row)
         return np.asarray(bits.take(ids, mode="clip") & (ids < len(bits)))
-
-    def has(self, token_id: int) -> bool:
-        """Whether the latest mask allows this id."""
-        return bitmask.get(self._row, token_id)

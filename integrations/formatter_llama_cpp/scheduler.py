@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,22 +15,19 @@ from numpy.typing import NDArray
 from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError
 from formatter_core.errors.arguments import one_of, whole_number
-from formatter_core.generation import Sampling, Stopped, checked_counts
-from formatter_core.generation.forced import ForcedText, canonical_tokens
+from formatter_core.generation import Sampling, checked_counts
+from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.admission import Slots
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext
-from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.prompts import continuation, prompt_of
 from formatter_llama_cpp.requests import PromptTooLong, Request, Update
 from formatter_llama_cpp.samples import Sample
 from formatter_llama_cpp.vocabulary import compiled_format, compiler_for
 
 __all__ = ["Scheduler", "SchedulerInterrupted"]
-
-logger = logging.getLogger(__name__)
 
 GREEDY = Sampling()
 
@@ -161,8 +157,10 @@ class Scheduler:
             start = compiled.formatter() if max_tokens is None else compiled.formatter_within(most)
         for index in range(samples):
             cursor = None if start is None else Cursor(start.fork())
-            mask = None if cursor is None else Mask(self.vocabulary)
-            request.samples.append(Sample(request, index, sampling.sampler(index), cursor, mask, TextStream(stops)))
+            sampler, bits = sampling.sampler(index), np.zeros(self.vocabulary.words, dtype=np.int32)
+            request.samples.append(
+                Sample(ids, most, cursor, TextStream(stops), request=request, index=index, sampler=sampler, bits=bits)
+            )
         with self._in_one_piece():
             self._open.update(dict.fromkeys(request.samples))
             self._waiting.extend(request.samples)
@@ -177,7 +175,8 @@ class Scheduler:
         with self._in_one_piece():
             for sample in what.samples if isinstance(what, Request) else [what]:
                 if sample.output is None:
-                    self._finish(sample, "cancelled" if error is None else "error", error)
+                    sample.stop("cancelled") if error is None else sample.fail(error)
+                    self._finish(sample)
         self._is_interrupted = error is not None
 
     def step(self) -> list[Update]:
@@ -267,21 +266,20 @@ class Scheduler:
 
     def _decode(self, parts: list[tuple[Sample, list[int]]]) -> None:
         entries: list[Entry] = []
-        last: list[int] = []
         for sample, part in parts:
-            ends = len(entries) + len(part) - 1 if len(part) == len(sample.pending) else -1
-            last.append(ends)
-            for token in part:
-                entries.append(Entry(token, (sample.slot or 0,), len(entries) == ends))
+            ends = len(part) if len(part) == len(sample.pending) else 0
+            entries += [Entry(token, (sample.slot or 0,), at == ends) for at, token in enumerate(part, 1)]
         try:
             self.context.decode(entries)
         except DecodeFailed as error:
             self._decode_apart(parts, error)
             return
         self.decoded += len(entries)
-        for (sample, part), place in zip(parts, last, strict=True):
+        place = -1
+        for sample, part in parts:
+            place += len(part)
             del sample.pending[: len(part)]
-            if place >= 0:
+            if entries[place].wants_logits:
                 self._take_token(sample, self.context.logits(place))
 
     def _decode_apart(self, parts: list[tuple[Sample, list[int]]], error: DecodeFailed) -> None:
@@ -289,7 +287,8 @@ class Scheduler:
         if len(parts) == 1:
             sample, part = parts[0]
             if error.code != 1 or len(part) == 1:
-                self._finish(sample, "error", error)
+                sample.fail(error)
+                self._finish(sample)
                 return
             self._decode([(sample, part[: len(part) // 2])])
             if sample.output is None:
@@ -309,43 +308,38 @@ class Scheduler:
         try:
             if not sample.tokens:
                 sample.prepare()
-            self._append(sample, sample.choose(logits))
+            if sample.stopped is None:
+                self._append(sample, sample.choose(logits))
             self._take_forced(sample)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
-            self._finish(sample, "error", error)
+            sample.fail(error)
+        if sample.stopped is not None:
+            self._finish(sample)
 
     def _take_forced(self, sample: Sample) -> None:
-        if sample.request.forced_text == "canonical" and sample.cursor is not None and sample.request.top is None:
-            room = sample.request.max_tokens - len(sample.tokens)
-            encode = continuation(self._llama, self.vocabulary)
-            for token in [] if sample.output else canonical_tokens(sample.cursor.formatter, encode, room):
-                if sample.output is None:
+        if sample.forces and sample.request.forced_text == "canonical":
+            for token in sample.canonical(continuation(self._llama, self.vocabulary)):
+                if sample.stopped is None:
                     self._append(sample, token)
-        while sample.output is None and (only := sample.only_token()) is not None:
+        while (only := sample.only_token()) is not None:
             # The sampler is asked all the same, so that its draws are those of an output without forced text.
             logits = np.full(self.context.width, -np.inf, dtype=np.single)
             logits[only] = 0.0
             self._append(sample, sample.choose(logits))
 
     def _append(self, sample: Sample, token: int) -> None:
-        text, events = sample.append(token, self.vocabulary)
-        self._updates.append(Update(sample, token, text, events))
-        stopped = sample.stopped(token, self.vocabulary)
-        if stopped is None:
-            sample.prepare()
-        else:
-            self._finish(sample, stopped)
+        sample.take(token, self.vocabulary)
+        self._updates.append(sample.update(token))
+        sample.prepare()
 
-    def _finish(self, sample: Sample, stopped: Stopped, error: Exception | None = None) -> None:
+    def _finish(self, sample: Sample) -> None:
         self._slots.release(sample)
         if sample in self._waiting:
             self._waiting.remove(sample)
-        text, events = sample.finish(stopped, error)
+        update = sample.update(None)
         self._open.pop(sample, None)  # not before it has an output: `close` gives one to all that are open
         self._drop_logits(sample.request)
-        if sample.output is not None and sample.output.error is not None:
-            logger.warning("a sequence has ended after %d tokens: %s", len(sample.tokens), sample.output.error)
-        self._updates.append(Update(sample, None, text, events, sample.output))
+        self._updates.append(update)
 
     def _drop_logits(self, request: Request) -> None:
         if not any(sample in self._waiting for sample in request.samples):
