@@ -6,6 +6,9 @@ They have `uniqueItems`, `minProperties`, `contains`, and `not` about the values
 
 A document that `jsonschema` refuses and the format accepts is a wrong accept; the reverse is a wrong reject, unless it
 has a number that is not a plain decimal, or an object in which an extra key occurs twice.
+
+Then each schema is walked under tight budgets with tokens that are pieces of its documents: a mask, which takes many
+values for alike, must hold just the tokens that are accepted one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import BudgetTooSmall, InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
 
 _TEXTS = ["", "a", "b", "ab", "abc", "é", "/", '"', "\n", "😀", "1", "true"]
 _NUMBERS = [0, -0.0, 1, 1.0, 2, -1, 1.5, 10, 100, 0.25]
@@ -69,7 +72,50 @@ def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[st
             if not _may_be_rejected(text):
                 found[f"wrong: rejected {json.dumps(schema)} {text}"] += 1
     found["dead ends"] += sum(not _walk_ends(compiled, rng, validator) for _ in range(3))
+    rng = random.Random(seed)
+    random_schema(rng)
+    try:
+        masks, faults = walk_within(schema, pieces(schema, rng), rng, most=4)
+    except BudgetTooSmall:
+        found["no budget suffices"] += 1
+        return found
+    found["masks within budgets"] += masks
+    found.update(f"wrong: {fault} {json.dumps(schema)}" for fault in faults)
     return found
+
+
+def pieces(schema: dict[str, Any], rng: random.Random) -> list[bytes]:
+    """Every byte, and pieces of documents of a schema."""
+    found = {bytes([byte]) for byte in range(256)} | {b'"a","a"', b'","b","b"', b",1,1", b": 1", b'"}', b'"]', b"[1,1"}
+    for text in documents(schema, rng, 6):
+        for _ in range(20):
+            start = rng.randrange(len(text))
+            found.add(text[start : start + rng.randint(2, 9)].encode())
+    return sorted(found)
+
+
+def walk_within(
+    schema: dict[str, Any], tokens: list[bytes], rng: random.Random, *, most: int
+) -> tuple[int, list[str]]:
+    """Random walks under budgets of up to `most` tokens more than needed: how many masks were made, and the faults."""
+    compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
+    compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+    masks, faults = 0, []
+    for budget in range(compiled.min_tokens, compiled.min_tokens + most):
+        formatter = compiled.formatter(max_tokens=budget)
+        while not formatter.is_finished:
+            allowed = formatter.allowed_tokens()
+            masks += 1
+            accepted = [token for token in range(len(tokens) + 1) if formatter.count_valid([token])]
+            if not allowed or allowed != accepted:
+                differ = sorted(set(allowed) ^ set(accepted))
+                faults.append(f"after {formatter.bytes!r} within {budget} tokens the mask is wrong about {differ}")
+            if not accepted:
+                break
+            formatter.accept_token(rng.choice(accepted))
+        if len(formatter.tokens) > budget:
+            faults.append(f"{formatter.bytes!r} takes more than {budget} tokens")
+    return masks, faults
 
 
 def _by_masks(compiled: Any, text: str) -> bool:

@@ -68,45 +68,23 @@ def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
     walk(STRINGS, [token.encode() for token in tokens], random.Random(0), steps=12, walks=60)
 
 
-def pieces(schema: Any, rng: random.Random) -> list[bytes]:
-    """Every byte, and pieces of documents of a schema."""
-    found = {bytes([byte]) for byte in range(256)} | {b'"a","a"', b'","b","b"', b",1,1", b": 1", b'"}', b'"]', b"[1,1"}
-    for text in compare_unique.documents(schema, rng, 6):
-        for _ in range(20):
-            start = rng.randrange(len(text))
-            found.add(text[start : start + rng.randint(2, 9)].encode())
-    return sorted(found)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_pieces_of_documents_are_masked_as_their_bytes_are(seed: int) -> None:
     rng = random.Random(seed)
     schema = compare_unique.random_schema(rng)
-    tokens = pieces(schema, rng)
+    tokens = compare_unique.pieces(schema, rng)
     with suppress(UnsupportedSchema, UnsatisfiableSchema, InvalidGrammar):
         walk(formats.json_schema(schema, key_order="any"), tokens, rng, steps=20, walks=6)
-
-
-def walk_within(schema: Any, tokens: list[bytes], rng: random.Random, *, most: int) -> None:
-    """Random walks under budgets: what is allowed is taken, nothing else, and every walk is complete in time."""
-    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native").compile(schema)
-    for more in range(most):
-        formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
-        while not formatter.is_finished:
-            allowed = formatter.allowed_tokens()
-            assert allowed, formatter.bytes
-            assert allowed == [token for token in range(len(tokens) + 1) if formatter.count_valid([token])]
-            formatter.accept_token(rng.choice(allowed))
-        assert len(formatter.tokens) <= compiled.min_tokens + more
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_budgets_of_values_that_differ_are_kept_by_tokens_of_several_bytes(seed: int) -> None:
     rng = random.Random(seed)
     schema = compare_unique.random_schema(rng)
-    tokens = pieces(schema, rng)
+    tokens = compare_unique.pieces(schema, rng)
     with suppress(UnsupportedSchema, UnsatisfiableSchema, InvalidGrammar, BudgetTooSmall):
-        walk_within(formats.json_schema(schema, key_order="any"), tokens, rng, most=8)
+        masks, faults = compare_unique.walk_within(schema, tokens, rng, most=8)
+        assert masks and not faults, schema
 
 
 NOT_INTEGERS: dict[str, Any] = {"type": "object", "not": {"additionalProperties": {"type": "integer"}}}

@@ -143,6 +143,17 @@ impl Automaton {
         self.intern(parts)
     }
 
+    /// A situation with other threads.
+    pub fn with_threads(&mut self, number: u32, mut threads: Vec<Thread>) -> u32 {
+        sort(&mut threads);
+        let parts = &self.situations[number as usize].parts;
+        self.intern(Frozen {
+            tokens: parts.tokens.clone(),
+            can_stop: parts.can_stop,
+            ..Frozen::of_threads(threads)
+        })
+    }
+
     /// What may come at these places.
     pub fn at_places(&mut self, places: &[(u32, Frame)], source: &Source, meter: &mut Meter) -> Outcome<u32> {
         let mut key = Vec::with_capacity(2 * places.len());
@@ -333,8 +344,7 @@ impl Automaton {
                 live = live.union(row.live_bytes());
             }
         }
-        let keeps_text = |thread: &Thread| source.network.keeps_text(thread.next);
-        if situation.parts.threads.iter().any(keeps_text) {
+        if situation.parts.threads.iter().any(|thread| keeps_text(thread, source)) {
             // A frame keeps every byte.
             cuts = ByteSet::range(0, 255);
         }
@@ -462,7 +472,7 @@ impl Automaton {
 pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Meter) -> Outcome<Frame> {
     let frame = &thread.frame;
     match frame.group.memory(frame.member) {
-        Some(memory) if source.network.keeps_text(thread.next) => {
+        Some(memory) if keeps_text(thread, source) => {
             let memory = Arc::new(memory.with_text(text));
             with_memory(frame, memory, &mut *source.cache.lock()?, meter)
         }
@@ -470,22 +480,25 @@ pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Me
     }
 }
 
-/// A thread in the first terminal of a distinct member as if which value it becomes did not matter.
-pub fn with_some_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Thread> {
+/// A thread in the first terminal of a distinct member as if it did not matter which value that becomes.
+pub fn with_any_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Thread> {
     let frame = &thread.frame;
-    match (source.network.position(thread.next), frame.group.memory(frame.member)) {
-        (Position::Value { next, .. }, Some(memory)) => Ok(Thread {
-            state: thread.state,
-            next: *next,
-            frame: with_memory(
-                frame,
-                Arc::new(memory.with_some_value()),
-                &mut *source.cache.lock()?,
-                meter,
-            )?,
-        }),
-        _ => Ok(thread.clone()),
-    }
+    let Some(memory) = frame.group.memory(frame.member) else {
+        return Ok(thread.clone());
+    };
+    let firsts = source.lexicon.row(thread.state, meter)?.live_bytes();
+    let first = memory.text().first().copied().or_else(|| firsts.iter().next());
+    let memory = Arc::new(memory.with_anything(first.unwrap_or_default()));
+    Ok(Thread {
+        frame: with_memory(frame, memory, &mut *source.cache.lock()?, meter)?,
+        ..thread.clone()
+    })
+}
+
+/// Whether a thread's frame keeps what is written of its terminal.
+pub fn keeps_text(thread: &Thread, source: &Source) -> bool {
+    let memory = || thread.frame.group.memory(thread.frame.member);
+    source.network.keeps_text(thread.next) && memory().is_some_and(|memory| !memory.takes_anything())
 }
 
 /// Where a thread in the first terminal of a distinct member goes on after it, as if its value were none; whether its

@@ -351,12 +351,13 @@ impl Class {
 /// The tokens that stay inside a terminal, or end it, by the state that they lead to.
 pub struct Targets {
     pub all: Vec<(Term, TokenSet)>,
-    /// Whether the terminal may have ended at such a token or before it, and yet may go on: something else may too.
-    pub end_early: bool,
+    /// Nodes of the vocabulary's trie, with how many bytes lead to them, where the terminal may have ended and yet may go on:
+    /// something else may too. None stands below another one.
+    pub early: Box<[(u32, u32)]>,
 }
 
 impl Targets {
     pub fn bytes(&self) -> usize {
-        self.all.iter().map(|(_, tokens)| 48 + tokens.bytes()).sum()
+        self.all.iter().map(|(_, tokens)| 48 + tokens.bytes()).sum::<usize>() + 8 * self.early.len()
     }
 }

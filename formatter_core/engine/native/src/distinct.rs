@@ -261,11 +261,11 @@ impl Seen {
         seen
     }
 
-    /// These values and one more that begins like this one; which one it is does not matter.
-    pub fn with_unknown(&self, text: &[u8]) -> Self {
+    /// These values and one more that begins with this byte; which one it is does not matter.
+    pub fn with_unknown(&self, first: u8) -> Self {
         let mut seen = self.clone();
         seen.count += 1;
-        seen.counts[kind_of_first(text.first().copied().unwrap_or_default())] += 1;
+        seen.counts[kind_of_first(first)] += 1;
         seen.fingerprint = seen.fingerprint.map(|part| part.rotate_left(1).wrapping_add(1));
         seen
     }

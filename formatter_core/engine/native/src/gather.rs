@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::allowed::runs;
-use crate::automaton::{after_any_value, frame_after, with_some_value, Automaton, Source, DEAD};
+use crate::automaton::{after_any_value, frame_after, keeps_text, with_any_value, Automaton, Source, DEAD};
 use crate::class::{Targets, TokenSet};
 use crate::classify::class;
 use crate::distinct::Value;
@@ -19,6 +19,9 @@ use crate::targets::targets;
 use crate::term::{EMPTY, NOTHING};
 use crate::trie::Node;
 
+/// Where a larger part of the vocabulary's trie would have to be followed twice, all of it is followed once.
+const LARGE_PART: usize = 16;
+
 /// Gather the tokens that may come after `state` as text.
 pub fn gather(
     state: &Arc<State>,
@@ -28,15 +31,13 @@ pub fn gather(
     meter: &mut Meter,
 ) -> Outcome<Gathered> {
     let mut threads = state.threads.to_vec();
-    let mut in_values = Vec::new();
-    for thread in threads
-        .iter_mut()
-        .filter(|thread| source.network.keeps_text(thread.next))
-    {
+    let (mut in_values, mut matter) = (Vec::new(), Vec::new());
+    for thread in threads.iter_mut().filter(|thread| keeps_text(thread, source)) {
         // As if which value it becomes did not matter: then texts lead to the same places.
-        if remainders.is_alike(thread.next) {
-            in_values.push(thread.clone());
-            *thread = with_some_value(thread, source, meter)?;
+        if let Some(few) = remainders.values_that_matter(thread, meter)? {
+            let some = with_any_value(thread, source, meter)?;
+            in_values.push((std::mem::replace(thread, some.clone()), some));
+            matter.extend(few);
         }
     }
     let parts = Frozen {
@@ -55,16 +56,25 @@ pub fn gather(
         automaton,
         remainders,
         source: *source,
-        any_value: (!in_values.is_empty()).then_some((in_values, state)),
+        any_value: (!in_values.is_empty()).then_some(AnyValue {
+            threads: in_values,
+            matter,
+            state,
+            may_begin: false,
+        }),
     };
     match gatherer.wide(&parts, meter)? {
         Some((threads, targets)) => {
             gatherer.stay_inside(threads, &targets, meter)?;
-            gatherer.cross(&parts, threads, meter)?;
+            gatherer.cross(&parts, threads, &targets, meter)?;
+            gatherer.follow_early(&targets, meter)?;
             gatherer.follow_others(&parts, threads[0].state, meter)?;
         }
         None => {
             gatherer.automaton.held.extend([number, number]);
+            if let Some(value) = &mut gatherer.any_value {
+                value.may_begin = true;
+            }
             gatherer.walk(0..source.lexicon.vocabulary.trie.nodes().len(), 0, meter)?;
         }
     }
@@ -77,8 +87,19 @@ struct Gatherer<'a> {
     automaton: &'a mut Automaton,
     remainders: &'a mut Remainders,
     source: Source<'a>,
-    /// Threads in values that are taken for any, and the state that they are of.
-    any_value: Option<(Vec<Thread>, &'a Arc<State>)>,
+    any_value: Option<AnyValue<'a>>,
+}
+
+/// Values under way that are taken for any.
+struct AnyValue<'a> {
+    /// The threads in them, and those that stand for these.
+    threads: Vec<(Thread, Thread)>,
+    /// If one of these came, it matters.
+    matter: Vec<Value>,
+    /// What the threads are of.
+    state: &'a Arc<State>,
+    /// Whether such a value may begin later in a token.
+    may_begin: bool,
 }
 
 impl Gatherer<'_> {
@@ -96,7 +117,12 @@ impl Gatherer<'_> {
             return Ok(None);
         };
         let state = threads[0].state;
-        let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
+        let main = lexicon.row(state, meter)?.main_target().unwrap_or(state);
+        let (uncounted, bytes) = match lexicon.row(main, meter)?.main_target() == Some(main) {
+            // Counts matter in what comes later at most.
+            true => (state, u32::MAX),
+            false => lexicon.derivatives()?.uncounted(state, meter)?,
+        };
         let most = bytes.saturating_sub(lexicon.vocabulary.longest);
         if uncounted != state && lexicon.derivatives()?.shortest_match(uncounted, meter)? >= most {
             return Ok(None);
@@ -111,7 +137,9 @@ impl Gatherer<'_> {
                 }
             }
         }
-        Ok((!targets.end_early).then_some((threads, targets)))
+        let nodes = lexicon.vocabulary.trie.nodes();
+        let early = targets.early.iter().map(|(node, _)| nodes[*node as usize].end - node);
+        Ok((early.sum::<u32>() as usize <= nodes.len() / LARGE_PART).then_some((threads, targets)))
     }
 
     /// Add the tokens that stay inside the terminal of some threads.
@@ -143,7 +171,7 @@ impl Gatherer<'_> {
     }
 
     /// Follow the tokens that cross the end of the terminal of some threads.
-    fn cross(&mut self, state: &Frozen, threads: &[Thread], meter: &mut Meter) -> Outcome<()> {
+    fn cross(&mut self, state: &Frozen, threads: &[Thread], targets: &Targets, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
         let class = class(source.lexicon, threads[0].state, meter)?;
@@ -162,7 +190,9 @@ impl Gatherer<'_> {
         }
         // A value is known by its text: no need to follow that byte by byte if nothing else goes on.
         let value = match threads {
-            [thread] if state.threads.len() == 1 && source.network.keeps_text(thread.next) => Some(thread),
+            [thread] if state.threads.len() == 1 && keeps_text(thread, &source) => {
+                Some(thread).filter(|_| targets.early.is_empty())
+            }
             _ => None,
         };
         let firsts = self.automaton.live(beyond, &source, meter)?;
@@ -204,6 +234,22 @@ impl Gatherer<'_> {
         Ok(())
     }
 
+    /// Follow the tokens at or before whose end the terminal may have ended although it may go on.
+    fn follow_early(&mut self, targets: &Targets, meter: &mut Meter) -> Outcome<()> {
+        let vocabulary = &self.source.lexicon.vocabulary;
+        for &(node, depth) in targets.early.iter() {
+            let before = &vocabulary.token_at(node)[..depth as usize - 1];
+            let start = self.after(self.automaton.held[0], before, meter)?;
+            if start != DEAD {
+                self.automaton.held.extend([start, start]);
+                let end = vocabulary.trie.nodes()[node as usize].end;
+                self.walk(node as usize..end as usize, depth - 1, meter)?;
+                self.automaton.held.truncate(1);
+            }
+        }
+        Ok(())
+    }
+
     /// Follow the tokens that go on in the threads whose terminals are not in state `but`.
     fn follow_others(&mut self, state: &Frozen, but: u32, meter: &mut Meter) -> Outcome<()> {
         let others: Vec<Thread> = state
@@ -230,9 +276,7 @@ impl Gatherer<'_> {
             return Ok(false);
         }
         for thread in self.automaton.threads(number) {
-            if self.source.network.keeps_text(thread.next)
-                && self.source.lexicon.step(thread.state, byte, meter)?.accepts
-            {
+            if keeps_text(thread, &self.source) && self.source.lexicon.step(thread.state, byte, meter)?.accepts {
                 return Ok(true);
             }
         }
@@ -254,18 +298,18 @@ impl Gatherer<'_> {
 
     /// Walk through nodes below a text of this length with the value that it holds.
     fn walk_exactly(&mut self, range: std::ops::Range<usize>, depth: u32, meter: &mut Meter) -> Outcome<()> {
-        let Some((threads, state)) = self.any_value.take() else {
+        let Some(value) = self.any_value.take() else {
             return Ok(());
         };
         let text = &self.source.lexicon.vocabulary.token_at(range.start as u32)[..depth as usize];
-        let start = self.automaton.situation(state);
+        let start = self.automaton.situation(value.state);
         let number = self.after(start, text, meter)?;
         if number != DEAD {
             self.automaton.held.extend([number, number]);
             self.walk(range, depth, meter)?;
             self.automaton.held.truncate(self.automaton.held.len() - 2);
         }
-        self.any_value = Some((threads, state));
+        self.any_value = Some(value);
         Ok(())
     }
 
@@ -282,10 +326,10 @@ impl Gatherer<'_> {
     }
 
     fn exact(&mut self, text: &[u8], meter: &mut Meter) -> Outcome<Option<Reach>> {
-        let Some((_, state)) = self.any_value else {
+        let Some(value) = &self.any_value else {
             return Ok(None);
         };
-        let start = self.automaton.situation(state);
+        let start = self.automaton.situation(value.state);
         match self.after(start, text, meter)? {
             DEAD => Ok(None),
             number => self.automaton.reach(number, self.remainders, meter),
@@ -295,22 +339,36 @@ impl Gatherer<'_> {
     /// Whether it may matter which value came with a text that leads to a situation.
     fn matters(&mut self, number: u32, text: &[u8], meter: &mut Meter) -> Outcome<bool> {
         let nearest = self.automaton.nearest_values(number, self.remainders, meter)?;
-        let Some((threads, _)) = self.any_value.as_ref().filter(|_| !nearest.is_empty()) else {
+        let Some(any) = &self.any_value else {
             return Ok(false);
         };
-        for thread in threads {
+        if nearest.is_empty() && any.matter.is_empty() {
+            return Ok(false);
+        }
+        for (thread, _) in &any.threads {
             let memory = thread.frame.group.memory(thread.frame.member);
-            let mut value = memory.map_or_else(Vec::new, |memory| memory.text().to_vec());
-            let mut term = thread.state;
-            for &byte in text {
-                let step = self.source.lexicon.step(term, byte, meter)?;
-                if step.state == NOTHING {
-                    break;
-                }
-                value.push(byte);
-                term = step.state;
-                if step.accepts && nearest.contains(&Value::of(&value)) {
-                    return Ok(true);
+            let before = memory.map_or(&[][..], |memory| memory.text());
+            let last = if any.may_begin && before.is_empty() {
+                text.len()
+            } else {
+                1
+            };
+            for start in 0..last {
+                let mut value = before.to_vec();
+                let mut term = thread.state;
+                for &byte in &text[start..] {
+                    let step = self.source.lexicon.step(term, byte, meter)?;
+                    if step.state == NOTHING {
+                        break;
+                    }
+                    value.push(byte);
+                    term = step.state;
+                    if step.accepts {
+                        let value = Value::of(&value);
+                        if nearest.contains(&value) || any.matter.contains(&value) {
+                            return Ok(true);
+                        }
+                    }
                 }
             }
         }
@@ -319,8 +377,9 @@ impl Gatherer<'_> {
 
     /// Tokens that end a value lead to a situation: for those for which it matters which value it is, say it of each.
     fn stay_at(&mut self, number: u32, tokens: &TokenSet, meter: &mut Meter) -> Outcome<()> {
+        let is_any = |any: &AnyValue| any.matter.is_empty();
         let values = self.automaton.nearest_values(number, self.remainders, meter)?;
-        if self.any_value.is_none() || values.is_empty() {
+        if self.any_value.as_ref().map_or(true, is_any) && values.is_empty() || self.any_value.is_none() {
             return Ok(());
         }
         let vocabulary = &self.source.lexicon.vocabulary;
@@ -344,6 +403,25 @@ impl Gatherer<'_> {
             number = self.automaton.step(number, byte, &self.source, meter)?;
         }
         Ok(number)
+    }
+
+    /// A situation, with any value in place of one that begins there.
+    fn with_any_value(&mut self, number: u32) -> Outcome<u32> {
+        let Some(any) = self.any_value.as_ref().filter(|any| any.may_begin && number != DEAD) else {
+            return Ok(number);
+        };
+        let is_same = |one: &Thread, other: &Thread| {
+            (one.state, one.next, one.frame.key()) == (other.state, other.next, other.frame.key())
+        };
+        let some = |thread: &Thread| any.threads.iter().find(|(known, _)| is_same(known, thread));
+        let threads = self.automaton.threads(number);
+        if !threads.iter().any(|thread| some(thread).is_some()) {
+            return Ok(number);
+        }
+        let threads = threads
+            .iter()
+            .map(|thread| some(thread).map_or(thread, |(_, some)| some).clone());
+        Ok(self.automaton.with_threads(number, threads.collect()))
     }
 
     /// Add the tokens at and below some nodes of the trie, which stand side by side, `depth` bytes deep, that go on from
@@ -373,6 +451,7 @@ impl Gatherer<'_> {
                 continue;
             }
             let next = self.automaton.step(part, node.byte, &source, meter)?;
+            let next = self.with_any_value(next)?;
             if next == DEAD {
                 index = below;
                 continue;

@@ -82,9 +82,16 @@ pub struct Memory {
     words: Bits,
     /// The values that distinct members began with.
     pub seen: Arc<Seen>,
-    /// What is written of a distinct member's first terminal.
-    text: Option<Box<[u8]>>,
+    text: Option<Written>,
     choices: OnceLock<Box<[u32]>>,
+}
+
+/// What is written of a distinct member's first terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Written {
+    Text(Box<[u8]>),
+    /// Whatever begins with this byte.
+    Anything(u8),
 }
 
 impl PartialEq for Memory {
@@ -112,7 +119,7 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> usize {
-        96 + 16 * self.words.len() + 2 * self.text.as_ref().map_or(0, |text| text.len())
+        96 + 16 * self.words.len() + 2 * self.text().len()
     }
 
     /// What makes two memories equal is added to `key`.
@@ -121,10 +128,15 @@ impl Memory {
         if self.seen.count > 0 {
             key.extend(self.seen.fingerprint);
         }
-        if let Some(text) = &self.text {
-            let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            key.extend(text.chunks(8).map(word));
-            key.push(text.len() as u64);
+        match &self.text {
+            None => {}
+            Some(Written::Text(text)) => {
+                let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+                key.extend(text.chunks(8).map(word));
+                key.push(text.len() as u64);
+            }
+            // No text is as long.
+            Some(Written::Anything(first)) => key.push(u64::MAX - u64::from(*first)),
         }
     }
 
@@ -135,26 +147,45 @@ impl Memory {
 
     /// The same with more of a distinct member's first terminal.
     pub fn with_text(&self, more: &[u8]) -> Self {
+        let text = match &self.text {
+            Some(Written::Anything(first)) => Written::Anything(*first),
+            _ => Written::Text([self.text(), more].concat().into()),
+        };
+        self.with_written(text)
+    }
+
+    /// The same as if it did not matter what is written: some value that begins with this byte.
+    pub fn with_anything(&self, first: u8) -> Self {
+        self.with_written(Written::Anything(first))
+    }
+
+    fn with_written(&self, text: Written) -> Self {
         Memory {
-            text: Some([self.text.as_deref().unwrap_or_default(), more].concat().into()),
+            text: Some(text),
             ..Memory::new(self.words.clone(), self.seen.clone())
         }
     }
 
     /// The same with the value that has been written.
     pub fn with_value(&self) -> Self {
-        let value = Value::of(self.text.as_deref().unwrap_or_default());
-        Memory::new(self.words.clone(), Arc::new(self.seen.with(&value)))
+        let seen = match &self.text {
+            Some(Written::Anything(first)) => self.seen.with_unknown(*first),
+            _ => self.seen.with(&Value::of(self.text())),
+        };
+        Memory::new(self.words.clone(), Arc::new(seen))
     }
 
-    /// The same with some value that begins as what has been written.
-    pub fn with_some_value(&self) -> Self {
-        Memory::new(self.words.clone(), Arc::new(self.seen.with_unknown(self.text())))
-    }
-
-    /// What has been written of a distinct member's first terminal.
+    /// What has been written of a distinct member's first terminal, if that matters.
     pub fn text(&self) -> &[u8] {
-        self.text.as_deref().unwrap_or_default()
+        match &self.text {
+            Some(Written::Text(text)) => text,
+            _ => &[],
+        }
+    }
+
+    /// Whether it does not matter what is written.
+    pub fn takes_anything(&self) -> bool {
+        matches!(self.text, Some(Written::Anything(_)))
     }
 
     /// The same as if no value were being written.

@@ -18,7 +18,7 @@ use crate::members::Memory;
 use crate::network::Network;
 use crate::regions::Deadline;
 use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
-use crate::stack::{Edge, Frame, Frozen, Group, ROOT};
+use crate::stack::{Edge, Frame, Frozen, Group, Thread, ROOT};
 use crate::term::Term;
 pub use plans::Kept;
 use rules::RuleRemainders;
@@ -123,9 +123,10 @@ impl Remainders {
         self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
     }
 
-    /// Whether the distance does not depend on which values have come, but for the one that is nearest, see `nearest_values`.
-    pub fn is_alike(&self, next: u32) -> bool {
-        self.rules.is_alike(next)
+    /// The values of which it matters for the distance whether they come, beside those that are nearest, see `nearest_values`,
+    /// where a thread is in the first terminal of a distinct member; none if it may matter of every value.
+    pub fn values_that_matter(&self, thread: &Thread, meter: &mut Meter) -> Outcome<Option<Vec<Value>>> {
+        self.rules.values_that_matter(thread, memory_of(&thread.frame), meter)
     }
 
     /// The values that the shortest ways from a state end in, or go on with: if others have come, the distance is the

@@ -8,6 +8,7 @@ use crate::lexicon::{Lexicon, Row};
 use crate::limits::{Meter, Outcome};
 use crate::mask::set;
 use crate::term::{Term, EMPTY, NOTHING};
+use crate::trie::Node;
 
 /// The targets of a live state.
 pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Targets>> {
@@ -21,13 +22,13 @@ pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc
         Some(main) if lexicon.row(main, meter)?.main_target() == Some(main) => {
             let known = targets(lexicon, main, meter)?;
             let found = walk(state, Some(lexicon.row(main, meter)?), lexicon, meter)?;
-            found.with_others(&known, words)
+            found.with_others(&known, words, lexicon.vocabulary.trie.nodes())
         }
         _ => {
             let found = walk(state, None, lexicon, meter)?;
             Targets {
                 all: found.by_target.finish(words).collect(),
-                end_early: found.end_early,
+                early: found.early.into(),
             }
         }
     });
@@ -41,7 +42,8 @@ struct Found {
     by_target: Grouped<Term>,
     /// The tokens that lead elsewhere from the state like this one, or nowhere from here.
     differ: Vec<u32>,
-    end_early: bool,
+    /// See `Targets::early`.
+    early: Vec<(u32, u32)>,
 }
 
 /// Where the tokens lead that do not lead to the same state from another one, whose moves are `like`.
@@ -68,7 +70,9 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
         if target == other {
             continue;
         }
-        found.end_early |= step.accepts && target != EMPTY;
+        if step.accepts && target != EMPTY {
+            found.add_early(from as u32, open.len() as u32 + 1, nodes);
+        }
         if target != NOTHING && from + 1 < end {
             let row = lexicon.row(target, meter)?;
             if other != NOTHING || !node.below.is_within(row.stays()) {
@@ -94,8 +98,18 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
 }
 
 impl Found {
+    fn add_early(&mut self, node: u32, depth: u32, nodes: &[Node]) {
+        if self
+            .early
+            .last()
+            .map_or(true, |(last, _)| nodes[*last as usize].end <= node)
+        {
+            self.early.push((node, depth));
+        }
+    }
+
     /// With the tokens that lead to the same state from the state like this one.
-    fn with_others(mut self, known: &Targets, words: usize) -> Targets {
+    fn with_others(mut self, known: &Targets, words: usize, nodes: &[Node]) -> Targets {
         let mut differ = vec![0; words];
         set(&mut differ, &self.differ);
         let is_same = |id: &u32| differ[*id as usize / 32] >> (id % 32) & 1 == 0;
@@ -113,10 +127,16 @@ impl Found {
                 }
             }
         }
+        let mut early = std::mem::take(&mut self.early);
+        early.extend_from_slice(&known.early);
+        early.sort_unstable();
+        early
+            .into_iter()
+            .for_each(|(node, depth)| self.add_early(node, depth, nodes));
         all.extend(self.by_target.finish(words));
         Targets {
             all,
-            end_early: self.end_early || known.end_early,
+            early: self.early.into(),
         }
     }
 }

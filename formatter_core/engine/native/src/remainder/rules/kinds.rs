@@ -247,7 +247,7 @@ fn set_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seen {
 }
 
 /// What the texts of a term begin with, as bits: see `Seen::counts`.
-fn first_kinds(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u8> {
+pub fn first_kinds(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u8> {
     let mut kinds = 0;
     for byte in lexicon.row(term, meter)?.live_bytes().iter() {
         kinds |= 1 << kind_of_first(byte);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::kinds::{Kind, Source};
+use super::kinds::{first_kinds, Kind, Source};
 use super::shortest_values::Values;
 use super::slack::{Slack, MOST_VALUES};
 use super::{RuleRemainders, Tail};
@@ -15,6 +15,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::{Cost, Members, Memory, Prices, Search};
 use crate::network::{Network, Position};
 use crate::spelling::{add, Text, NEVER};
+use crate::stack::Thread;
 use crate::term::Term;
 
 /// The first terminals of the distinct members of a list.
@@ -62,10 +63,28 @@ impl RuleRemainders {
         Ok(most)
     }
 
-    /// Whether what completes a list after some position depends on how many values have come, and not on which.
-    pub fn is_alike(&self, next: u32) -> bool {
-        let list = self.tail(next).map(|tail| &self.lists[tail.list as usize]);
-        list.is_some_and(|list| list.distinct.kinds.len() < 2)
+    /// Of the values of a list's distinct members, one of which is under way in a thread, those of which it matters for
+    /// what completes the list whether they come; none if it may matter of every value.
+    pub fn values_that_matter(
+        &self,
+        thread: &Thread,
+        memory: Option<&Memory>,
+        meter: &mut Meter,
+    ) -> Outcome<Option<Vec<Value>>> {
+        let (Some(tail), Some(memory)) = (self.tail(thread.next), memory) else {
+            return Ok(None);
+        };
+        let kinds = &self.lists[tail.list as usize].distinct.kinds;
+        if kinds.len() < 2 {
+            return Ok(Some(Vec::new()));
+        }
+        // What a value begins with tells which values of no known kind it is counted with.
+        let begins = match memory.text().is_empty() {
+            true => first_kinds(thread.state, &self.lexicon, meter)?,
+            false => 1,
+        };
+        let few = kinds.iter().filter_map(|kind| kind.few.as_ref());
+        Ok((begins.count_ones() == 1).then(|| few.flat_map(|few| few.iter().cloned()).collect()))
     }
 
     /// The value that the shortest way ends in from a state of a distinct member's first terminal; or those that the next
@@ -79,6 +98,9 @@ impl RuleRemainders {
         meter: &mut Meter,
     ) -> Outcome<()> {
         if let (true, Some(state)) = (tail.in_value, state) {
+            if memory.takes_anything() {
+                return Ok(());
+            }
             let rest = self.nearest.bytes(state, &self.lexicon, meter)?;
             values.push(Value::of(&[memory.text(), &rest].concat()));
         } else if tail.way.is_none() && !needs_several_values(&self.members[tail.list as usize]) {
