@@ -1,4 +1,4 @@
-"""Constrained decoding that people trust: which tokens may come next, so that a model's output follows a format.
+"""Constrained decoding: computes which tokens may come next, so that a model's output follows a format.
 
 A public name is imported when it is first used: `import formatter_core` alone loads nothing else, not even numpy.
 """

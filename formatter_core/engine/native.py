@@ -207,7 +207,7 @@ class NativeGrammar:
 
 
 class NativeState:
-    """The state of one sequence; made by `NativeGrammar.start` and `fork`. One thread's at a time."""
+    """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it."""
 
     __slots__ = (
         "_accept_token", "_address", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step",
@@ -343,7 +343,7 @@ def step_batch(
     vocabulary, count = states[0]._vocabulary, len(states)
     height = len(rows) if logits is None else min(len(rows), len(logits))
     if rows.shape[1] != vocabulary.words or not 0 <= min(places) <= max(places) < height:
-        raise ValueError(f"rows of shape {rows.shape} have no place for {count} masks of {vocabulary.words} words")
+        raise ValueError(f"rows of shape {rows.shape} have no room for {count} masks of {vocabulary.words} words")
     size = vocabulary.size
     tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
     handles, ids = array("Q", [state._address for state in states]), array("I", tokens)

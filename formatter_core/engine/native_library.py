@@ -140,7 +140,7 @@ def fault(answer: int, limits: Limits | None) -> FormatterError:
     if answer == _EMPTY_MEMBER:
         return InvalidGrammar("one of the `Members` of a list may be empty; leave the empty text out")
     if answer == _MALFORMED:
-        return InvalidGrammar("the grammar's program is damaged, or one of another version; compile the format again")
+        return InvalidGrammar("the grammar's program is damaged, or from another version; compile the format again")
     name = _LIMITS.get(answer)
     if name is not None and limits is not None:
         return LimitExceeded(name, getattr(limits, name), "the native grammar engine")
@@ -182,7 +182,7 @@ def load() -> ctypes.CDLL:
         version = library.fcn_interface_version()
         if version == _INTERFACE_VERSION:
             return library
-        problems.append(f"build {path.name} anew: it has version {version}, and {_INTERFACE_VERSION} is needed")
+        problems.append(f"rebuild {path.name}: it has version {version}, but {_INTERFACE_VERSION} is needed")
     raise EngineUnavailable(
         "native",
         problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],

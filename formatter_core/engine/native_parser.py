@@ -81,7 +81,7 @@ class NativeParser:
 
 
 class Reading:
-    """One text, read from its beginning on. One thread's at a time.
+    """One text, read from its beginning on. Only one thread at a time may use it.
 
     Raises:
         LimitExceeded: it needs more than `Limits.work` steps in all, beyond a constant number for each byte.

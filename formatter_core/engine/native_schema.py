@@ -74,7 +74,7 @@ class NativeSchema(Handle):
         Args:
             first: the number of the first rule.
             holes: those of the rules of holes.
-            given: what stands inside of the terminals that come from outside, see `write_inside`: of the tokens, the
+            given: what stands inside the terminals that come from outside, see `write_inside`: of the tokens, the
                 colon, the body of any string, any character of one, and what is wanted.
             written: the programs of the terminals that stand in earlier rules, by number.
         """

@@ -51,7 +51,7 @@ def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
 
 
 class EngineState(Protocol):
-    """The state of one sequence. One thread's at a time.
+    """The state of one sequence. Only one thread at a time may use it.
 
     The viable-prefix property holds throughout: what was accepted is always the beginning of some completion.
     """
@@ -89,7 +89,7 @@ class EngineState(Protocol):
         ...
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
-        """Complete the text within `max_tokens` tokens from the start on, the end id included.
+        """Complete the text within `max_tokens` tokens from the start on, including the end id.
 
         Bytes that were accepted without a token do not count. From then on a mask holds a token only if a completion is
         left that fits, and no other token is accepted. One is always allowed, or the text may end.
@@ -194,7 +194,7 @@ class StepInTwoCalls:
 
 
 class NoBudget:
-    """`EngineState.set_budget` for an engine that cannot say how far the end is."""
+    """`EngineState.set_budget` for an engine that cannot tell how far away the end is."""
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
         """Refused.
@@ -203,7 +203,7 @@ class NoBudget:
             UnsupportedByEngine: always.
         """
         raise UnsupportedByEngine(
-            "this engine cannot say how far the end is; leave max_tokens out, or use the native engine",
+            "this engine cannot tell how far away the end is; leave max_tokens out, or use the native engine",
             engine=type(self).__name__.removesuffix("State").lower(),
             node="a token budget",
         )
@@ -230,6 +230,6 @@ class OneByOne:
             try:
                 row = rows[place]
                 answers.append(state.fill_bitmask(row) if token_id is None else state.step(token_id, row))
-            except Exception as error:  # noqa: BLE001 - it belongs to one state, and the others go on
+            except Exception as error:  # noqa: BLE001 - it belongs to one state, and the others continue
                 answers.append(error)
         return answers

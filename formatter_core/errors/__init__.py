@@ -4,15 +4,15 @@
 
     FormatterError
     ├── InvalidFormat               what was given is not a format
-    │   ├── InvalidGrammar          KBNF text or grammar values with a fault      line, column
-    │   ├── InvalidRegex            a pattern with a fault                        pattern, position
+    │   ├── InvalidGrammar          a mistake in KBNF text or grammar values      line, column
+    │   ├── InvalidRegex            a mistake in a pattern                        pattern, position
     │   └── InvalidSchema           not a JSON Schema                             pointer, keyword
-    ├── InvalidArgument             an argument of another kind or value          argument
+    ├── InvalidArgument             an argument of the wrong type or value        argument
     ├── UnsupportedSchema           a keyword that is not enforced exactly        pointer, keyword
     ├── UnsatisfiableSchema         a schema without any valid document           pointer, pointers
     ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
     ├── UnsupportedFormat           a server cannot enforce this format           server
-    ├── UnsupportedLayout           a layout of chat answers, unknown or without a place for this
+    ├── UnsupportedLayout           an unknown layout of chat answers, or one that cannot write this
     ├── BudgetTooSmall              no completion has so few tokens               max_tokens, needed
     ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
     ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
@@ -23,8 +23,8 @@
     ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── NoTokenLeft                 another rule forbids all that may come next   text
-    ├── MaskOverridden              another rule allows what the format forbids    token_id
-    ├── QueueFull                   too many formats wait to be compiled          queue_size
+    ├── MaskOverridden              another rule allows what the format forbids   token_id
+    ├── QueueFull                   too many formats are waiting to be compiled   queue_size
     ├── PromptTooLong               no room for a token of output                 tokens, context_size
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
@@ -35,7 +35,7 @@
     ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
     └── IncompleteResult            the value of a text that is not complete      ended, missing, text
 
-Each message is a sentence that ends with what to do, and each fact in it is a field.
+Each message says what happened and ends with what to do. Each fact in it is a field.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class FormatterError(Exception):
     """The base of every error of this project."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Inference engines send errors from process to process; made anew from the message alone, facts would be lost.
+        # Inference engines send errors between processes; an error rebuilt from its message alone would lose its facts.
         return _restored, (type(self), self.args, self.__dict__)
 
 
 class _WordedLater(FormatterError):
-    """An error with one fact in words that take a parse to find: it is worked out when it is first read."""
+    """An error with one fact that takes a parse to find: it is computed when it is first read."""
 
     def __init__(self, words: str | Callable[[], str]) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class _WordedLater(FormatterError):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._read()  # what it would be worked out from stays here
+        self._read()  # the parse stays in this process
         return super().__reduce__()
 
 
@@ -116,9 +116,9 @@ class InvalidFormat(FormatterError):
 
 
 class InvalidGrammar(InvalidFormat):
-    """KBNF text, or grammar values, with a fault.
+    """A mistake in KBNF text or in grammar values.
 
-    `line` and `column` count from 1; both are None where the fault has no place in a text. In a structural tag
+    `line` and `column` count from 1; both are None if the mistake has no place in a text. In a structural tag,
     `pointer` is a JSON Pointer (RFC 6901) to the place.
     """
 
@@ -157,7 +157,7 @@ class InvalidSchema(InvalidFormat):
 
 
 class InvalidArgument(FormatterError, ValueError):
-    """An argument, not a format, of the wrong type or value. `argument` is its name, where the message is about one."""
+    """An argument (not a format) of the wrong type or value. `argument` is its name, if the message is about one."""
 
     def __init__(self, reason: str, *, argument: str | None = None) -> None:
         self.reason = reason
@@ -176,7 +176,7 @@ class UnsupportedSchema(FormatterError):
 
 
 class UnsatisfiableSchema(FormatterError):
-    """A schema that no document satisfies. `pointers` are those of the keywords that contradict, if they were found."""
+    """A schema that no document satisfies. `pointers` lead to the keywords that contradict each other, if found."""
 
     def __init__(self, reason: str, *, pointer: str = "", pointers: Sequence[str] = ()) -> None:
         self.reason = reason
@@ -187,7 +187,7 @@ class UnsatisfiableSchema(FormatterError):
 
 
 class UnsupportedByEngine(FormatterError):
-    """This grammar engine cannot do this node exactly; another one may."""
+    """This grammar engine cannot enforce this node exactly; another one may."""
 
     def __init__(self, reason: str, *, engine: str, node: str) -> None:
         self.reason = reason
@@ -197,7 +197,7 @@ class UnsupportedByEngine(FormatterError):
 
 
 class UnsupportedLayout(FormatterError):
-    """A way of writing chat answers that is not known, or that has no place for what was asked for."""
+    """A layout of chat answers that is not known, or that cannot write what you ask for."""
 
 
 class UnsupportedFormat(FormatterError):
@@ -210,10 +210,10 @@ class UnsupportedFormat(FormatterError):
 
 
 class LimitExceeded(FormatterError):
-    """A bound is used up: the input is refused rather than worked on without end.
+    """The input needs more than a bound allows.
 
-    `limit` is an entry of `Limits`; or, where `is_fixed`, what a bound counts that no setting raises. `pointer` is that
-    of the schema for which it was used up, where the input is one.
+    `limit` is an entry of `Limits`. If `is_fixed`, no setting raises the bound, and `limit` says what it counts.
+    If the input is a schema, `pointer` leads to the part that needs too much.
     """
 
     def __init__(
@@ -251,23 +251,23 @@ class LimitExceeded(FormatterError):
 class BudgetTooSmall(FormatterError):
     """No output of the format, or of a part with a budget of its own, is known to be complete within `max_tokens`.
 
-    `needed` tokens are enough, the end id of a whole output included; None if this vocabulary is not known to spell
-    any.
+    `needed` tokens are enough, including the end id of a whole output. It is None if no output is known that the
+    vocabulary can spell.
     """
 
     def __init__(self, max_tokens: int, needed: int | None, *, part: str = "complete output") -> None:
         self.max_tokens = max_tokens
         self.needed = needed
         remedy = (
-            "no output of this format is known that the vocabulary can spell; leave max_tokens out"
+            "no output of this format that the vocabulary can spell is known; leave max_tokens out"
             if needed is None
-            else f"give at least {needed}, which are enough"
+            else f"{needed} are enough"
         )
         super().__init__(f"no {part} fits into max_tokens = {max_tokens}; {remedy}")
 
 
 class InvalidVocabulary(FormatterError):
-    """Token bytes or end ids that cannot be right. `token_id` is None where no single token is at fault."""
+    """Token bytes or end ids that cannot be right. `token_id` is None if no single token is at fault."""
 
     def __init__(self, reason: str, *, token_id: int | None = None) -> None:
         self.reason = reason
@@ -285,10 +285,10 @@ class EngineUnavailable(FormatterError):
 
 
 class EngineFailed(FormatterError):
-    """A fault inside the grammar engine. What it was changing at that moment is not used any more.
+    """A fault inside the grammar engine. Whatever it was changing at that moment is no longer used.
 
     That is one sequence, or all sequences of a compiled format, or those of all formats that were compiled for the
-    vocabulary before. `text` is what the engine says of the fault.
+    vocabulary before. `text` is the engine's own message.
     """
 
     def __init__(self, engine: str, text: str) -> None:
@@ -314,8 +314,8 @@ class UnsupportedEngineVersion(FormatterError):
 class TokenRejected(_WordedLater):
     """A token that the format does not allow here; nothing was changed.
 
-    `token_id` is None where it was text without tokens. `position` counts what was accepted: tokens, or bytes of text.
-    `reason` is worked out when it is read.
+    `token_id` is None for text without tokens. `position` counts what was accepted: tokens, or bytes of text.
+    `reason` is computed when it is read.
     """
 
     def __init__(self, token_id: int | None, *, position: int, reason: str | Callable[[], str]) -> None:
@@ -334,7 +334,7 @@ class TokenRejected(_WordedLater):
 
 
 class MalformedAnswer(FormatterError):
-    """A server's answer that cannot be read as one. `text` is what the server sent, as far as it is known."""
+    """A server's answer that cannot be read. `text` is what the server sent, as far as it is known."""
 
     def __init__(self, reason: str, *, text: str) -> None:
         self.reason = reason
@@ -349,7 +349,7 @@ class MalformedAnswer(FormatterError):
 class DeadEnd(_WordedLater):
     """No token continues the text and the format may not end: the vocabulary lacks the bytes.
 
-    `expected` is worked out when it is read.
+    `expected` is computed when it is read.
     """
 
     def __init__(self, text: bytes, expected: str | Callable[[], str]) -> None:
@@ -382,7 +382,7 @@ class NoTokenLeft(FormatterError):
 
 
 class MaskOverridden(FormatterError):
-    """Another rule of the inference engine gave a token a score again that the format forbids."""
+    """Another rule of the inference engine gave a score again to a token that the format forbids."""
 
     def __init__(self, token_id: int) -> None:
         self.token_id = token_id
@@ -393,19 +393,20 @@ class MaskOverridden(FormatterError):
 
 
 class QueueFull(FormatterError):
-    """A format that is not compiled now, because `queue_size` others wait already."""
+    """A format that is not compiled now, because `queue_size` others are already waiting."""
 
     def __init__(self, queue_size: int) -> None:
         self.queue_size = queue_size
         super().__init__(
-            f"{queue_size} other formats wait to be compiled; ask again later, or for a format that was compiled before"
+            f"{queue_size} other formats are waiting to be compiled; try again later, or use a format that was "
+            "compiled before"
         )
 
 
 class PromptTooLong(FormatterError):
     """A prompt that leaves no room for its output.
 
-    `tokens`, `context_size` and `output` count tokens; `output` is what was to follow, where that is known.
+    `tokens`, `context_size` and `output` count tokens; `output` is what was to follow, if that is known.
     """
 
     def __init__(self, tokens: int, context_size: int, *, output: int = 0) -> None:
@@ -458,9 +459,9 @@ class HookReused(FormatterError):
 
 
 class WrongModel(FormatterError):
-    """A hook that was made for one model and is used with another one. Nothing was written.
+    """A hook that was made for one model and is used with another. Nothing was written.
 
-    `hook` is its class; `made_for` and `found` say what does not agree, and `remedy` what to do.
+    `hook` is its class, `made_for` and `found` say what differs, and `remedy` says what to do.
     """
 
     def __init__(self, hook: str, *, made_for: str, found: str, remedy: str) -> None:
@@ -474,7 +475,7 @@ class WrongModel(FormatterError):
 class InvalidValue(FormatterError):
     """The text is in its format, but the Python type refuses the value, or cannot hold it.
 
-    `text` is the text of the value, `pointer` a JSON Pointer (RFC 6901) to the part that is refused, and `reason` what
+    `text` is the text of the value, `pointer` is a JSON Pointer (RFC 6901) to the refused part, and `reason` is what
     the type says.
     """
 
@@ -485,14 +486,15 @@ class InvalidValue(FormatterError):
         shown = text if len(text) <= 80 else text[:77] + "..."
         super().__init__(
             f"the text {shown!r} is complete, but its value is refused (at {pointer or 'the root'}): {reason}; "
-            "generate again, or use a type that takes it"
+            "generate again, or use a type that accepts it"
         )
 
 
 class IncompleteResult(FormatterError):
     """The value of a text that is not complete.
 
-    `missing` says what was still expected, `text` is the text so far, and `ended` how the sequence ended, if it has.
+    `missing` says what was still expected, `text` is the text so far, and `ended` says how the sequence ended, if it
+    has.
     """
 
     def __init__(self, *, ended: str | None, missing: str, text: str | None = None) -> None:
@@ -506,7 +508,7 @@ class IncompleteResult(FormatterError):
 
 #: What to do about an output that is not complete, by how it ended.
 _TO_DO: dict[str | None, str] = {
-    None: "go on, or read `text` and `captures`",
+    None: "continue the output, or read `text` and `captures`",
     "length": "raise max_new_tokens (max_tokens in other engines), or bound the field, for example with `maxLength`",
     "stop_string": "leave out the stop string, or let the format say where the text ends",
 }

@@ -51,7 +51,7 @@ class FormatterBuilder:
         return f"<FormatterBuilder {shown(text)}>"
 
     def append(self, *parts: str | Hole) -> FormatterBuilder:
-        """Add literal text (`str`, taken as it is) and holes; returns the builder."""
+        """Add literal text (a `str`, without escapes) and holes; returns the builder."""
         added: list[str | Hole] = []
         for part in parts:
             if isinstance(part, Hole):
@@ -109,7 +109,7 @@ class FormatterBuilder:
         max_tokens: int | None = None,
         name: str | None = None,
     ) -> Hole:
-        """Text of at most `max_length` characters and `max_tokens` tokens; without a pattern it holds no line break."""
+        """Text of at most `max_length` characters and `max_tokens` tokens; on one line if there is no pattern."""
         return self.format(string(pattern, max_length, max_tokens=max_tokens), name=name)
 
     def until(self, end: str, *, max_tokens: int | None = None, name: str | None = None) -> Hole:

@@ -119,7 +119,7 @@ class DelimitedValues:
             UnsupportedSchema: it allows values that are not described, or has a keyword that is enforced in JSON alone.
         """
         if level > _MOST_LEVELS:
-            _refuse(pointer, "$ref", "its values nest without end")
+            _refuse(pointer, "$ref", "its values nest without limit")
         written: list[Node] = []
         for alternative in alternatives_of(self.schema, schema, pointer):
             for kind, part in split(alternative):
@@ -132,11 +132,11 @@ class DelimitedValues:
 
     def _other(self, schema: Any, pointer: str, level: int) -> list[Node]:
         if not isinstance(schema, Mapping) or not {"type", "enum", "const"} & set(schema):
-            _refuse(pointer, "type", "any value is allowed, and this layout needs its type")
+            _refuse(pointer, "type", "any value is allowed, but this layout needs its type")
         options = [schema["const"]] if "const" in schema else schema.get("enum")
         if options is not None:
             if any(isinstance(option, (list, dict)) for option in options):
-                _refuse(pointer, "enum", "an array or object among the options is enforced in JSON alone")
+                _refuse(pointer, "enum", "an array or object among the options is enforced only in JSON")
             return [self.scalar({"enum": options})]
         kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
         written = [self._array(schema, pointer, level)] if "array" in kinds else []
@@ -146,7 +146,7 @@ class DelimitedValues:
 
     def _array(self, schema: Mapping[str, Any], pointer: str, level: int) -> Node:
         for keyword in sorted(set(schema) - _ARRAY_KEYWORDS):
-            _refuse(f"{pointer}/{keyword}", keyword, "it is enforced in JSON alone")
+            _refuse(f"{pointer}/{keyword}", keyword, "it is enforced only in JSON")
         item = self.define(self.value(schema.get("items", True), f"{pointer}/items", level + 1))
         minimum, maximum = int(schema.get("minItems", 0)), schema.get("maxItems")
         most = None if maximum is None else int(maximum)
@@ -175,7 +175,7 @@ def check_key(key: str, pointer: str) -> None:
         UnsupportedSchema: it cannot.
     """
     if not _KEY.fullmatch(key):
-        reason = f"the key {key!r} stands without quotes in this layout; use letters, digits and _ alone"
+        reason = f"the key {key!r} stands without quotes in this layout; use only letters, digits and _"
         _refuse(f"{pointer}/properties", "properties", reason)
 
 

@@ -115,21 +115,21 @@ def chat_answer(
     """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
 
     Args:
-        layout: a `Layout`, or the name of one that ships.
-        tools: what may be called: tools as OpenAI's API has them, or callables and types, whose arguments come typed.
-        tool_choice: "auto" (text, or calls, or text and then calls), "required" (calls alone), "none" (text alone), or
-            the name of the one tool that is to be called.
-        parallel: whether one turn may hold several calls.
+        layout: a `Layout`, or the name of a built-in one.
+        tools: what may be called: tools as in OpenAI's API, or callables and types, whose arguments are then typed.
+        tool_choice: "auto" (text, or calls, or text and then calls), "required" (only calls), "none" (only text), or
+            the name of the only tool that may be called.
+        parallel: whether one turn may have several calls.
         reasoning: "auto" (it may reason first), "required" or "off".
-        reasoning_is_open: whether the prompt has opened the reasoning already; `Layout.opens_reasoning` tells.
+        reasoning_is_open: whether the prompt has already opened the reasoning; ask `Layout.opens_reasoning`.
         content: the format of the final text; None is free text in which no marker of the layout occurs.
         max_reasoning_tokens: how many tokens the reasoning may take, with what closes it; `formats.within` says what
             counts.
 
     Raises:
         UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
-        InvalidFormat: a tool is faulty; the message names it.
-        InvalidArgument: another argument is.
+        InvalidFormat: a tool is invalid; the message names it.
+        InvalidArgument: another argument is invalid.
     """
     chosen = layout if isinstance(layout, Layout) else Layout.named(layout)
     made = as_tools(tools)
@@ -138,7 +138,7 @@ def chat_answer(
         known = ", ".join(map(repr, (*_CHOICES, *names[:10])))
         raise InvalidArgument(f"tool_choice is {shown(tool_choice)}; give one of {known}", argument="tool_choice")
     if tool_choice == "required" and not made:
-        raise InvalidArgument('tool_choice is "required", and there is no tool; give tools', argument="tools")
+        raise InvalidArgument('tool_choice is "required", but there are no tools; give tools', argument="tools")
     if made and chosen.calls is None and tool_choice != "none":
         raise UnsupportedLayout(f"the layout {chosen.name} has no place for tool calls; leave `tools` out")
     one_of(reasoning, "reasoning", get_args(Reasoning))

@@ -78,9 +78,9 @@ def sequence(*parts: Any) -> SequenceFormat:
 
 
 def one_of(*alternatives: Any) -> OneOfFormat:
-    """One of the alternatives, also written `a | b`; the value is that of the one that was chosen.
+    """One of the alternatives, also written `a | b`; the value is that of the chosen one.
 
-    Of a text that several match, it is the first of them.
+    If several alternatives match a text, the first one gives the value.
 
     Args:
         alternatives: each whatever `Compiler.compile` takes, except that a `str` is literal text.
@@ -107,9 +107,9 @@ def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator
 
     Args:
         part: whatever `Compiler.compile` takes, except that a `str` is literal text.
-        minimum: how often at least.
-        maximum: how often at most; None is without bound.
-        separator: what stands between two of them, such as `", "`; taken like `part`, and its value is left out.
+        minimum: the smallest number of times.
+        maximum: the largest number of times; None means no bound.
+        separator: what stands between two of them, such as `", "`; anything that `part` can be. Its value is left out.
 
     Raises:
         InvalidArgument: `minimum` or `maximum` is not a whole number from 0, or `minimum` exceeds `maximum`.
@@ -122,12 +122,12 @@ def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator
 
 
 def within(format: Any, max_tokens: int) -> Format:
-    """The format, of whose text at most `max_tokens` tokens are; its value is that of the format.
+    """The format, in at most `max_tokens` tokens; its value is that of the format.
 
-    Near the end of the budget only those tokens are allowed after which the format can still be completed within it. A
-    token belongs to the part of a text that its first byte is in: one that begins before this part does not count, one
-    that begins in it and goes beyond does. Each time that the part occurs it is counted anew. Parsing a text without
-    tokens ignores budgets; of the grammar engines only the native one keeps them.
+    Near the end of the budget, only tokens are allowed after which the format can still be completed within it. A
+    token belongs to the part of a text that contains its first byte: a token that begins before this part does not
+    count, a token that begins in it and reaches beyond it does. Each occurrence of the part is counted anew. Parsing a
+    text without tokens ignores budgets. Only the native grammar engine supports them.
 
     Args:
         format: whatever `Compiler.compile` takes.

@@ -14,8 +14,9 @@ __all__ = ["example"]
 def example(value: Any) -> JsonSchemaFormat:
     """JSON with the structure of `value`, which is JSON data (dicts, lists, strings, numbers, booleans, None).
 
-    A dict gives exactly its keys, all required, in this order; a list any number of items, each with the structure of
-    one of those in the list (anything where it is empty). A whole number stands for integers, a float for numbers.
+    A dict stands for an object with exactly its keys, all required, in this order. A list stands for any number of
+    items, each with the structure of one of its items (anything if it is empty). A whole number stands for integers,
+    and a float for numbers.
 
     Raises:
         InvalidFormat: the value is not JSON data.

@@ -77,7 +77,7 @@ class JsonSchemaFormat(Alternatives):
         return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
 
     def to_program(self, limits: Limits) -> Program | None:
-        """The program of the grammar that `to_grammar` gives, in a faster way; None if only that can tell."""
+        """The program of the grammar that `to_grammar` makes, made faster; None if only `to_grammar` can make it."""
         if self.key_order != "schema" or self.on_unsupported != "error" or self.registry is not None:
             return None
         if not isinstance(self.schema, dict):
@@ -170,7 +170,7 @@ def json_schema(
         key_order: "schema" (an object's own `properties`, then what the schema adds from left to right, then the other
             keys) or "any".
         string_formats: "enforce" the formats that JSON Schema defines, or "annotate": ignore them.
-        on_unsupported: "error", or "warn": drop what cannot be enforced, with a `SchemaWarning` for each.
+        on_unsupported: "error", or "warn": ignore what cannot be enforced, with a `SchemaWarning` for each keyword.
         registry: schemas by URI, for references that point outside `schema`; a dict or a `referencing.Registry`.
             Nothing is fetched.
 

@@ -51,27 +51,23 @@ class NotationFormat(Alternatives):
 
 
 def ebnf(text: str, start: str = "root") -> NotationFormat:
-    """A context-free grammar in EBNF, XGrammar's notation; faults are reported with line and column when the format is
-    compiled.
-    """
+    """A context-free grammar in EBNF, XGrammar's notation. Compiling reports errors with line and column."""
     return NotationFormat("ebnf", text, start)
 
 
 def gbnf(text: str, start: str = "root") -> NotationFormat:
-    """A context-free grammar in GBNF, llama.cpp's notation; faults are reported with line and column when the format is
-    compiled.
-    """
+    """A context-free grammar in GBNF, llama.cpp's notation. Compiling reports errors with line and column."""
     return NotationFormat("gbnf", text, start)
 
 
 def kbnf(text: str, start: str = "start") -> NotationFormat:
-    """A context-free grammar in KBNF; faults are reported with line and column when the format is compiled."""
+    """A context-free grammar in KBNF. Compiling reports errors with line and column."""
     return NotationFormat("kbnf", text, start)
 
 
 def lark(text: str) -> NotationFormat:
     """A context-free grammar in Lark as llguidance takes it.
 
-    Faults are reported with line and column when the format is compiled.
+    Compiling reports errors with line and column.
     """
     return NotationFormat("lark", text)

@@ -41,7 +41,7 @@ class IntegerFormat(Alternatives):
 class NumberFormat(Alternatives):
     """A decimal number, with or without a fraction and never with an exponent.
 
-    Its value is a `float`, or a `Decimal` where it is too large for one.
+    Its value is a `float`, or a `Decimal` if it is too large for a float.
     """
 
     kind: ClassVar = "number"

@@ -61,7 +61,7 @@ def properties_of(schema: Mapping[str, Any], pointer: str) -> list[tuple[str, An
     """
     for keyword in schema:
         if keyword not in _OBJECT_KEYWORDS:
-            reason = "only `properties` and `required` are enforced where each argument is written by itself"
+            reason = "only `properties` and `required` are enforced where each argument is written separately"
             raise UnsupportedSchema(pointer=f"{pointer}/{keyword}", keyword=keyword, reason=reason)
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", [])
@@ -109,7 +109,7 @@ def alternatives_of(root: Mapping[str, Any], schema: Any, pointer: str) -> list[
         each = stack.pop()
         steps += 1
         if steps > _MOST_REFERENCES:
-            raise UnsupportedSchema(pointer=pointer, keyword="$ref", reason="its references go in a circle")
+            raise UnsupportedSchema(pointer=pointer, keyword="$ref", reason="its references are circular")
         if not isinstance(each, Mapping):
             found.append(each)
             continue

@@ -62,13 +62,14 @@ class PythonTypeFormat(Alternatives):
 def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
     """JSON for an instance of `tp`, with the options of `json_schema`.
 
-    Taken are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict and their
-    abstract counterparts, `TypedDict`, `NamedTuple`, dataclasses, `NewType`, and functions, which are never called:
-    their value is a dict of keyword arguments. With pydantic 2 installed also its models and all that its
-    `TypeAdapter` takes. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields' names in their
-    order and no others; fields with defaults may be left out. Models of pydantic too, but with `extra="allow"`.
+    Supported types are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
+    and their abstract counterparts, `TypedDict`, `NamedTuple`, dataclasses and `NewType`. Functions are supported too,
+    and never called: their value is a dict of keyword arguments. If pydantic 2 is installed, so are its models and
+    everything that its `TypeAdapter` takes. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields'
+    names in their order and no others; fields with defaults may be left out. So do pydantic's models, unless they have
+    `extra="allow"`.
 
-    The schema is narrowed to what pydantic validates where a language can say it. Where none can, reading the value of
+    The schema is narrowed to what pydantic accepts, as far as masks can enforce it. For the rest, reading the value of
     a complete text raises `InvalidValue`; docs/json_schema.md lists the cases.
 
     Raises:

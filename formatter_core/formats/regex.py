@@ -39,7 +39,7 @@ def regex(pattern: str | re.Pattern[str], *, max_tokens: int | None = None) -> F
         max_tokens: how many tokens the text may take; see `within`.
 
     Raises:
-        InvalidRegex: a pattern of `re` with a flag or a part that Rust syntax has no equal of.
+        InvalidRegex: a pattern of `re` has a flag or a part that Rust syntax cannot express.
     """
     if isinstance(pattern, re.Pattern):
         pattern = rust_of_python(pattern)

@@ -33,7 +33,7 @@ class SpecialFormat(Alternatives):
 def special(name: str) -> SpecialFormat:
     """The special token that the tokenizer calls `name`, such as `"<|tool_call|>"`.
 
-    It is looked up in `Vocabulary.special_tokens` when the format is compiled. Where a text is parsed without tokens
+    It is looked up in `Vocabulary.special_tokens` when the format is compiled. If a text is parsed without tokens,
     it stands for its name.
 
     Raises:

@@ -50,7 +50,7 @@ class StringFormat(Alternatives):
 def string(pattern: str | None = None, max_length: int | None = None, *, max_tokens: int | None = None) -> Format:
     """Text of at most `max_length` characters (code points) that matches `pattern` (Rust `regex` syntax) as a whole.
 
-    Without a pattern the text holds no line break. It has no quotes and no escapes: for a JSON string use
+    Without a pattern the text has no line break. It has no quotes and no escapes: for a JSON string use
     `json_schema({"type": "string"})`. With `max_tokens` it takes at most that many tokens; see `within`.
     """
     if pattern is not None and not isinstance(pattern, str):

@@ -42,8 +42,8 @@ class StructuralTagFormat(Alternatives):
 def structural_tag(tag: Mapping[str, Any] | str) -> StructuralTagFormat:
     """What a structural tag of XGrammar describes, as a dict or as JSON text.
 
-    Either `{"type": "structural_tag", "format": {…}}`, or the older `{"structures": […], "triggers": […]}`. Faults, and
-    what is not enforced, are reported with a JSON Pointer when the format is compiled.
+    Either `{"type": "structural_tag", "format": {…}}`, or the older `{"structures": […], "triggers": […]}`. Compiling
+    reports errors, and what is not enforced, with a JSON Pointer.
 
     Raises:
         InvalidSchema: not JSON.

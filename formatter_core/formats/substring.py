@@ -26,7 +26,7 @@ class SubstringFormat(Alternatives):
 
 
 def substring_of(text: str) -> SubstringFormat:
-    """Any run of whole characters that occurs in `text`, the empty one included: a quotation."""
+    """A quotation: any run of whole characters that occurs in `text`, or nothing."""
     if not isinstance(text, str):
         raise InvalidFormat(f"expected a text as a str, found {type(text).__name__}")
     literal(text)  # refuses lone surrogates now, where the caller can see which text it was

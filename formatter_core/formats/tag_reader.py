@@ -296,8 +296,8 @@ class _Reader:
         fields(data, pointer, {}, {"exclude_tokens": list})
         if not ends.is_between_tokens:
             raise InvalidGrammar(
-                "`exclude_token` is enforced between special tokens, or as all of the output, since elsewhere a token "
-                "of text may reach out of it; use `any_tokens`, or a `regex` for what the token may spell",
+                "`exclude_token` is enforced only between special tokens or as the whole output, because elsewhere a "
+                "token of text may extend beyond it; use `any_tokens`, or a `regex` for what the token may spell",
                 pointer=pointer,
             )
         excluded = (*tokens(data.get("exclude_tokens", []), f"{pointer}/exclude_tokens"), *ends.tokens)
@@ -313,7 +313,7 @@ class _Reader:
             begin, content, end = self._tag_parts(tag, place, depth)
             if isinstance(begin, str) or begin not in triggers:
                 reason = (
-                    "the tag begins with none of `trigger_tokens`; write `begin` as one of them, by name or by id alike"
+                    "the tag begins with none of `trigger_tokens`; write `begin` as one of them, by the same name or id"
                 )
                 raise InvalidGrammar(reason, pointer=f"{place}/begin")
             branches.append((begin, self._defined("tag", Sequence((content, end)))))

@@ -31,7 +31,7 @@ class TokenFormat(Alternatives):
 
 
 def token(token_id: int) -> TokenFormat:
-    """Exactly the token `token_id`, special tokens included: the only way to ask for one."""
+    """Exactly the token `token_id`, which may be a special token."""
     if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
         raise InvalidFormat(f"the token id is {shown(token_id)}; give a whole number from 0")
     return TokenFormat(token_id)

@@ -45,7 +45,7 @@ def until(end: str, *, max_tokens: int | None = None) -> Format:
 
     Args:
         end: what ends the text.
-        max_tokens: how many tokens text and end may take; see `within`.
+        max_tokens: how many tokens the text and its end may take together; see `within`.
     """
     if not isinstance(end, str) or not end:
         raise InvalidFormat(f"expected a non-empty str as the end, found {end!r}")

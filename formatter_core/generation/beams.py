@@ -23,10 +23,10 @@ __all__ = ["Beam", "BeamSearch", "beam_search"]
 def beam_search(
     model: LogitsModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int | None = None
 ) -> list[Generated]:
-    """The most probable outputs in a format that `width` beams find, the best first, all of them complete.
+    """The most probable outputs in a format that `width` beams find: the best first, all complete.
 
-    Their texts are distinct: each comes with the best of the spellings that were found. The raw sum of
-    log-probabilities among all tokens decides; `total_logprob` gives it, and `Generated.chosen` the log-probabilities.
+    Their texts are distinct: each has the best tokenisation that was found. Outputs are ranked by the raw sum of
+    log-probabilities among all tokens (`total_logprob`); `Generated.chosen` has the log-probabilities.
     The prompt is computed once, and each step makes one small copy to the host. Where all beams have ended with fewer
     texts than beams, the best hypotheses that were left out go on. There are fewer outputs than beams, or none, where
     the format has no more texts, `max_tokens` is too few for them to end, or too much was left out.
@@ -36,7 +36,7 @@ def beam_search(
         prompt: text, token ids, an earlier output, or an output with more text.
         format: whatever `Compiler.compile` takes.
         width: how many beams.
-        max_tokens: tokens of each output at most, the end id included, by default 128. A number that is given is a
+        max_tokens: the most tokens of each output, including the end id; by default 128. A number that you give is a
             budget: beams are complete within it, if the format has outputs that short (docs/budgets.md).
 
     Raises:
@@ -72,10 +72,10 @@ class Beam:
     """One hypothesis.
 
     Attributes:
-        tokens: its ids, the end id included.
+        tokens: its ids, including the end id.
         logprobs: of each of them, among all tokens.
         logprob: their sum.
-        parent: which beam of the step before it goes on from.
+        parent: which beam of the step before it continues from.
         formatter: the state after its tokens.
     """
 
@@ -97,7 +97,7 @@ class Beam:
         return row
 
 
-#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it goes on from, token and score.
+#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it continues from, token and score.
 _LeftOut: TypeAlias = tuple[float, Beam, int, float]
 #: How many of them are kept, for each beam.
 _LEFT_OUT = 8
@@ -112,7 +112,7 @@ def _continued(beam: Beam, parent: int, token: int, logprob: float) -> Beam:
 class BeamSearch:
     """The beams of one prompt: the most probable texts of a format, as far as `width` hypotheses at a time show.
 
-    Each step takes the best of what may follow each beam that goes on: the best spelling of each text, and others of
+    Each step takes the best of what may follow each beam that continues: the best spelling of each text, and others of
     the same text where there are beams left. The search is over when none of them can get better than the finished
     ones, for log-probabilities only fall.
 
@@ -130,7 +130,7 @@ class BeamSearch:
         #: How many of the best tokens of a beam are considered: more than beams, for those that are left out.
         self.candidates = _LEFT_OUT * width + len(formatter.end_ids)
         self._left_out: list[_LeftOut] = []
-        self._resumed = 0  # how often the search went on with them
+        self._resumed = 0  # how often the search continued with them
         self._dead: DeadEnd | None = None
 
     @property
@@ -212,7 +212,7 @@ class BeamSearch:
             return False
         try:
             return bool(beam.mask.any())
-        except DeadEnd as error:  # another beam may go on instead
+        except DeadEnd as error:  # another beam may continue instead
             self._dead = error
             return False
 

@@ -186,7 +186,7 @@ def check_ids(tokens: Chosen, width: int) -> None:
     """
     for token in tokens:
         if not 0 <= token < width:
-            raise InvalidArgument(f"{token} was chosen, but the logits are those of the tokens 0 to {width - 1}")
+            raise InvalidArgument(f"the chosen token is {token}, but the logits cover tokens 0 to {width - 1}")
 
 
 def top_tokens(

@@ -1,4 +1,4 @@
-"""Options weighed by their probability: all of them in one forward pass over the trie of their tokens."""
+"""Options scored by their probability, all in one forward pass over the trie of their tokens."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def choose(
 ) -> list[OptionScore]:
     """How probable each option is as the continuation of a prompt, in the order of the options.
 
-    The prompt is computed once, and what options share once: one forward pass over the trie of their tokens, in which
+    The prompt is computed once, and so is what options share: one forward pass over the trie of their tokens, in which
     each token sees only the prompt and what stands before it in its option. An architecture that takes no such mask
     computes one row for each option, in one batch. Compare `logprob` for whole options, `mean_logprob` for
-    log-probabilities a token, `probability` for shares that add up to 1.
+    log-probabilities per token, and `probability` for shares that add up to 1.
 
     Args:
-        model: whose logits are at hand.
+        model: a model that gives its logits.
         prompt: text, token ids, an earlier output, or an output with more text (`output + "text"`).
         options: texts, all different and none empty.
-        with_end: count the end of the output as well, which is what tells an option from a longer one that begins
-            with it.
+        with_end: also count the end of the output. This distinguishes an option from a longer one that begins with
+            it.
 
     Raises:
         InvalidArgument: no options, an empty one, or the same one twice.
-        PromptTooLong: the prompt with an option is longer than the model takes.
+        PromptTooLong: the prompt and an option are longer than the model accepts.
     """
     if len(set(options)) < len(options) or not all(options):
         raise InvalidArgument("the options must be texts that are all different and not empty")
@@ -54,15 +54,15 @@ def choose(
 
 
 def branches(model: LogitsModel, output: Generated) -> list[Branches]:
-    """Each `choice` hole of an output, in order, with the probability that each of its options had when it was met.
+    """Each `choice` hole of an output, in order, with the probability that each of its options had there.
 
-    What stands before the hole is the prompt and the output up to there, so an output that was made with the prefix
-    cache on costs one forward pass for each hole. Where one option begins another one, the text that follows the hole,
-    or the end of the output, is counted with each: it tells them apart.
+    The prompt and the output come before the hole, so with a prefix cache this takes one forward pass for each hole.
+    If one option begins another one, the text that follows the hole, or the end of the output, is counted with each,
+    to tell them apart.
 
     Args:
-        model: that made the output.
-        output: with a format, its prompt, and named `choice` holes.
+        model: the model that made the output.
+        output: an output with a format, its prompt, and named `choice` holes.
 
     Raises:
         InvalidArgument: the output has no format, or no prompt.

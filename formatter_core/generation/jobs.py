@@ -42,5 +42,5 @@ def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: boo
         return stopped_result(formatter, before + str(text or "").encode("utf-8", "surrogatepass"))
     if formatter.is_finished or reason == "end_filter":
         return formatter.result("end")
-    # A stop token that is not an end id is one of the caller's own.
+    # A stop token that is not an end id is one of your own.
     return formatter.result("stop_string" if reason == "stop_token" else "length")

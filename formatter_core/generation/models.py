@@ -1,7 +1,7 @@
-"""What a model offers to loops: logits at hand (`LogitsModel`), or text in and text out (`ApiModel`).
+"""What loops need of a model: either it gives logits (`LogitsModel`), or text for text (`ApiModel`).
 
-Loops are written against these two protocols, in numpy: a model keeps its logits, keys and values in whatever arrays
-and on whatever device it likes, and hands over one small copy a step (`LogitsModel.pick`).
+Loops use these two protocols, in numpy: a model keeps its logits, keys and values in whatever arrays
+and on whatever device it likes, and makes one small copy to the host in each step (`LogitsModel.pick`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Array: TypeAlias = Any
 
 
 class BatchSampler(Protocol):
-    """Chooses a token for each row. `Sampling` is one for every model; write others in the model's own arrays."""
+    """Chooses a token for each row. `Sampling` works with every model; write others for the model's own arrays."""
 
     def __call__(self, logits: Array, rows: SamplingRows) -> Array:
         """The chosen ids, integers (rows,), on the device of the logits.
@@ -63,7 +63,7 @@ class BatchSampler(Protocol):
 
 @dataclass(frozen=True)
 class MixedSampling:
-    """Rows of which each is sampled in its own way.
+    """Rows that are each sampled in their own way.
 
     Attributes:
         samplers: one for each row.
@@ -96,8 +96,8 @@ class Picked:
         tokens: int64 (rows,).
         is_sound: booleans (rows,), False where no token could be chosen: logits that are not numbers, or nothing
             allowed.
-        chosen: what was asked about each row's token; empty where nothing was.
-        scored: float32 (rows, k), what was given as `scored`; None if nothing was.
+        chosen: what was asked about each row's token; empty if nothing was asked.
+        scored: float32 (rows, k), what was given as `scored`; None if nothing was given.
     """
 
     tokens: NDArray[np.int64]
@@ -116,7 +116,7 @@ class SequenceBatch(Protocol):
 
     @property
     def tokens(self) -> Sequence[Sequence[int]]:
-        """All tokens of each row that were computed, prompt included."""
+        """All tokens of each row that were computed, including the prompt."""
         ...
 
     def __len__(self) -> int:
@@ -131,8 +131,8 @@ class SequenceBatch(Protocol):
             keep: for how many positions logits are returned.
 
         Returns:
-            floats (rows, keep, width): logits after the last `keep` new tokens of each row, right-aligned: those of
-            a row with fewer new tokens stand at the end, and what is before them means nothing.
+            floats (rows, keep, width): logits after the last `keep` new tokens of each row, right-aligned. In a row
+            with fewer new tokens, the entries before them mean nothing.
         """
         ...
 
@@ -157,7 +157,7 @@ class SequenceBatch(Protocol):
         ...
 
     def select(self, rows: Sequence[int]) -> None:
-        """Make the batch consist of these rows, in this order; a row may be there several times (forks) or not."""
+        """Make the batch consist of these rows, in this order; a row may be repeated (forks) or left out."""
         ...
 
     def crop(self, lengths: Sequence[int]) -> None:
@@ -165,13 +165,13 @@ class SequenceBatch(Protocol):
         ...
 
     def remember(self, row: int) -> None:
-        """Keep what was computed of a row for later sequences that begin alike, where the model has a prefix cache."""
+        """Keep what was computed for a row, for later sequences that begin alike, if the model has a prefix cache."""
         ...
 
 
 @runtime_checkable
 class LogitsModel(Protocol):
-    """A model whose logits are at hand.
+    """A model that gives its logits.
 
     It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
     `ChosenToken` each and None for the first; `sampling`, how tokens are chosen where a call does not say; and
@@ -191,19 +191,19 @@ class LogitsModel(Protocol):
 
     @property
     def max_length(self) -> int:
-        """How many tokens a sequence has at most, prompt included."""
+        """How many tokens a sequence has at most, including the prompt."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt, as the model's tokenizer begins texts (a first token, where it has one)."""
+        """The ids of a prompt, with the tokenizer's first token if it has one."""
         ...
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes, as the tokenizer would; None where it cannot."""
+        """Ids that spell exactly these bytes, as the tokenizer would; None if it cannot."""
         ...
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> SequenceBatch:
-        """Compute prompts, each once, one a row; what the prefix cache has of them is taken from there.
+        """Compute prompts, each once, one per row; what the prefix cache has of them is not computed again.
 
         Args:
             prompts: ids, at least one each.
@@ -228,8 +228,8 @@ class LogitsModel(Protocol):
             allowed: bitmask rows, int32 (rows, words); None allows everything.
             sampler: what chooses; a `Sampling`, a `MixedSampling` of several, or whatever the caller wrote.
             rows: whose logits these are.
-            scores: what is wanted to know about the chosen tokens.
-            scored: float32 (rows, k) to bring along, so that it costs no copy of its own.
+            scores: what to compute for the chosen tokens.
+            scored: float32 (rows, k) to copy along, so that this needs no copy of its own.
         """
         ...
 
@@ -259,7 +259,7 @@ class LogitsModel(Protocol):
 
 @dataclass(frozen=True)
 class TextRequest:
-    """What is asked of a model behind an API, the same for all prompts of a call.
+    """A request to a model behind an API, the same for all prompts of a call.
 
     Attributes:
         format: whatever `Compiler.compile` takes; None leaves the text free.
@@ -267,8 +267,8 @@ class TextRequest:
         stop_strings: the output ends before the first of these.
         sampling: how tokens are chosen; None leaves it to the server.
         samples: outputs for each prompt.
-        seed: makes draws repeatable as far as the server does.
-        scores: what is wanted to know about each token.
+        seed: makes draws repeatable, if the server supports it.
+        scores: what to compute for each token.
     """
 
     format: Any = None
@@ -296,7 +296,7 @@ class TextRequest:
             raise InvalidArgument("stop_strings is one text; give a sequence of them", argument="stop_strings")
         stop_bytes(self.stop_strings)
         if self.sampling is not None and not isinstance(self.sampling, Sampling):
-            reason = "a model behind an API draws by itself; give a Sampling: greedy() or multinomial(...)"
+            reason = "a model behind an API samples by itself; give a Sampling: greedy() or multinomial(...)"
             raise InvalidArgument(reason, argument="sampling")
         if not isinstance(self.scores, ScoreSettings):
             reason = f"scores is {shown(self.scores)}; give a ScoreSettings"
@@ -305,13 +305,13 @@ class TextRequest:
 
 @runtime_checkable
 class ApiModel(Protocol):
-    """A model that takes text and gives text. What its server cannot enforce is `UnsupportedFormat`.
+    """A model that takes text and returns text. A format that its server cannot enforce raises `UnsupportedFormat`.
 
     A prompt that is a conversation or holds an earlier output is a `generation.prompts.Dialogue`, which has messages.
     """
 
     def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
-        """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there."""
+        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual."""
         ...
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
@@ -329,8 +329,8 @@ class TextDelta:
     Attributes:
         prompt: the index of the prompt in the call.
         sample: which of its samples.
-        text: may be empty where a token completes no character.
-        tokens: the ids that were taken since the last delta.
+        text: may be empty if a token completes no character.
+        tokens: the ids that were chosen since the last delta.
     """
 
     prompt: int
@@ -350,7 +350,7 @@ class FormatEvent:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An output is there, whole."""
+    """An output is complete or has ended."""
 
     prompt: int
     sample: int

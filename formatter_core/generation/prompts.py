@@ -55,7 +55,7 @@ class Beginning:
 
     Attributes:
         tokens: all ids to compute before the next one.
-        resumed: an unfinished output in a format that the next tokens go on with; its ids are among `tokens`.
+        resumed: an unfinished output in a format that the next tokens continue with; its ids are among `tokens`.
     """
 
     tokens: tuple[int, ...]
@@ -113,7 +113,7 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
     else:
         ids = tuple(map(int, model.encode(prompt) if isinstance(prompt, str) else cast("Sequence[int]", prompt)))
     if not ids:
-        raise InvalidArgument("the prompt has no tokens; give the model's first token at least")
+        raise InvalidArgument("the prompt has no tokens; give at least the model's first token")
     for token in ids:
         if not 0 <= token < len(model.vocabulary):
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Outputs by how probable the model holds them."""
+"""Outputs by their probability."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def mean_logprob(output: Generated) -> float:
 def best_of(outputs: Iterable[Generated], *, key: Callable[[Generated], float] = total_logprob) -> list[Generated]:
     """The outputs, the most probable first: best-of-n takes the first one of n samples.
 
-    Outputs that were cut come after those that ended, because what is missing would only lower them; outputs that
-    went wrong are left out.
+    Truncated outputs come after those that ended, because what is missing would only lower them. Failed outputs are
+    left out.
 
     Args:
-        outputs: with log-probabilities.
+        outputs: outputs with log-probabilities.
         key: what is compared, the greatest first: `total_logprob`, `mean_logprob`, or a function of your own.
 
     Raises:

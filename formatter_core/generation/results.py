@@ -106,7 +106,7 @@ class Generated(Generic[Value_co]):
     """One finished sequence.
 
     Attributes:
-        tokens: the generated ids, the end id included; empty where an API tells none.
+        tokens: the generated ids, including the end id; empty where an API tells none.
         bytes: the text that they spell, up to the stop string where one was met.
         stopped: why it is finished.
         error: what went wrong, where `stopped` is `"error"`.

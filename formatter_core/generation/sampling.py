@@ -21,8 +21,8 @@ class SamplingRows:
     """The sequences that a sampler chooses for, one a row.
 
     Attributes:
-        uniforms: float64 (rows,), a number from 0 to below 1 for each row, a function of the seed, the prompt, the
-            sample and the place in the output alone: a sampler that draws with these gives the same output whatever
+        uniforms: float64 (rows,), for each row a number from 0 to below 1. It depends only on the seed, the prompt, the
+            sample and the position in the output, so a sampler that draws with it gives the same output whatever
             else is in the batch.
         prompts: the index of each row's prompt in the call.
         samples: which of its prompt's samples each row is.
@@ -63,7 +63,7 @@ class Sampling:
     candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order; then one is drawn.
 
     Attributes:
-        temperature: 0 always takes the best token, of several the one with the lowest id.
+        temperature: 0 always takes the best token, and among several the one with the lowest id.
         top_k: keep this many of the best, and those that tie with the last of them; 0 keeps all.
         top_p: keep the best whose probabilities reach this sum.
         min_p: keep those at least this fraction as probable as the best.

@@ -96,24 +96,24 @@ def completion(
     """Writes until a format is complete, or, without one, until the model ends its text.
 
     Args:
-        model: what writes.
+        model: the model that writes.
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
-        max_tokens: of each output at most, the end id included, by default 1,024. What is cut there is not complete,
-            and can be continued.
-        sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default what the
-            model says (`model.sampling`, of transformers its `generation_config`), and greedy where it says nothing.
-        scores: what to find out about each token, by default its log-probability; what is off is not computed.
+        max_tokens: the most tokens of each output, including the end id; by default 1,024. An output that is cut
+            there is not complete, and can be continued.
+        sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default the
+            model's own (`model.sampling`; for transformers its `generation_config`), and greedy if it has none.
+        scores: what to compute for each token, by default its log-probability; what you turn off is not computed.
         top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
-        batch: how many sequences are computed together at most.
-        fit: a `max_tokens` that is given is a budget: each output is complete within it, if the format has outputs that
-            short and the engine keeps budgets (docs/budgets.md). False cuts outputs there instead.
+        batch: the most sequences that are computed together.
+        fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the format has outputs that
+            short and the engine supports budgets (docs/budgets.md). False cuts outputs there instead.
 
-    A model behind an API is sent only what is given here, and its server has defaults of its own.
+    A model behind an API gets only what you give here; its server has defaults of its own.
 
     Raises:
-        InvalidArgument: an object that is not a model, a format with a fault, a number out of range.
+        InvalidArgument: an object that is not a model, an invalid format, or a number out of range.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if isinstance(model, LogitsModel):
@@ -140,8 +140,8 @@ def continuation(
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
 
     Args:
-        model: what writes.
-        max_tokens: of each output at most, by default 128.
+        model: the model that writes.
+        max_tokens: the most tokens of each output, by default 128.
         stop_strings: the text ends before the first of these.
         stop_ids: ids that end the text and are not part of it.
         ignore_eos: never choose the model's own end ids.
@@ -152,7 +152,7 @@ def continuation(
 
     Raises:
         InvalidArgument: an object that is not a model, an empty stop string, a number out of range; `stop_ids` or
-            `ignore_eos` for a model behind an API, which knows neither.
+            `ignore_eos` for a model behind an API, which supports neither.
     """
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
@@ -160,7 +160,7 @@ def continuation(
         settings = LoopSettings("off", ids, stops, ignore_eos)
         return LogitsWriter(model, None, most, sampling, _asked(scores, top_logprobs, LOGPROBS), batch, settings)
     if ids or ignore_eos:
-        raise InvalidArgument("a model behind an API knows no token ids; use stop_strings")
+        raise InvalidArgument("a model behind an API has no token ids; use stop_strings")
     texts = tuple(stop.decode() for stop in stops)
     return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), stop_strings=texts)
 
@@ -175,9 +175,9 @@ class _Options:
 
 
 class LogitsWriter(Generic[Value_co]):
-    """Writes outputs for prompts on a model whose logits are at hand; made by `completion` and `continuation`.
+    """Writes outputs for prompts on a model that gives its logits; made by `completion` and `continuation`.
 
-    May be called any number of times, by one thread at a time.
+    You may call it any number of times, by one thread at a time.
     """
 
     def __init__(
@@ -239,10 +239,10 @@ class LogitsWriter(Generic[Value_co]):
         Args:
             prompts: one prompt or a list of them. A prompt is text, token ids (a list, a tensor, what a tokenizer
                 returns), a conversation (a list of messages, for the model's chat template), an earlier output, or
-                `output + "text"`. An output that was cut by its length in the same format is gone on with: the result
-                holds all of it. A chat answer behind a prompt that has opened the reasoning goes on with it.
+                `output + "text"`. An output that was cut by its length in the same format is continued with: the result
+                holds all of it. A chat answer behind a prompt that has opened the reasoning continues with it.
             samples: outputs for each prompt.
-            seed: makes what is drawn repeatable: each sample has draws of its own, whatever else is in the call or
+            seed: makes sampling repeatable: each sample has draws of its own, whatever else is in the call or
                 the batch. By default that of the `Sampling`, if it has one.
             formats: instead of the writer's own format one for each prompt, None for free text.
             sampling: one for each prompt.

@@ -64,7 +64,7 @@ def check_shown(formatter: Formatter, before: bytes, text: str) -> None:
     shown, accepted = (one.replace("\ufffd", "").replace(" ", "") for one in (text, own))
     if shown not in accepted and accepted not in shown:
         raise InvalidArgument(
-            f"the output's text {text[:60]!r} is not that of the tokens that were accepted, {own[:60]!r}; give the "
+            f"the output's text {text[:60]!r} differs from that of the accepted tokens, {own[:60]!r}; give the "
             "output of the job that this hook served last",
             argument="output",
         )

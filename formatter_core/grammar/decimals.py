@@ -156,7 +156,7 @@ def _fraction_at_most(digits: str, strict: bool) -> Node:
         return NOTHING if strict else optional(Sequence((Bytes(b"."), Repeat(_ZERO, 1))))
     found: list[Node] = [] if strict else [Sequence((Bytes(digits.encode()), Repeat(_ZERO)))]
     for index, digit in enumerate(digits):
-        # Stopping after the first digits means a smaller number, for the bound goes on to a digit that is not 0.
+        # Stopping after the first digits means a smaller number, for the bound continues to a digit that is not 0.
         if index:
             found.append(Bytes(digits[:index].encode()))
         if digit != "0":

@@ -1,7 +1,7 @@
 """`cached_property` without a lock, as Python has it from 3.12 on.
 
-Before, one lock for all instances of a class is held while a value is worked out: threads wait for values of others,
-and a child that was forked meanwhile waits for ever.
+Before, one lock for all instances of a class is held while a value is computed: threads wait for values of others,
+and a child that was forked meanwhile waits forever.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801 - the name that it has in functools
-        """A property that is worked out once for each instance; at the same time by two threads, where they meet."""
+        """A property that is computed once for each instance; at the same time by two threads, where they meet."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

@@ -43,7 +43,7 @@ def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mappin
 
 
 def _needs_writing(node: Node) -> bool:
-    """Whether there are any below a node; inside of a `Terminal` there are none."""
+    """Whether there are any below a node; inside a `Terminal` there are none."""
     stack = [node]
     while stack:
         node = stack.pop()

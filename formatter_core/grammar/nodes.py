@@ -166,7 +166,7 @@ class Substring:
 
 @value()
 class JsonText:
-    """`text`, which holds no lone surrogates, in every spelling inside of a JSON string (RFC 8259, section 7)."""
+    """`text`, which holds no lone surrogates, in every spelling inside a JSON string (RFC 8259, section 7)."""
 
     text: str
 
@@ -450,7 +450,7 @@ _interned: dict[int, Node] = {}
 
 
 def interned(node: _NodeT) -> _NodeT:
-    """Mark a regular node, or a `Terminal`, that is made once and never freed: what is worked out about it is kept.
+    """Mark a regular node, or a `Terminal`, that is made once and never freed: what is computed about it is kept.
 
     Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
     """

@@ -4,9 +4,9 @@ The program, version 4: the bytes ``FCG4``, the number of rules, the number of t
 rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. It serves masks and
 the parser of captures alike: a capture's name stands in it by number.
 
-`TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside, so
+`TERMINAL` is a length, and the program of what stands inside one, written without regard to anything outside, so
 that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
-is made inside of one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
+is made inside one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
 
 `MULTIPLES` takes the step, the number of places after the point, and of zeros that the step ends with.
@@ -159,7 +159,7 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
 
 
 def write_inside(node: Node, limits: Limits) -> bytes:
-    """The number of nodes, the length and the program of what stands inside of a terminal.
+    """The number of nodes, the length and the program of what stands inside a terminal.
 
     Raises:
         InvalidGrammar: a node that may not stand there.
@@ -339,7 +339,7 @@ def _written(node: Terminal, rule: str, limits: Limits, room: int) -> _Written:
 
 
 class _TerminalWriter:
-    """Writes what stands inside of one terminal."""
+    """Writes what stands inside one terminal."""
 
     def __init__(self, rule: str, limits: Limits, *, in_interned: bool = False) -> None:
         self._rule = rule

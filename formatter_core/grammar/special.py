@@ -11,7 +11,7 @@ __all__ = ["as_text", "without_specials", "without_tokens"]
 
 
 def without_specials(grammar: Grammar, resolve: Callable[[Special | AnySpecial], Node]) -> Grammar:
-    """The same grammar with what `resolve` gives in place of each `Special` and `AnySpecial`."""
+    """The same grammar with what `resolve` gives instead of each `Special` and `AnySpecial`."""
 
     def replace(node: Node) -> Node:
         if isinstance(node, (Special, AnySpecial)):

@@ -68,8 +68,8 @@ def layout_of(tokenizer: Any, layouts: Iterable[_LayoutT]) -> _LayoutT:
     if not scores:
         shown = "nothing" if called is None else repr(called[-200:])
         raise UnsupportedLayout(
-            f"the chat template writes a tool call as none of {', '.join(layout.name for layout in known)} does: it "
-            f"rendered {shown}; describe it with Layout.from_json(data)"
+            f"the chat template rendered {shown} for a tool call, which none of the layouts "
+            f"{', '.join(layout.name for layout in known)} writes; describe it with Layout.from_json(data)"
         )
     best = max(scores.values())
     return next(layout for layout in known if scores.get(layout.name) == best)

@@ -110,7 +110,7 @@ class _Reader:
         if not isinstance(template, Mapping) or not isinstance(template.get("fields"), Mapping):
             _refuse("is not an object with fields")
         if template.get("version", 1) != 1:
-            _refuse(f"has the version {template['version']!r}, and only 1 is known")
+            _refuse(f"has the version {template['version']!r}, but only 1 is known")
         if unknown := sorted(set(template) - _TEMPLATE_KEYS):
             _refuse(f"has the key {unknown[0]!r}, which is not known")
         self._tokenizer = tokenizer
@@ -122,7 +122,7 @@ class _Reader:
         self._fields = {name: _Field(name, data) for name, data in template["fields"].items()}
         known = {"content", "tool_calls", *_REASONING}
         if unknown := sorted(set(self._fields) - known):
-            _refuse(f"has the field {unknown[0]!r}, and a layout has reasoning, content and tool calls alone")
+            _refuse(f"has the field {unknown[0]!r}, but a layout has only reasoning, content and tool calls")
         self._thought = dict.fromkeys(_REASONING, THOUGHT)
 
     def data(self) -> dict[str, Any]:

@@ -12,22 +12,22 @@ __all__ = ["DEFAULT_LIMITS", "Limits", "checked_limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one format may cost; going past one raises `LimitExceeded`.
+    """Bounds on what one format may cost; exceeding one raises `LimitExceeded`.
 
     Attributes:
-        nodes: nodes of one grammar, all rules together. The largest real JSON Schemas lower to
-            some ten thousand nodes; a million is a few hundred MB of Python values.
+        nodes: nodes of one grammar, all rules together. The largest real JSON Schemas become
+            some ten thousand nodes; a million nodes are a few hundred MB of Python values.
         states: states of one terminal's automaton that are kept at a time. A 1,000-value enum has about 10,000. The
-            native engine makes room for more; it refuses a step that needs that many alone.
+            native engine makes room for new ones; it refuses a single step that needs more.
         cache_bytes: bytes of masks that a grammar engine keeps for one compiled grammar.
         repeat: the largest finite count in a repeat (`{m,n}`, `maxLength`, `maxItems`). Real schemas go up to a
-            million characters; a text of counted characters costs nothing, an item that is counted costs a node.
+            million characters. Counting characters of a text costs nothing; counting an item costs a node.
         depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over
             a generated text, inside Python's own recursion limit.
         work: elementary steps of one compile, of one step of the Python parser, and of one whole output parsed
             natively, where each byte adds a constant number.
-        forced_bytes: bytes that one call of `forced_bytes` returns at most.
-        max_top_n: candidate tokens that one top-n request returns at most.
+        forced_bytes: the most bytes that one call of `forced_bytes` returns.
+        max_top_n: the most candidate tokens that one top-n request returns.
     """
 
     nodes: int = 1_000_000

@@ -109,7 +109,7 @@ class Agreement:
     def news(self) -> News:
         """What is agreed that was not when this was asked last."""
         last = self._columns[-1]
-        # A terminal that may go on, not only has ended.
+        # A terminal that may continue, not only has ended.
         alive = (call for call, automaton, state in last.running if automaton.transitions(state))
         total = last.complete
         for call in (*alive, *(call for call, _ in last.waiting)):

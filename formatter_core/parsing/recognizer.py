@@ -30,7 +30,7 @@ Starts: TypeAlias = "int | tuple[Starts, Starts]"
 
 
 class Running(NamedTuple):
-    """A terminal under way, with the item that goes on after it.
+    """A terminal under way, with the item that continues after it.
 
     Where it began does not matter to what may follow: two that agree in all the rest are one, with both `starts`.
     """
@@ -50,7 +50,7 @@ class StateSet:
     Attributes:
         running: terminals under way.
         ended: the terminals that may end here, each with its beginnings.
-        waiting: by rule or token predicted here, the items that go on after it: item, its origin, captures open
+        waiting: by rule or token predicted here, the items that continue after it: item, its origin, captures open
             meanwhile.
         completed: the rules that end here, each with its beginning; those that begin here as well are left out.
     """
@@ -101,7 +101,7 @@ class Recognizer:
         return other
 
     def push(self, byte: int) -> bool:
-        """Append a byte; False, with nothing changed, if no completion goes on with it."""
+        """Append a byte; False, with nothing changed, if no completion continues with it."""
         following = StateSet()
         running: dict[tuple[Symbol, int, Item, int], Running] = {}
         for symbol, automaton, state, item, origin, captures, starts in self.sets[-1].running:
@@ -133,7 +133,7 @@ class Recognizer:
         return True
 
     def append(self, parts: Sequence[bytes | int]) -> bool:
-        """Append bytes and the ids of tokens, up to a step that no completion goes on with; False if there is one."""
+        """Append bytes and the ids of tokens, up to a step that no completion continues with; False if there is one."""
         return all(self.push_token(part) if isinstance(part, int) else all(map(self.push, part)) for part in parts)
 
     def pop(self, steps: int) -> None:

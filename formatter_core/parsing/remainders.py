@@ -92,7 +92,7 @@ class Tables:
         self.start = self.rules[grammar.start]
 
     def heads(self, item: Item) -> list[tuple[Symbol, Item, tuple[str, ...]]]:
-        """The symbols that `item` may go on with; see `Item.heads`."""
+        """The symbols that `item` may continue with; see `Item.heads`."""
         if item.heads is None:
             with TABLES:
                 item.heads = [

@@ -19,7 +19,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["TerminalOrder"]
 
-# What a term may do, in order of preference: go on by a byte of a range, or (None) end.
+# What a term may do, in order of preference: continue by a byte of a range, or (None) end.
 Way: TypeAlias = "tuple[int, int, int] | None"
 
 _DONE = 0

@@ -278,7 +278,7 @@ class _Lane:
                 *_, content, digest = heappop(self._queue)
             try:
                 self._work(content, digest)
-            except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread goes on
+            except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread continues
                 self._refuse(digest, error)
 
 

@@ -21,7 +21,7 @@ __all__ = ["ONE_THREAD", "checked_places", "step_batch"]
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 _MASKED_TEXT = _TEXT_ONLY | MaskStatus.APPLIED
 
-ONE_THREAD = "a formatter is one thread's at a time; give each thread a fork of its own"
+ONE_THREAD = "only one thread at a time may use a formatter; give each thread a fork of its own"
 
 
 def step_batch(
@@ -58,7 +58,7 @@ def step_batch(
                 try:
                     _step_alone(states[number], held[number], token_ids[number], rows[places[number]])
                     unmasked.append(places[number])
-                except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others go on
+                except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others continue
                     faults[number] = error
             numbers = [number for number in numbers if goes_along[number]]
             together = [states[number] for number in numbers]
@@ -126,7 +126,7 @@ def checked_places(
 
     Raises:
         InvalidBitmask: rows or logits of another kind.
-        InvalidArgument: something else than row indices, or not as many.
+        InvalidArgument: something other than row indices, or not as many.
     """
     check_rows(rows, count)
     if logits is not None:
@@ -140,6 +140,6 @@ def checked_places(
         raise InvalidArgument(f"{argument} is {shown(row_indices)}; give row indices", argument=argument) from error
     height = len(rows) if logits is None else min(len(rows), len(logits))
     if len(rows_of) != count or (rows_of and not 0 <= min(rows_of) <= max(rows_of) < height):
-        reason = f"{argument} is {shown(row_indices)}; give numbers of {count} of the {height} rows"
+        reason = f"{argument} is {shown(row_indices)}; give {count} of the row indices 0 to {height - 1}"
         raise InvalidArgument(reason, argument=argument)
     return rows_of

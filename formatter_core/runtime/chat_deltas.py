@@ -35,7 +35,7 @@ class ChatDeltas:
 
     def _deltas(self, event: Event) -> Iterable[dict[str, Any]]:
         if not isinstance(event, get_args(Event)):
-            raise InvalidArgument(f"{shown(event)} is not an event; give what events() gave", argument="events")
+            raise InvalidArgument(f"{shown(event)} is not an event; give what events() returned", argument="events")
         if isinstance(event, Retracted):
             raise InvalidArgument("events were taken back, and deltas cannot be; stream without rollback")
         if isinstance(event, TextAdded) and event.name in _TEXTS:

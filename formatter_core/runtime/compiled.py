@@ -1,4 +1,4 @@
-"""A format made ready for one vocabulary."""
+"""A format compiled for one vocabulary."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["CompiledFormat"]
 
 
 class CompiledFormat(PreparedFormat[Value_co], Alternatives):
-    """A format made ready for one vocabulary: immutable, and shared freely between threads and sequences.
+    """A format compiled for one vocabulary: immutable, and shared freely between threads and sequences.
 
-    It can stand wherever a format can, and then means the format that was compiled.
+    You can use it wherever you can use a format; it then means the format that was compiled.
     """
 
     def __repr__(self) -> str:
@@ -50,9 +50,9 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """The state of a new sequence.
 
         Args:
-            end_ids: this request's own stop ids, in place of the vocabulary's.
-            max_tokens: the output is complete within it, the end id counted: near its end only those tokens are
-                allowed after which a completion is left that fits. None: the budget of `within`, or none.
+            end_ids: this request's own end ids, instead of the vocabulary's.
+            max_tokens: the output is complete within this many tokens, including the end id. Near the limit only
+                tokens are allowed after which some completion still fits. None: the budget of `within`, or none.
 
         Raises:
             InvalidVocabulary: an end id is outside the vocabulary, or there are none.
@@ -69,7 +69,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return Formatter(self, own if chosen == own else chosen, max_tokens)
 
     def within(self, max_tokens: int | None) -> CompiledFormat[Value_co]:
-        """The same, with a budget for every sequence that is not given one; None changes nothing.
+        """The same format, with a budget for every sequence that has none of its own; None changes nothing.
 
         Raises:
             BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -137,15 +137,15 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """The length in bytes of the shortest complete output.
 
         Raises:
-            LimitExceeded: outputs need so many values that differ that the search for the shortest is past a limit.
+            LimitExceeded: outputs need so many different values that the search for the shortest exceeds a limit.
         """
         return min_bytes(self.lowered.grammar, self.limits)
 
     @cached_property
     def min_tokens(self) -> int:
-        """How many tokens are enough for a complete output, the end id included: the least `max_tokens`.
+        """How many tokens are enough for a complete output, including the end id: the smallest `max_tokens`.
 
-        An upper bound of the fewest: of the shortest outputs in bytes, the first one, in as few tokens as possible.
+        This is an upper bound: the first of the shortest outputs in bytes, spelt in as few tokens as possible.
 
         Raises:
             UnsupportedByEngine: the engine keeps no budgets.

@@ -139,21 +139,21 @@ class Compiler:
         """The format that `CompiledFormat.to_bytes` wrote, compiled for the same vocabulary.
 
         Nothing is imported, called or unpickled. What values, captures and explanations need is lowered from the format
-        when they are first asked for. An engine that reads no programs compiles the format anew.
+        on first use. An engine that cannot read programs compiles the format anew.
 
         Args:
             data: the bytes.
             type: the Python type of the format, or several by name; see `formats.from_json`.
 
         Raises:
-            InvalidFormat: not such bytes, damaged ones, those of another version or another vocabulary; or they name a
+            InvalidFormat: other bytes, damaged ones, or those of another version or vocabulary; or they name a
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
         stored = StoredFormat.from_bytes(as_bytes(data, "data"))
         if stored.vocabulary != self.vocabulary.fingerprint:
             raise InvalidFormat(
-                f"the format was compiled for another vocabulary than {self.vocabulary!r}; compile it for this one"
+                f"the format was compiled for another vocabulary, not for {self.vocabulary!r}; compile it for this one"
             )
         if self._reader is None:
             return self.compile(format_of(stored, type))

@@ -25,24 +25,23 @@ __all__ = ["Cursor", "FailureLog"]
 class Cursor:
     """A formatter that follows a list of kept token ids, however the inference engine changes that list.
 
-    Tokens may be appended, several at once, taken back, cleared, or come back after a preemption; the list may hold
-    drafts that nobody has checked, and -1 for tokens whose id is not known yet. A token that the format does not allow
-    is never an exception here, and neither is anything else that goes wrong: it is kept as `error`, and the sequence is
-    offered nothing but its end ids until the list no longer holds that token. This is the one state that fails closed:
-    adapters keep none beside it.
+    Tokens may be appended, several at once, taken back, cleared, or come back after a preemption. The list may contain
+    unchecked drafts, and -1 for tokens whose id is not known yet. A token that the format does not allow raises no
+    exception here, and neither does anything else that goes wrong: the cursor keeps the cause as `error`, and allows
+    only the end ids until the list no longer contains that token. Adapters keep no other state that fails closed.
 
-    The latest token is accepted together with making the next mask, in one call into the grammar engine that does not
-    hold the GIL; or when something else is asked that depends on it.
+    The call that makes the next mask also accepts the latest token, without holding the GIL. The token is accepted
+    earlier if you ask for anything else that depends on it.
 
     Args:
-        formatter: the state in which the output begins. It belongs to the cursor from now on.
+        formatter: the state in which the output begins. From now on it belongs to the cursor.
 
     Raises:
         InvalidArgument: `formatter` is something else.
 
     Attributes:
         end_ids: the ids that end the sequence, sorted.
-        has_failed: whether the sequence cannot go on, as far as is known without accepting the latest token.
+        has_failed: whether the sequence cannot continue, as far as is known without accepting the latest token.
         is_used: whether a mask was asked for, or a token followed.
         is_reported: whether a `FailureLog` has reported the failure.
     """
@@ -103,9 +102,9 @@ class Cursor:
     def follow(self, token_ids: Sequence[int]) -> None:
         """Bring the sequence in step with the kept ids of the whole output so far.
 
-        Costs one comparison of the lists, and a step for each token that is new or was taken back. A list that is given
-        again, the same object, is taken to be the engine's own, which grows at its end: then only its length and the
-        two last ids are compared.
+        This costs one comparison of the lists, and a step for each token that is new or was taken back. If you pass the
+        same list object again, it is taken to be the engine's own, which grows at its end: then only its length and the
+        last two ids are compared.
         """
         kept, live = self._kept, self._live
         length = self._history.shared + len(kept)
@@ -116,7 +115,7 @@ class Cursor:
         try:
             new = list(map(index, token_ids))
         except Exception:  # noqa: BLE001 - as in `append`
-            self._keep_unknown(InvalidArgument(f"found {shown(token_ids)} in place of a list of token ids"))
+            self._keep_unknown(InvalidArgument(f"expected a list of token ids, found {shown(token_ids)}"))
             return
         common = shared_length(self._history.to_list(), new)
         if common < length:
@@ -125,7 +124,7 @@ class Cursor:
             self.append(token_id)
 
     def append(self, token_id: int) -> None:
-        """Go on with one more id: `follow` without a look at the whole output."""
+        """Append one id: `follow` without comparing the whole output."""
         self.is_used = True
         if self._pending is not None:
             self._settle()
@@ -139,7 +138,7 @@ class Cursor:
             self._pending = token_id
 
     def rollback(self, count: int) -> None:
-        """Take back the last `count` kept ids, or all where there are fewer.
+        """Take back the last `count` kept ids, or all if there are fewer.
 
         Raises:
             InvalidArgument: `count` is not a whole number from 0.
@@ -158,14 +157,14 @@ class Cursor:
         return 0
 
     def reset(self) -> None:
-        """Begin again with an empty output; a sequence that could not begin stays as it is."""
+        """Start again with an empty output; a sequence that could not begin stays as it is."""
         self._go_back(0)
         self._live = None
         if self._formatter is not None:
             self._error, self.has_failed, self.is_reported = None, False, False
 
     def fail(self, error: Exception) -> None:
-        """Offer nothing but the end ids from here on; the first cause is kept.
+        """Allow only the end ids from here on; the first cause is kept.
 
         Raises:
             InvalidArgument: `error` is not an exception.
@@ -182,7 +181,7 @@ class Cursor:
     # --- masks -------------------------------------------------------------------------------------------------
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        """`Formatter.fill_bitmask`, but a sequence that cannot go on is offered its end ids and nothing else."""
+        """`Formatter.fill_bitmask`, but for a sequence that cannot continue only its end ids are allowed."""
         self.is_used = True
         pending, self._pending = self._pending, None
         if not self.has_failed and self._formatter is not None:
@@ -215,11 +214,11 @@ class Cursor:
         Raises:
             InvalidBitmask: rows or logits of another kind; nothing was changed. Whatever else goes wrong is kept by the
                 cursors.
-            InvalidArgument: something else than cursors, or not as many row indices; nothing was changed.
+            InvalidArgument: not cursors, or not as many row indices; nothing was changed.
         """
         count = len(cursors) if isinstance(cursors, Sequence) else -1
         if count < 0 or not {*map(type, cursors)} <= {Cursor}:
-            raise InvalidArgument(f"{shown(cursors)} is not a list of cursors; give cursors alone", argument="cursors")
+            raise InvalidArgument(f"{shown(cursors)} is not a list of cursors; give only cursors", argument="cursors")
         places = checked_places(rows, row_indices, count, logits)
         going, targets = cursors, places
         if True in [cursor.has_failed for cursor in cursors]:
@@ -245,7 +244,7 @@ class Cursor:
         Args:
             drafts: ids that were proposed but not kept.
             rows: int32 (len(drafts) + 1, words). Row `i` is the mask after the first `i` drafts; past the first draft
-                that is not allowed the rows hold the end ids alone, for no kept token can follow there.
+                that is not allowed, the rows allow only the end ids, because no kept token can follow there.
 
         Raises:
             InvalidArgument: `drafts` are not token ids.
@@ -273,7 +272,7 @@ class Cursor:
 
     @property
     def error(self) -> Exception | None:
-        """Why the sequence cannot go on; None while it can."""
+        """Why the sequence cannot continue; None while it can."""
         self._settle()
         return self._error
 
@@ -301,7 +300,7 @@ class Cursor:
 
     @property
     def must_stop(self) -> bool:
-        """Whether only an end id may follow: the text is complete and cannot go on, or the sequence has failed."""
+        """Whether only an end id may follow: the text is complete and cannot continue, or the sequence has failed."""
         self._settle()
         if not self.has_failed:
             try:
@@ -321,7 +320,7 @@ class Cursor:
         return copy
 
     def result(self, ended: Ended | None = None) -> Result:
-        """The outcome so far; a sequence that could not go on has ended with `"error"`.
+        """The outcome so far; a sequence that could not continue has ended with `"error"`.
 
         Raises:
             Exception: what kept the sequence from beginning.
@@ -346,7 +345,7 @@ class Cursor:
             self.fail(error)
 
     def _keep_unknown(self, error: Exception) -> None:
-        """Fail until what was given in place of a token is gone again."""
+        """Fail until what was given instead of a token is gone again."""
         self.is_used = True
         self._settle()
         self._kept.append(-1)

@@ -61,7 +61,7 @@ class Formatter(Generic[Value_co]):
     """The state of one sequence: which tokens may come next, and what was accepted.
 
     Made by `CompiledFormat.formatter`. A step is one accepted token, an end id included, or one accepted byte string.
-    One thread's at a time; overlapping use raises `ConcurrentUse`.
+    Only one thread at a time may use it; overlapping use raises `ConcurrentUse`.
     """
 
     # The methods that run for every token are inlined: one Python call costs a tenth of their work.
@@ -151,12 +151,12 @@ class Formatter(Generic[Value_co]):
 
         Args:
             formatters: at least one.
-            token_ids: the token of each; None asks for its mask alone, as `fill_bitmask` does.
+            token_ids: the token of each; None only asks for its mask, as `fill_bitmask` does.
             rows: int32 (rows, words), writable, each row C-contiguous.
             row_indices: the row of each; by default the first ones, in order.
 
         Returns:
-            what `step` would have raised, by the formatter's index; empty where all went well. Those rows are all zero.
+            what `step` would have raised, by the formatter's index; empty if all went well. The rows of these are zero.
 
         Raises:
             InvalidBitmask: rows of another kind; nothing was changed.
@@ -233,7 +233,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def rollback(self, steps: int) -> None:
-        """Undo the last `steps` steps, end ids included.
+        """Undo the last `steps` steps, including end ids.
 
         Raises:
             InvalidArgument: there are not that many.
@@ -246,7 +246,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def reset(self) -> None:
-        """Begin again with the empty text."""
+        """Start again with the empty text."""
         self._state.reset()
 
     @_exclusive
@@ -269,7 +269,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def set_budget(self, max_tokens: int | None) -> None:
-        """From here on, complete the output within at most this many tokens, the end id included; None lifts a budget.
+        """Complete the output within this many more tokens, including the end id; None removes the budget.
 
         Raises:
             BudgetTooSmall: no completion is known to fit; nothing was changed. Its numbers count from the beginning.
@@ -314,7 +314,7 @@ class Formatter(Generic[Value_co]):
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The accepted token ids, end ids included."""
+        """The accepted token ids, including end ids."""
         return self._state.transcript.tokens
 
     @property
@@ -330,15 +330,15 @@ class Formatter(Generic[Value_co]):
     @property
     @_exclusive
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The values captured so far, by name; of an unfinished text those that no continuation can change."""
+        """The values captured so far, by name; for an unfinished text, only those that no continuation can change."""
         return self._state.result(None, now=True).captures
 
     @_exclusive
     def events(self) -> list[Event]:
         """What is new since the last call: holes opened, text added, values completed, text taken back.
 
-        For an unfinished text, only what every surviving parse agrees on; the remainder follows when the sequence is
-        complete.
+        For an unfinished text, this is only what every surviving parse agrees on; the rest follows when the sequence
+        is complete.
         """
         return self._state.transcript.events(complete=self._state.transcript.ends > 0 or self._state.must_stop())
 
@@ -347,10 +347,10 @@ class Formatter(Generic[Value_co]):
         """The outcome so far.
 
         Args:
-            ended: how the sequence ended, as the caller knows it; None means `"end"` once an end id was accepted.
+            ended: how the sequence ended, if you know it; None means `"end"` once an end id was accepted.
 
-        A text is complete when it is in the format and was ended by the format's own rules: by an end id, or
-        because nothing may follow.
+        A text is complete if it matches the format and the format itself ended it: by an end id, or because nothing
+        more may follow.
         """
         if ended is not None:
             one_of(ended, "ended", get_args(Ended))

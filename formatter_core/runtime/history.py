@@ -103,7 +103,7 @@ class History(Generic[Item]):
 
 
 def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many items two lists, or two of another kind, begin with alike; quick where one goes on from the other."""
+    """How many items two lists, or two of another kind, begin with alike; quick where one continues from the other."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter

@@ -52,6 +52,6 @@ class _StoredLowering(LoweredLater):
         made = super().make()
         if self.program != made.program and self.program != program_of(self.format, self.limits):
             raise InvalidFormat(
-                "the bytes of the compiled format hold another grammar than this release makes of it; compile it again"
+                "the grammar in the bytes of the compiled format is not the one of this release; compile it again"
             )
         return made

@@ -108,7 +108,7 @@ def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Nod
     if special.or_text:
         return as_text(special)
     if token_id is not None:
-        raise InvalidFormat(f"the special token {special.name!r} is an end id; a format ends by itself, leave it out")
+        raise InvalidFormat(f"the special token {special.name!r} is an end id; leave it out: a format ends by itself")
     raise _unknown_special(special.name, tokens)
 
 
@@ -120,7 +120,7 @@ def _excluded_token(vocabulary: Vocabulary, token: str | int) -> int:
         return vocabulary.special_tokens[token]
     if token >= len(vocabulary) or vocabulary.text_token(token):
         raise InvalidFormat(
-            f"token {token} is not a special token, and only those can be excluded; exclude a text by `any_text` or "
+            f"token {token} is not a special token, but only those can be excluded; exclude a text by `any_text` or "
             "`dispatch`"
         )
     return token

@@ -92,12 +92,12 @@ class Result(Generic[Value_co]):
     """The outcome of one sequence.
 
     Attributes:
-        bytes: what was generated, end ids left out.
-        tokens: the token ids that spelt it, end ids included; empty for a text that was parsed without tokens.
-        ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it goes on.
-        is_complete: whether the text is in the format and ended by the format's own rules.
+        bytes: what was generated, without end ids.
+        tokens: the token ids that spelt it, including end ids; empty for a text that was parsed without tokens.
+        ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it continues.
+        is_complete: whether the text matches the format and the format itself ended it.
         shortened: where a budget first narrowed a choice, in bytes of the text: from there on the model might have
-            gone on otherwise. None if none did.
+            continued otherwise. None if none did.
         cause: the error that ended the sequence, if one did; such a result is never complete.
     """
 
@@ -117,7 +117,7 @@ class Result(Generic[Value_co]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Result[Value_co]:
-        return replace(self)  # with a value of its own, which is worked out when it is read
+        return replace(self)  # with a value of its own, which is computed when it is read
 
     def __reduce__(self) -> NoReturn:
         raise not_picklable(self, "send its text or tokens, and parse them with the same format there")
@@ -137,7 +137,7 @@ class Result(Generic[Value_co]):
 
     @cached_property
     def missing(self) -> str | None:
-        """What was still expected, as a sentence; None when the text is complete."""
+        """What was still expected, as a sentence; None if the text is complete."""
         if self.is_complete:
             return None
         return str(self.cause) if self.cause is not None else self._reading.missing(self.ended)
@@ -146,7 +146,7 @@ class Result(Generic[Value_co]):
     def spans(self) -> tuple[Capture, ...]:
         """Every capture in order of its start, an outer one before those inside it.
 
-        Of a text that is not complete, those that no continuation could change.
+        For a text that is not complete, only those that no continuation could change.
 
         Raises:
             InvalidValue: a Python type refuses one of the values.

@@ -93,13 +93,13 @@ class SequenceState:
         self.budget = max_tokens
 
     def reset(self) -> None:
-        """Begin again with the empty text."""
+        """Start again with the empty text."""
         self.engine = self._start()
         self.shortened = -1
         self.transcript.clear()
 
     def result(self, ended: Ended | None, *, now: bool = False) -> Result:
-        """See `Formatter.result`; `now` says that the result is read before the sequence goes on."""
+        """See `Formatter.result`; `now` says that the result is read before the sequence continues."""
         is_finished = self.transcript.ends > 0
         how: Ended | None = "end" if ended is None and is_finished else ended
         may_end = self.engine.can_stop()
@@ -178,9 +178,9 @@ class SequenceState:
     def _over_budget(self, transcript: Transcript) -> str:
         """The words for a token that the format allows, and the budget does not."""
         if self.budget is None:
-            return ", but no completion that goes on with it keeps the budget of a part" if self._has_budget() else ""
+            return ", but no completion after it fits the budget of a part" if self._has_budget() else ""
         left = max(0, self.budget - len(transcript.tokens))
-        return f", but no completion that goes on with it fits into what is left of max_tokens = {self.budget}: {left}"
+        return f", but no completion after it fits into what is left of max_tokens = {self.budget}: {left}"
 
     def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
         """See `Formatter.accept_tokens`."""

@@ -55,7 +55,7 @@ class StoredFormat(NamedTuple):
         """
         if data[: len(_MAGIC)] != _MAGIC:
             raise InvalidFormat(
-                "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() gave"
+                "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() returned"
             )
         try:
             _, version, digest = _HEADER.unpack_from(data)

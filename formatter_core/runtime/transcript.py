@@ -88,7 +88,7 @@ class Transcript:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids, end ids included."""
+        """The token ids, including end ids."""
         return tuple(step for step in self._steps if step >= 0)
 
     @property
@@ -121,7 +121,7 @@ class Transcript:
             complete: whether the text was ended by the format's own rules.
             may_end: whether the text is in the format.
             shortened: where a budget first narrowed a choice, in bytes of the text.
-            now: the caller reads it before the sequence goes on, so captures are followed from the last time on.
+            now: the caller reads it before the sequence continues, so captures are followed from the last time on.
         """
         compiled, parts = self._compiled, self._parts()
         stream = None

@@ -33,15 +33,15 @@ def parse(format: type[_T] | CompiledFormat[_T], text: str | bytes, *, ended: En
 @overload
 def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]: ...
 def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]:
-    """Parse a text by a format, without a model, a vocabulary or a grammar engine.
+    """Parse a text in a format, without a model, a vocabulary or a grammar engine.
 
-    A text that does not match gives a result that is not complete; nothing is raised until its value is read.
+    If the text does not match, the result is not complete; nothing raises until you read its value.
 
     Args:
         format: whatever `Compiler.compile` takes.
         text: the whole text.
-        ended: how the text ended. One that did not end by itself (`"length"`, `"stop_string"`, `"error"`) is complete
-            only if nothing could follow it.
+        ended: how the text ended. If it did not end by itself (`"length"`, `"stop_string"`, `"error"`), it is
+            complete only if nothing could follow it.
 
     Raises:
         FormatterError: the format is not valid, as `check` says.

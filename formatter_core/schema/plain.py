@@ -138,13 +138,13 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
 
 @lru_cache
 def _tokens(whitespace: Whitespace) -> bytes:
-    """What stands inside of the tokens, in the order that the library wants."""
+    """What stands inside the tokens, in the order that the library wants."""
     tokens = tokens_of(whitespace)
     return b"".join(write_inside(node, DEFAULT_LIMITS) for node in (*tokens.in_order(), FREE_BODY, FREE_CHAR))
 
 
 def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
-    """What stands inside of the terminal of a schema's scalars; None if there are none, or they are not regular."""
+    """What stands inside the terminal of a schema's scalars; None if there are none, or they are not regular."""
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     shape = Normalizer(loader, limits, Refusals(), enforce_formats).goal((loader.root,))
     if shape.arrays or shape.objects or any(map(has_large_steps, shape.numbers)):

@@ -33,7 +33,7 @@ def productive(rules: dict[str, Node], starts: Collection[str], others: Collecti
     return _reachable(rules, starts, found) if found.issuperset(starts) else {}
 
 
-#: How often undecided rules are read again before it is worked out which ones wait for which.
+#: How often undecided rules are read again before it is computed which ones wait for which.
 _MOST_READINGS = 6
 
 

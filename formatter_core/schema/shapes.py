@@ -1,6 +1,6 @@
 """The normal form: for each of the six JSON types a union of constraints.
 
-Children are goals: conjunctions of literals (see `load`), worked out only when they are lowered, so that recursion
+Children are goals: conjunctions of literals (see `load`), computed only when they are lowered, so that recursion
 needs no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about
 items or properties; a part is turned into goals for single items and properties when it is lowered.
 """

@@ -39,7 +39,7 @@ class Tokens:
         self._names: dict[str, Terminal] = {}
 
     def in_order(self) -> tuple[Node, ...]:
-        """What stands inside of all tokens, with that of any scalar, and the colon."""
+        """What stands inside all tokens, with that of any scalar, and the colon."""
         tokens = (
             *(self.comma, self.open_array, self.close_array, self.empty_array),
             *(self.open_object, self.close_object, self.empty_object, self.any_name, self.any_scalar),

@@ -36,7 +36,7 @@ def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: b
     Args:
         branches: the triggers, and what comes after each.
         excluded: strings that do not occur in the free text.
-        loop: whether free text goes on after a branch; otherwise the branch ends it.
+        loop: whether free text continues after a branch; otherwise the branch ends it.
     """
     triggers = dict.fromkeys(trigger for trigger, _ in branches)
     strings = [*triggers, *excluded]
@@ -72,7 +72,7 @@ def token_dispatch(
     Args:
         branches: the special tokens, and what comes after each.
         excluded: special tokens that do not occur otherwise.
-        loop: whether it goes on after a branch; otherwise the branch ends it.
+        loop: whether it continues after a branch; otherwise the branch ends it.
     """
     free = tokens_without((*(token for token, _ in branches), *excluded))
     one = Choice(tuple(map(Sequence, branches)))

@@ -113,7 +113,7 @@ def compare(
         walks: random walks in each case.
         length: steps of a walk.
         most_differences: the comparison ends after this many.
-        vocabulary: in place of each case's own.
+        vocabulary: instead of each case's own.
         on_case: called before each case, for a process that may not survive it.
     """
     report = Report()

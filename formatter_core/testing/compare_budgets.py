@@ -246,7 +246,7 @@ class _Comparison:
         return allowed_ids(row)
 
     def _completed(self, judge: OracleState, steps: tuple[int, ...], most: int) -> int | None:
-        """The fewest tokens that complete what the judge has accepted, the end id included, if found up to `most`."""
+        """The fewest tokens that complete what the judge has accepted, including the end id, if found up to `most`."""
         self._trials = 0
         for count in range(1, most + 1):
             if self._completes(judge, steps, count):
@@ -256,7 +256,7 @@ class _Comparison:
         return None
 
     def _completes(self, judge: OracleState, steps: tuple[int, ...], most: int) -> bool:
-        """Whether some completion has at most `most` tokens, the end id included."""
+        """Whether some completion has at most `most` tokens, including the end id."""
         if judge.can_stop() and self._is_complete(steps):
             return True
         if most < 2:

@@ -26,7 +26,7 @@ __all__ = ["TextSampler"]
 #: What one step down the grammar costs beside the bytes, so that the cheapest way never goes round in a circle.
 _STEP = 1
 _NEVER = 1 << 60
-#: How often a repeat goes on where it may end, and a terminal's text before it takes the nearest way to its end.
+#: How often a repeat continues where it may end, and a terminal's text before it takes the nearest way to its end.
 _GO_ON = 0.7
 _NEXT_BYTE = 0.9
 #: How often a terminal takes a letter, a digit or a space where it may.

@@ -33,7 +33,7 @@ class Step:
         token_id: the token that was taken.
         bytes: its text; None for an end id and whatever else spells no text.
         start: how many bytes of text stand before it.
-        allowed: how many tokens the format allowed, end ids included.
+        allowed: how many tokens the format allowed, including end ids.
         masked_probability: the probability, as the model sees it, of all tokens that the format forbade.
         probability: of the token, among those allowed; `unmasked_probability`: among all.
         wanted: the best tokens before the mask, the best first.

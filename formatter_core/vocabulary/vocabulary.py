@@ -28,8 +28,8 @@ _NO_END = (
 class Vocabulary:
     """The bytes of every token id, and the ids that end an output.
 
-    Several ids may have the same bytes, tokens need not be whole characters, and holes (None) and empty tokens
-    are never offered. Instances never change, may be shared between threads, and are equal only to themselves;
+    Several ids may have the same bytes, tokens need not be whole characters, and unused ids (None) and empty tokens
+    are never allowed. Instances never change and may be shared between threads. They are equal only to themselves;
     compare `fingerprint` for equal content.
 
     Args:
@@ -86,7 +86,7 @@ class Vocabulary:
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
-        """The ids of the special tokens by name, end ids included."""
+        """The ids of the special tokens by name, including end ids."""
         return MappingProxyType(self._special_tokens)
 
     @property
@@ -134,9 +134,9 @@ class Vocabulary:
         """Build from what a reader returned.
 
         Args:
-            table: the tokens, and the end ids to take where `end_ids` is None.
+            table: the tokens, and the end ids to use if `end_ids` is None.
             end_ids: the ids that end an output instead of the table's.
-            size: the width of the model's logits, in ids. A shorter table is filled with holes; ids past it,
+            size: the width of the model's logits, in ids. A shorter table is filled with unused ids; ids past it,
                 which the model cannot produce, are dropped.
 
         Raises:

@@ -33,7 +33,7 @@ FORMAT is a JSON Schema file, a grammar file (.kbnf, .gbnf, .ebnf, .lark), modul
 with --regex a pattern. "-" is standard input.
 
 Exit status: 0 yes (all texts match, all keywords are enforced, the output is complete, the engine agrees), 1 no,
-2 it could not be found out (wrong usage, a file that cannot be read, an invalid format), 130 interrupted.
+2 no answer was possible (wrong usage, a file that cannot be read, an invalid format), 130 interrupted.
 """
 _MOST_BYTES = 64 * 2**20
 
@@ -89,27 +89,27 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=formatter_core.__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = _command(commands, match, "do texts match a format, and if not, where do they leave it?")
+    one = _command(commands, match, "whether texts match a format, and if not, where they differ")
     one.add_argument("files", nargs="+", metavar="FILE")
     one.add_argument("--exact", action="store_true", help="a newline at the end of a file is part of the text")
     one.add_argument("--max-bytes", type=_count, default=_MOST_BYTES, help="of a file (default %(default)s)")
 
-    _command(commands, coverage, "which keywords of a schema are enforced?")
+    _command(commands, coverage, "which keywords of a schema are enforced")
 
     one = _command(commands, sample, "random texts of a format")
     one.add_argument("-n", type=_count, default=1, help="how many (default 1)")
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--length", type=_count, default=200, help="write at most about this many bytes (default 200)")
-    one.add_argument("--json", action="store_true", help="as JSON strings, one a line")
+    one.add_argument("--json", action="store_true", help="as JSON strings, one per line")
 
     one = _command(commands, run, "what a model writes in a format", has_model=True)
     one.add_argument("--value", action="store_true", help="print the value instead of the text")
 
     one = _command(commands, trace, "what the format did to the model, token by token", has_model=True)
-    one.add_argument("--html", metavar="FILE", help="write a page to look at")
+    one.add_argument("--html", metavar="FILE", help="write an HTML page")
     one.add_argument("--json", metavar="FILE", help="write the record as JSON")
 
-    one = commands.add_parser("self-test", help="versions, and does the grammar engine answer as the oracle does?")
+    one = commands.add_parser("self-test", help="versions, and whether the grammar engine answers as the oracle does")
     one.set_defaults(command=self_test)
     one.add_argument("--engine", choices=get_args(EngineName), default="auto")
     one.add_argument("--grammars", type=_count, default=200, help="how many random grammars (default 200)")
@@ -128,13 +128,17 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
             "prompt", metavar="PROMPT", help='the text before the output; "-" reads it from standard input'
         )
         parser.add_argument("--engine", default="transformers", help="the inference engine (default %(default)s)")
-        parser.add_argument("--max-tokens", type=_count, default=256, help="of the output (default %(default)s)")
-        parser.add_argument("--temperature", type=float, help="by default as the model says, else 0: the best token")
-        parser.add_argument("--seed", type=int, help="makes what is drawn repeatable")
+        parser.add_argument(
+            "--max-tokens", type=_count, default=256, help="at most how many tokens (default %(default)s)"
+        )
+        parser.add_argument(
+            "--temperature", type=float, help="0: the best token (default: the model's setting, else 0)"
+        )
+        parser.add_argument("--seed", type=int, help="makes sampling repeatable")
     parser.add_argument("--regex", action="store_true", help="FORMAT is a regular expression (Rust syntax)")
     parser.add_argument("--start", help="the start rule of a grammar")
-    parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="of JSON")
-    parser.add_argument("--key-order", choices=get_args(KeyOrder), help="of JSON objects")
+    parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="in JSON")
+    parser.add_argument("--key-order", choices=get_args(KeyOrder), help="in JSON objects")
     return parser
 
 

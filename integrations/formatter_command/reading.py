@@ -71,7 +71,7 @@ def read_format(options: Namespace) -> Format:
         return formats.json_schema(format.schema, **given)
     if isinstance(format, PythonTypeFormat):
         return formats.python_type(format.type, **given)
-    raise CommandError("--whitespace and --key-order are for JSON Schemas and Python types alone")
+    raise CommandError("--whitespace and --key-order are only for JSON Schemas and Python types")
 
 
 def _named(name: str, options: Namespace) -> Format:

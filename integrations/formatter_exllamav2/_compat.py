@@ -1,7 +1,7 @@
 """What the adapter needs of ExLlamaV2; only `_compat_jobs` beside it inspects exllamav2 or its objects.
 
 A filter tells the sampler what may come next in one of three ways, by release: up to 0.2.0 as a set; from 0.2.1 as a
-sorted list, worked out by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
+sorted list, computed by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
 base class of all filters.
 """
 

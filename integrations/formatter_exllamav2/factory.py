@@ -36,7 +36,7 @@ def create_filter(
         end_ids: the ids that end an output, instead of those that the model's files name.
         prefix_str: the text at the end of the prompt that the format begins with; the output continues it.
         background: whether the generator's threads make masks while the model runs.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `max_new_tokens` the
+        max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same.
 
     Raises:

@@ -30,7 +30,7 @@ class FormatterFilter(BackgroundFilter):
     """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV2 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is
-    kept as `error`, the job may only end, and `result` raises.
+    kept as `error`, the job can only end, and `result` raises.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FormatterFilter(BackgroundFilter):
         """The result, once its job is done.
 
         Args:
-            output: the job's last result, which holds `eos_reason`: it tells whether the output was cut off.
+            output: the job's last result, with `eos_reason`, which tells whether the output was cut off.
 
         Raises:
             HookNotCalled: no job has asked the filter.

@@ -1,4 +1,4 @@
-"""Token healing: the prompt's last token is sampled anew, as one that begins with its text and may go on."""
+"""Token healing: the prompt's last token is sampled anew, as one that begins with its text and may continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def healed_text(prefix: Any) -> bytes:
 
 
 def fill_bitmask(start: Cursor, healed: bytes, row: NDArray[np.int32]) -> None:
-    """Allow the tokens that begin with the healed text and go on as an output may begin."""
+    """Allow the tokens that begin with the healed text and continue as an output may begin."""
     formatter = start.fork().formatter
     vocabulary = formatter.compiled.vocabulary
     can_begin: dict[bytes, bool] = {b"": True}
@@ -57,7 +57,7 @@ def continued(start: Cursor, healed: bytes, token_id: Any) -> Cursor:
     try:
         data = formatter.compiled.vocabulary.text_token(token_id) or b""
         if not data.startswith(healed):
-            reason = f"the prompt's last token, {healed!r}, is to be healed, and this one does not begin with it"
+            reason = f"the prompt's last token, {healed!r}, is to be healed, but this one does not begin with it"
             raise TokenRejected(token_id, position=0, reason=reason)
         if data != healed:
             formatter.accept_bytes(data[len(healed) :])

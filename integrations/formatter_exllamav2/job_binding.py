@@ -79,7 +79,7 @@ class JobBinding:
         if not self._has_warned and _compat_jobs.stop_tokens(job).isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(
-                "stop_conditions holds none of the ids %s that end an output, so each job takes a token more to end; "
+                "stop_conditions holds none of the ids %s that end an output, so each job takes one more token to end; "
                 "pass stop_conditions=filter.end_ids",
                 list(self._end_ids),
             )

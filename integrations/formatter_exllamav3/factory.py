@@ -43,7 +43,7 @@ def create_filter(
         eos_after_completed: whether the job ends when nothing more may follow. Otherwise the rest of its output is
             free, up to an id that ends an output.
         background: whether the generator's threads make masks while the model runs.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `max_new_tokens` the
+        max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same. Not together with `trigger_token`, before which an output is free.
 
     Raises:

@@ -28,7 +28,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
     """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV3 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is
-    kept as `error`, the job may only end, and `result` raises.
+    kept as `error`, the job can only end, and `result` raises.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not
         self._is_masked = False
 
     def is_completed(self) -> bool:
-        """Whether nothing may follow: the text is complete and cannot go on, it has ended, or it has failed."""
+        """Whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
         must_stop = self._cursor.must_stop
         _failures.report(self._cursor, "job")
         return must_stop

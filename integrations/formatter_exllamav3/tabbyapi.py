@@ -1,4 +1,4 @@
-"""Grammars for TabbyAPI, in place of its own: its `backends/exllamav3/grammar.py` must hold only this line.
+"""Grammars for TabbyAPI, instead of its own: its `backends/exllamav3/grammar.py` must hold only this line.
 
 from formatter_exllamav3.tabbyapi import ExLlamaV3Grammar
 """
@@ -19,7 +19,7 @@ __all__ = ["ExLlamaV3Grammar"]
 class ExLlamaV3Grammar:
     """The filters of one request; TabbyAPI makes one such object per request, and calls a method for each field.
 
-    A faulty format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
+    A invalid format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
     lacks this class gets the `FormatterError`.
 
     Attributes:

@@ -27,7 +27,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
     Args:
         tokenizer: an `exllamav3.Tokenizer`.
         model: gives the width of the logits where the tokenizer was made with another model's configuration.
-        end_ids: the ids that end an output, in place of all those that the model's files name.
+        end_ids: the ids that end an output, instead of all those that the model's files name.
 
     Raises:
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or no id ends an output.

@@ -102,7 +102,7 @@ class SharedContext:
         return len({cell for sequence, length in parts for cell in self._held[sequence][:length]})
 
     def decode(self, entries: Sequence[Entry]) -> None:
-        """Compute a batch, at most `batch` tokens of it; the sequences of each go on by the token.
+        """Compute a batch, at most `batch` tokens of it; the sequences of each continue by the token.
 
         Raises:
             DecodeFailed: nothing of the batch is kept.

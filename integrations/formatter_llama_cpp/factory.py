@@ -54,8 +54,8 @@ def create_sampler(
     Args:
         llama: the `llama_cpp.Llama` whose model generates.
         format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
-        end_ids: the ids that end an output, in place of those at which llama.cpp ends one.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md).
+        end_ids: the ids that end an output, instead of those at which llama.cpp ends one.
+        max_tokens: each output is complete within it, including the end id (docs/budgets.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -31,11 +31,11 @@ _HINT = (
 class FormatterLogitsProcessor(list[Any]):
     """Leaves a sequence only the tokens that its format allows next.
 
-    It is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias` adds one) run
-    before the format, so that the format decides last.
+    The processor is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias`
+    adds one) run before the format, so the format decides last.
 
     llama.cpp calls it from C, where an exception is printed and forgotten. So an error is kept as `error`, the sequence
-    may only end, and the error is raised at the end of the `with` block, by `result`, or by `raise_error`.
+    can only end, and the error is raised at the end of the `with` block, by `result`, or by `raise_error`.
 
     One object serves one request after another. A `with` block always begins a new one; without it, a new request is
     recognized by its tokens, and by the sampler that each call of `generate` makes. It belongs to one `Llama`.
@@ -86,7 +86,7 @@ class FormatterLogitsProcessor(list[Any]):
         return scores
 
     def extend(self, others: Iterable[Any]) -> FormatterLogitsProcessor:  # type: ignore[override]  # see below
-        """`list.extend`, but it returns the list: `logit_bias` goes on with what it returns."""
+        """`list.extend`, but it returns the list: `logit_bias` continues with what it returns."""
         super().extend(others)
         return self
 

@@ -42,7 +42,7 @@ class LlamaModel(NumpyLogits):
 
     Attributes:
         compiler: what formats are compiled with, each once.
-        max_length: how many tokens a sequence has at most, prompt included.
+        max_length: how many tokens a sequence has at most, including the prompt.
     """
 
     def __init__(self, llama: Any, max_sequences: int, context_size: int) -> None:
@@ -102,7 +102,7 @@ class LlamaBatch(NumpyBatch):
 
     @property
     def tokens(self) -> list[list[int]]:
-        """All tokens of each row that were computed, prompt included."""
+        """All tokens of each row that were computed, including the prompt."""
         return [self._context.tokens[sequence] for sequence in self._sequences]
 
     def __len__(self) -> int:

@@ -34,7 +34,7 @@ def generate_parallel(
         prompts: text or token ids.
         samples: how many outputs each prompt has.
         format: one format for all prompts.
-        formats: one for each prompt, None where it is free, in place of `format`.
+        formats: one for each prompt, None where it is free, instead of `format`.
         max_tokens: see `Scheduler.submit`.
         sampling: how tokens are chosen; give a temperature where samples should differ.
         stop_strings: see `Scheduler.submit`.
@@ -45,7 +45,7 @@ def generate_parallel(
 
     Raises:
         PromptTooLong: a prompt leaves no room for an output.
-        InvalidArgument: `formats` has another length than `prompts`; a format with a fault.
+        InvalidArgument: `formats` has another length than `prompts`; an invalid format.
         FormatterError: whatever else `Scheduler.submit` raises.
     """
     wanted = [format] * len(prompts) if formats is None else list(formats)

@@ -38,8 +38,9 @@ def result_of(formatter: Formatter, output: Any, prompts: Callable[[], Sequence[
         if found is not None:
             return found
     raise InvalidArgument(
-        f"the output's text {text[:60]!r} is not that of the tokens which this hook followed, {formatter.text[:60]!r}; "
-        "give the output of the hook's latest request, and use one hook for each request that runs at the same time",
+        f"the output's text {text[:60]!r} differs from that of the tokens that this hook followed, "
+        f"{formatter.text[:60]!r}; give the output of its latest request, and use one hook for each request that "
+        "runs at the same time",
         argument="output",
     )
 

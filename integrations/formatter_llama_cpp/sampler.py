@@ -1,4 +1,4 @@
-"""The grammar hook: a sampler of llama.cpp's own kind, for a chain of samplers in place of `LlamaGrammar`."""
+"""The grammar hook: a sampler of llama.cpp's own kind, for a chain of samplers instead of `LlamaGrammar`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FormatterSampler:
     tokens of the prompt to `llama_sampler_accept` of that chain.
 
     llama.cpp calls it from C, where an exception is printed and forgotten. So an error is kept as `error`, and the
-    sequence may only end.
+    sequence can only end.
     """
 
     def __init__(self, compiled: CompiledFormat) -> None:

@@ -20,7 +20,7 @@ __all__ = ["FormatChat", "format_completion"]
 
 
 def format_completion(llama: Any, create: Callable[..., Any]) -> Callable[..., Any]:
-    """`Llama.create_completion`, with our masks in place of a `grammar`."""
+    """`Llama.create_completion`, with our masks instead of a `grammar`."""
 
     def create_completion(
         *arguments: Any, grammar: Any = None, logits_processor: Any = None, stream: bool = False, **options: Any

@@ -23,7 +23,7 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
     Args:
         llama: a `llama_cpp.Llama`, which holds tokenizer and model.
         model: not needed; it is there because the adapters of other engines take it.
-        end_ids: the ids that end an output, in place of all those at which llama.cpp ends one (`is_eog`).
+        end_ids: the ids that end an output, instead of all those at which llama.cpp ends one (`is_eog`).
 
     Raises:
         InvalidArgument: `llama` is closed.

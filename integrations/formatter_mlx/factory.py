@@ -50,7 +50,7 @@ def create_logits_processor(
         format: whatever `Compiler.compile` takes, for all prompts.
         formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
         model: the first value that `mlx_lm.load` returns. The processor then refuses every other model.
-        end_ids: the ids that end an output, in place of those at which mlx-lm stops.
+        end_ids: the ids that end an output, instead of those at which mlx-lm stops.
         max_tokens: each output is complete within this many tokens, its end id included; give the number that the loop
             gets. Without it an output may be cut.
 

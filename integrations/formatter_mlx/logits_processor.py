@@ -33,9 +33,9 @@ class FormatterLogitsProcessor(Generic[Value_co]):
 
     One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else
     calls it gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too,
-    that row may only end, and `result` raises the cause.
+    that row can only end, and `result` raises the cause.
 
-    Nothing is left unconstrained: when an output cannot go on, it is offered only its end, and `result` raises why.
+    Nothing is left unconstrained: if an output cannot continue, only its end ids are allowed, and `result` raises why.
 
     Args:
         formats: one for all prompts; or one for each, by their numbers in the batch, None for an unconstrained prompt.
@@ -69,7 +69,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         return [compiled for compiled in formats if compiled is not None]
 
     def reset(self) -> None:
-        """Be ready for another call; the outputs and errors of the last one are forgotten."""
+        """Get ready for another call; the outputs and errors of the last one are forgotten."""
         with self._lock:
             self._call: tuple[weakref.ref[Any] | None, int] | None = None
             self._rows: dict[int, Sequence | None] = {}  # by the number of the prompt in a batch
@@ -115,12 +115,12 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         return {row: error for row, error in found.items() if error is not None}
 
     def result(self, output: Any = None) -> Result[Value_co]:
-        """What the output turned out to be.
+        """The result of the output.
 
         Args:
-            output: what the loop gave: the text of `generate`, the last response of `stream_generate`, or the last one
-                of a row of a `BatchGenerator`. Without it, what the processor was shown. In speculative decoding that
-                may be more or less than what came out.
+            output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the
+                last one of a row of a `BatchGenerator`. Without it, what the processor was shown. In speculative
+                decoding that may be more or less than what came out.
 
         Raises:
             HookNotCalled: the processor was never called.
@@ -130,7 +130,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         return result_of(self._sequences(), output, self._misuse)
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """What the outputs of a batch turned out to be; one that was ended by an error has `ended` `"error"`.
+        """The results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
 
         Args:
             outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
@@ -192,6 +192,6 @@ class FormatterLogitsProcessor(Generic[Value_co]):
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
         """What a row of a batch gets whose request is refused: an exception would end the other rows too."""
         if self._misuse is None:
-            logger.error("a row of a batch is ended: %s", error)
+            logger.error("row of a batch ended: %s", error)
         self._misuse = error
         return only_ends(logits, self._end_ids)

@@ -35,18 +35,18 @@ def mlx_model(model: Any, tokenizer: Any) -> MlxModel:
         tokenizer: the second.
 
     Raises:
-        UnsupportedEngineVersion: the model keeps something else than keys and values for each token.
+        UnsupportedEngineVersion: the model caches something other than keys and values for each token.
         InvalidVocabulary: the tokenizer cannot be read.
     """
     return MlxModel(model, tokenizer)
 
 
 class MlxModel(NumpyLogits):
-    """Made by `mlx_model`; one thread's at a time.
+    """Made by `mlx_model`; only one thread at a time may use it.
 
     Attributes:
         compiler: what formats are compiled with, each once.
-        max_length: how many tokens a sequence has at most, prompt included.
+        max_length: how many tokens a sequence has at most, including the prompt.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -100,7 +100,7 @@ class MlxBatch(NumpyBatch):
 
     Attributes:
         logits: float32 (rows, width), those after the last token of each row.
-        tokens: all tokens of each row that were computed, prompt included.
+        tokens: all tokens of each row that were computed, including the prompt.
     """
 
     def __init__(self, model: Any, width: int, layers: int) -> None:
@@ -116,7 +116,7 @@ class MlxBatch(NumpyBatch):
 
     @property
     def tokens(self) -> list[list[int]]:
-        """All tokens of each row that were computed, prompt included."""
+        """All tokens of each row that were computed, including the prompt."""
         return self._tokens
 
     def __len__(self) -> int:

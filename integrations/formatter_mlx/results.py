@@ -55,7 +55,7 @@ def results_of(sequences: Mapping[int, Sequence | None], outputs: Any) -> list[R
     texts = getattr(outputs, "texts", None)
     if texts is None and not isinstance(outputs, (list, tuple)):
         raise InvalidArgument(
-            "these are no outputs of a batch; give what batch_generate returned, or a list of last responses",
+            "these are not the outputs of a batch; give what batch_generate returned, or a list of last responses",
             argument="outputs",
         )
     if texts is not None:

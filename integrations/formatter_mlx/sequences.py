@@ -97,7 +97,7 @@ class Sequence:
 
 
 def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:
-    """The logits of an output that may only end; with the tokens of another model there may be no end among them."""
+    """The logits of an output that can only end; with the tokens of another model there may be no end among them."""
     width = logits.shape[-1]
     row = Mask(width)
     bitmask.set_ids(row.row, [end for end in end_ids if end < width] or [0])

@@ -22,7 +22,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
     Args:
         tokenizer: the second thing that `mlx_lm.load` returns, or a tokenizer of transformers.
         model: the first; gives the width of the logits.
-        end_ids: the ids that end an output, in place of those at which mlx-lm stops (`tokenizer.eos_token_ids`).
+        end_ids: the ids that end an output, instead of those at which mlx-lm stops (`tokenizer.eos_token_ids`).
 
     Raises:
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.

@@ -38,7 +38,7 @@ def reading() -> Iterator[None]:
         if type(error) is not APIError or is_told:
             raise
         # An error within a stream, of which the client shows a sentence of its own.
-        raise MalformedAnswer("the stream tells of an error", text=str(error.body)) from error
+        raise MalformedAnswer("the stream reports an error", text=str(error.body)) from error
     except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer, it is malformed
         text = error.doc if isinstance(error, JSONDecodeError) else ""
         raise MalformedAnswer(f"reading it raises {type(error).__name__}: {error}", text=text) from None

@@ -97,7 +97,7 @@ class Reading:
         elif reason == "stop" and isinstance(stop_reason, str):
             stopped = "stop_string"
         elif reason not in ("stop", "tool_calls"):
-            self.error = IncompleteResult(ended="error", missing=f"the server ended the answer by {reason!r}")
+            self.error = IncompleteResult(ended="error", missing=f"the server ended the answer because of {reason!r}")
         elif self.formatter is not None and not can_stop:
             self.error = IncompleteResult(ended="end", missing=str(self.formatter.result("end").missing))
         else:
@@ -180,7 +180,7 @@ class Reading:
                 formatter.accept_bytes(bytes([byte]))
         position = self._blanks_before + len(formatter.bytes)
         shown = data[taken:][:40].decode("utf-8", "replace")
-        return TokenRejected(None, position=position, reason=f"the server's answer goes on with {shown!r}")
+        return TokenRejected(None, position=position, reason=f"the server's answer continues with {shown!r}")
 
     def _entry(self, token: ScoredToken) -> ChosenToken:
         score, top = token

@@ -27,7 +27,7 @@ _SPEAKS_OF_FORMATS = re.compile(
 
 #: What vLLM's `structured_outputs` call a kind of format, and where the format's data have it.
 _VLLM = {"json_schema": ("json", "schema"), "choice": ("choice", "options"), "regex": ("regex", "pattern")}
-_BETTER = "start vLLM with formatter_vllm's processor, which keeps every format, and say server='formatter_vllm'"
+_BETTER = "start vLLM with formatter_vllm's processor, which enforces every format, and pass server='formatter_vllm'"
 
 
 def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
             return {"extra_body": {"grammar": to_gbnf(format)}}
         except (InvalidGrammar, LimitExceeded) as error:
             if data["type"] not in ("json_schema", "python_type") or endpoint != "chat":
-                raise UnsupportedFormat(f"its grammars cannot say this format: {error}", server=server) from None
+                raise UnsupportedFormat(f"its grammars cannot express this format: {error}", server=server) from None
     if data["type"] == "python_type":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
     kind = data["type"]

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible server: text in, text out, in a format that the server keeps and we check."""
+"""A model behind an OpenAI-compatible server: text in, text out, in a format that the server enforces and we check."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def openai_model(
         name: the model's name, as the server knows it.
         client: an `openai.OpenAI`, with the address, key, time-outs and retries that you want; by default
             `openai.OpenAI()`, which reads its environment variables.
-        server: what answers, which decides how a format goes to it: `"openai"` (`response_format`; also for services
+        server: the kind of server, which decides how to send a format: `"openai"` (`response_format`; also for services
             that imitate OpenAI's), `"vllm"` (`structured_outputs`), `"formatter_vllm"` (vLLM with our processor,
             through `vllm_xargs`: every format), or `"llama_cpp"` (the server of llama-cpp-python).
         endpoint: `"chat"`, where a prompt is a user's message and an output that is a prompt again the assistant's, or
@@ -93,11 +93,11 @@ class OpenAIModel:
     _parallel: int
 
     def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
-        """The samples of each prompt, in order. An output that went wrong carries its `error`; the others are there.
+        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
 
         Raises:
-            UnsupportedFormat: the server cannot keep the format, or says so to every request.
-            FormatterError: a fault of the format; whatever `Compiler.compile` raises.
+            UnsupportedFormat: the server cannot enforce the format, or says so to every request.
+            FormatterError: the format is invalid; whatever `Compiler.compile` raises.
         """
         texts = _texts(prompts, request)
         outputs: list[list[Any]] = [[None] * request.samples for _ in texts]
@@ -107,7 +107,7 @@ class OpenAIModel:
         return outputs
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
-        """The same as events; the last one of each output is `Finished`. An output that leaves its format ends there.
+        """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
 
         Raises:
             FormatterError: like `complete`.

@@ -35,9 +35,9 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
     if request.seed is not None:
         arguments["seed"] = request.seed
     if request.scores.prompt:
-        raise InvalidArgument("servers tell nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
+        raise InvalidArgument("servers report nothing about the tokens of a prompt; leave out ScoreSettings.prompt")
     if request.scores.branches:
-        raise InvalidArgument("servers tell nothing about the options of a choice; leave out ScoreSettings.branches")
+        raise InvalidArgument("servers report nothing about the options of a choice; leave out ScoreSettings.branches")
     if request.scores:
         if endpoint == "chat":
             _merge(arguments, {"logprobs": True, "top_logprobs": request.scores.top})
@@ -63,7 +63,7 @@ def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server)
 
 def _drawing(sampling: Sampling, server: Server) -> dict[str, Any]:
     if sampling.typical_p < 1:
-        raise InvalidArgument("servers know no typical_p; leave it out")
+        raise InvalidArgument("servers do not support typical_p; leave it out")
     if server == "openai":
         if sampling.top_k or sampling.min_p:
             raise InvalidArgument(

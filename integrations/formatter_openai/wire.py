@@ -44,7 +44,7 @@ class Choice:
         calls: the tool calls.
         token_ids: vLLM's; empty where the server tells none.
         scores: the log-probabilities, where they were asked for.
-        finish_reason: why it ended; None while it goes on.
+        finish_reason: why it ended; None while it continues.
         stop_reason: vLLM's: the stop string that ended it, or the id of the token.
     """
 

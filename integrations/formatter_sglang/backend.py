@@ -53,7 +53,7 @@ def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, 
         try:
             return FormatterGrammar(self.compiler.compile(make(key_string)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this one alone
-            logger.warning("a grammar is refused: %s", error)
+            logger.warning("grammar refused: %s", error)
             return InvalidGrammarObject(str(error))
 
     return dispatch

@@ -15,7 +15,7 @@ __all__ = ["FormatterGrammar"]
 
 
 class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is not there when types are checked
-    """A sequence in its format. A mask that cannot be made leaves the ends alone: the others in the batch go on.
+    """A sequence in its format. A mask that cannot be made leaves the ends alone: the others in the batch continue.
 
     Args:
         compiled: its format.

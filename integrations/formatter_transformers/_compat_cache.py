@@ -64,7 +64,7 @@ class ModelForward:
     """Runs a causal model on new tokens of a batch, whatever its release calls the arguments.
 
     Raises:
-        UnsupportedEngineVersion: the model keeps something else than keys and values of each token, or cannot be told
+        UnsupportedEngineVersion: the model keeps something other than keys and values of each token, or cannot be told
             where a token stands.
     """
 

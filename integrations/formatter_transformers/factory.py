@@ -51,13 +51,13 @@ def create_logits_processor(
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
         model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
             wide its logits are.
-        end_ids: the ids that end an output, in place of the model's.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give `generate` at least
+        end_ids: the ids that end an output, instead of the model's.
+        max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
-        InvalidArgument: the tokenizer's name in place of the tokenizer; neither `format` nor `formats`, or both.
+        InvalidArgument: the tokenizer's name instead of the tokenizer; neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
         FormatterError: whatever else `Compiler.compile` raises.
     """

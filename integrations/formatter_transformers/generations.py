@@ -113,7 +113,7 @@ class _Pool:
         self._is_whole = True
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Cursor]:
-        """The state of each key. It goes along with the one row that goes on from it; several rows get copies."""
+        """The state of each key. It goes along with the one row that continues from it; several rows get copies."""
         wanted = dict.fromkeys(keys)
         children = Counter(_parent_of(key) for key in wanted if key not in self._cursors)
         for key in wanted:

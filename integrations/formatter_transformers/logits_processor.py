@@ -30,8 +30,8 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
     after `reset` the next. Whatever else calls it (a second `generate`, one that runs at the same time, another thread)
     gets `HookReused` before a token is chosen.
 
-    Nothing is left unconstrained: when a sequence cannot go on, it is offered only its end, and `errors` keeps why.
-    An end id that `min_new_tokens` forbids is taken all the same where the format allows nothing else.
+    Nothing is left unconstrained: if a sequence cannot continue, only its end ids are allowed, and `errors` has the
+    cause. If the format allows only the end, an end id is chosen even if `min_new_tokens` forbids it.
 
     Args:
         formats: one for all prompts, or one for each prompt, None where a prompt is unconstrained.
@@ -56,7 +56,7 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         return f"<FormatterLogitsProcessor of {', '.join(map(repr, self.formats))}>"
 
     def reset(self) -> None:
-        """Be ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
+        """Get ready for another call of `generate`; prompts, outputs and errors of the last one are forgotten."""
         with self._resetting:  # of two resets at once, the later one would let in again whom the earlier one has met
             self._call = self._call.close()
         self.errors = {}
@@ -98,7 +98,7 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         return self._reported(cursors, masked)
 
     def result(self, output: Any) -> Result[Value_co]:
-        """What the only sequence that `generate` returned turned out to be; otherwise like `results`."""
+        """The result of the only sequence that `generate` returned; otherwise like `results`."""
         results = self.results(output)
         if len(results) != 1:
             raise InvalidArgument(f"the output has {len(results)} sequences; read them with results", argument="output")
@@ -107,16 +107,16 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         return results[0]
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """What the generated sequences turned out to be.
+        """The results of the generated sequences.
 
         Args:
             outputs: what `generate` returned: int64 (rows, length) with the prompts, or its output object.
 
         Returns:
-            one for each row; None where it had no format.
+            one for each row; None for a row without a format.
 
         Raises:
-            InvalidArgument: something else than what the latest `generate` returned; or another one runs by now.
+            InvalidArgument: not what the latest `generate` returned, or another `generate` is running by now.
         """
         sequences = getattr(outputs, "sequences", outputs)
         if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
@@ -150,6 +150,6 @@ class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
         errors = {row: error for row, error in found if error is not None and not isinstance(error, TokenRejected)}
         for row, error in errors.items():
             if error not in self.errors.values():
-                logger.warning("row %d is ended: %s", row, error)
+                logger.warning("row %d ended: %s", row, error)
         self.errors = errors
         return masked

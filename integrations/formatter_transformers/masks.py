@@ -14,7 +14,7 @@ from formatter_transformers._compat import LogitsProcessor
 __all__ = ["LastWord", "StepMasks"]
 
 #: The score of an end that another rule forbids but that has to come: the only finite one of its row, so it is taken
-#: for sure, and so low that a beam which goes on is better.
+#: for sure, and so low that a beam which continues is better.
 _FORCED_END = -1e4
 
 
@@ -46,7 +46,7 @@ class StepMasks:
     def apply_again(self, scores: torch.Tensor) -> torch.Tensor:
         """Mask what later processors made of the scores; a row in which they let a masked token through is ended."""
         masked = torch_bitmask.apply(scores.where(~scores.isnan(), -torch.inf), self._bits)
-        # Some processors write the lowest number in place of -inf.
+        # Some processors write the lowest number instead of -inf.
         opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
         for row in opened.any(dim=-1).nonzero().flatten().tolist():
             if (cursor := self._cursors[row]) is not None:

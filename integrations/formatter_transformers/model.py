@@ -60,15 +60,15 @@ def transformers_model(
     """A causal model of transformers, for `completion`, `continuation`, `choose` and loops of your own.
 
     Args:
-        name_or_model: a name or folder, loaded by `AutoModelForCausalLM.from_pretrained` with its own defaults, or a
-            model that is loaded.
+        name_or_model: a name or folder, which `AutoModelForCausalLM.from_pretrained` loads with its own defaults, or a
+            loaded model.
         device: where it runs; by default where transformers put it.
         dtype: of its weights; by default what transformers chooses.
         tokenizer: by default that of the model's name.
-        cache_bytes: bytes of keys and values kept for prompts that begin alike, on the model's device; 0 for none.
+        cache_bytes: bytes of keys and values, on the model's device, kept for prompts that begin alike; 0 keeps none.
 
     Raises:
-        UnsupportedEngineVersion: the model keeps something else than keys and values for each token.
+        UnsupportedEngineVersion: the model caches something other than keys and values for each token.
         InvalidVocabulary: the tokenizer cannot be read.
     """
     model, tokenizer = loaded(name_or_model, dtype, tokenizer)
@@ -80,7 +80,7 @@ def transformers_model(
 class TransformersModel:
     """A causal model of transformers with its tokenizer; made by `transformers_model`. One thread's at a time.
 
-    Call `prefix_cache.clear()` when the weights have changed (training, another adapter) or were moved.
+    Call `prefix_cache.clear()` after the weights have changed (training, another adapter) or moved.
 
     Attributes:
         model: the model itself.
@@ -109,12 +109,12 @@ class TransformersModel:
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are chosen where a call does not say: as the model's `generation_config` has it now."""
+        """How tokens are chosen if a call does not say: as in the model's present `generation_config`."""
         return configured_sampling(self.model)
 
     @property
     def max_length(self) -> int:
-        """How many tokens a sequence has at most, prompt included."""
+        """How many tokens a sequence has at most, including the prompt."""
         return self.forward.max_length or _LONGEST
 
     @property
@@ -188,7 +188,7 @@ class TransformersModel:
 
     @staticmethod
     def span(name: str) -> AbstractContextManager[Any]:
-        """A context that torch's profiler shows by this name; next to nothing where none runs."""
+        """A context that torch's profiler shows by this name; it costs next to nothing without a profiler."""
         context: AbstractContextManager[Any] = torch.profiler.record_function(name)
         return context
 

@@ -1,4 +1,4 @@
-"""The trace of what `generate` wrote with a format: what the model wanted at each token, and what the format left."""
+"""The trace of what `generate` wrote with a format: what the model wanted at each token, and what was allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trace_of(processor: FormatterLogitsProcessor, output: Any, *, row: int = 0, 
         top: how many of the best tokens to list at each step.
 
     Raises:
-        InvalidArgument: an output without logits, of another call, or a row that it lacks or that has no format.
+        InvalidArgument: an output without logits or of another call, or a row that does not exist or has no format.
     """
     if not isinstance(processor, FormatterLogitsProcessor):
         raise InvalidArgument(

@@ -20,13 +20,13 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
     """The vocabulary of a tokenizer, fast or slow; made once for each tokenizer object.
 
     Args:
-        tokenizer: what `AutoTokenizer.from_pretrained` gives.
+        tokenizer: what `AutoTokenizer.from_pretrained` returns.
         model: gives the width of the logits, and the ids that end its outputs (`generation_config.eos_token_id`,
             one or several). Without it the tokenizer's own end-of-sequence id is the only one.
-        end_ids: the ids that end an output, in place of the model's. Name those that `generate` stops at.
+        end_ids: the ids that end an output, instead of the model's. Name those at which `generate` stops.
 
     Raises:
-        InvalidArgument: the tokenizer's name in place of the tokenizer.
+        InvalidArgument: the tokenizer's name instead of the tokenizer.
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
     """
     return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary

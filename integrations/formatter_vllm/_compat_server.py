@@ -32,7 +32,7 @@ _MARK = "formatter_admits"
 def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     """Await `admit(engine, parameters)` before the asynchronous engine takes a request; False if that cannot be done.
 
-    May be called again. If nothing is wrapped, the logits processor still checks requests.
+    You may call it again. If nothing is wrapped, the logits processor still checks requests.
     """
     engine = engine_class()
     add = getattr(engine, "add_request", None)

@@ -46,7 +46,7 @@ def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool]
 
 
 def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], None]) -> None:
-    """Serve structured outputs by a backend where no other was chosen by name. May be called again.
+    """Serve structured outputs by a backend where no other was chosen by name. You may call it again.
 
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too, and its grammars

@@ -39,7 +39,7 @@ from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["Admission", "install"]
 
-#: Seconds after which a thread that compiles lets the loop of the server or the worker go on; Python has 0.005.
+#: Seconds after which a thread that compiles lets the loop of the server or the worker continue; Python has 0.005.
 _SWITCH_SECONDS = 0.001
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
@@ -93,7 +93,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
         except FormatterError as error:
             raise _compat_server.invalid_error(str(error)) from None
         if is_refused:
-            raise _compat_server.invalid_error("beam search in vLLM keeps no format; leave use_beam_search out")
+            raise _compat_server.invalid_error("vLLM's beam search does not enforce formats; leave use_beam_search out")
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     _compat_beams.refuse_beams(check_beams)
@@ -210,7 +210,7 @@ class Admission:
                 workers = await _compat_server.call_workers(engine, _FIGURES)
                 schedulers = await _compat_server.call_schedulers(engine, _FIGURES)
             except Exception as error:  # noqa: BLE001 - metrics are worth no request; vLLM reports an engine that died
-                logger.debug("no more figures for the metrics: %s", error)
+                logger.debug("the metrics are no longer updated: %s", error)
                 return
             metrics.update(starmap(totals, zip_longest(workers, schedulers)))
             del engine

@@ -77,7 +77,7 @@ def _stand_in(reason: str) -> type:
         @classmethod
         def validate_params(cls, sampling_params: Any) -> None:
             if KEY in (getattr(sampling_params, "extra_args", None) or {}):
-                raise ValueError(f"this server cannot keep a format: {reason}")
+                raise ValueError(f"this server cannot enforce formats: {reason}")
 
         def is_argmax_invariant(self) -> bool:
             return True

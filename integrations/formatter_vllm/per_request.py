@@ -36,7 +36,7 @@ def create_logits_processor(
         tokenizer: what `LLM.get_tokenizer()` gives.
         format: whatever `Compiler.compile` takes.
         model: the `LLM`; it says which ids end its outputs and how wide its logits are.
-        end_ids: the ids that end the output, in place of the model's: those and the request's `stop_token_ids`.
+        end_ids: the ids that end the output, instead of the model's: those and the request's `stop_token_ids`.
 
     Raises:
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
@@ -49,7 +49,7 @@ def create_logits_processor(
 class RequestLogitsProcessor:
     """Leaves each sequence of a request only the tokens that the format allows next.
 
-    Nothing raises here: a sequence that cannot go on is offered its end ids alone, and the cause is logged.
+    Nothing raises here: a sequence that cannot continue is offered its end ids alone, and the cause is logged.
     """
 
     def __init__(self, compiled: CompiledFormat) -> None:
@@ -73,7 +73,7 @@ class RequestLogitsProcessor:
         return logits
 
     def _cursor(self, output_ids: tuple[int, ...]) -> Cursor:
-        """The cursor that stands at this output, or goes on to it from the token before, or else a new one."""
+        """The cursor that stands at this output, or continues to it from the token before, or else a new one."""
         cursors = self._cursors
         cursor = cursors.pop(output_ids, None) or cursors.pop(output_ids[:-1], None)
         cursor = cursor or Cursor(self._compiled.formatter())

@@ -117,11 +117,11 @@ class FormatterGrammar:
         bitmask.clear_ids(row, self._too_early)
 
     def is_terminated(self) -> bool:
-        """Never: vLLM no longer constrains what is terminated, and an ended request may go on (`ignore_eos`)."""
+        """Never: vLLM no longer constrains what is terminated, and an ended request may continue (`ignore_eos`)."""
         return False
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again."""
         self.cursor.reset()
 
 

@@ -21,7 +21,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
         tokenizer: what `LLM.get_tokenizer()` gives, or `AutoTokenizer.from_pretrained`.
         model: an `LLM`, an engine or a `VllmConfig`; it gives the width of the logits and the ids that end its outputs.
             Without it the tokenizer's own end-of-sequence id is the only one.
-        end_ids: the ids that end an output, in place of the model's.
+        end_ids: the ids that end an output, instead of the model's.
 
     Raises:
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.

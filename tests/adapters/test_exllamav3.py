@@ -299,7 +299,7 @@ def test_the_text_of_a_job_that_a_stop_string_ended_is_cut_before_it(generation:
         filter.accept_token(token)
     result = filter.result({"eos_reason": "stop_string", "full_completion": "cde"})
     assert (result.text, result.ended, result.is_complete) == ("abcde", "stop_string", False)
-    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+    with pytest.raises(InvalidArgument, match="differs from that of the"):
         filter.result({"eos_reason": "stop_string", "full_completion": "other"})
     assert filter.result({"eos_reason": "stop_token"}).ended == "stop_string"
     assert filter.formatter.text == "abcdefg"
@@ -429,7 +429,7 @@ def test_the_output_of_another_job_is_refused(generation: str) -> None:
     (filter,) = job.filters
     output = {"eos_reason": "stop_token", "full_completion": filter.result().text}
     assert filter.result(output).is_complete
-    with pytest.raises(InvalidArgument, match="not that of the tokens"):
+    with pytest.raises(InvalidArgument, match="differs from that of the"):
         filter.result({**output, "full_completion": "another text"})
     # What an engine adds or leaves out at the edge of a character is no contradiction.
     assert filter.result({**output, "full_completion": f" {output['full_completion']}\ufffd"}).is_complete

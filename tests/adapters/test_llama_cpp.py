@@ -288,7 +288,7 @@ def test_a_text_that_contradicts_the_tokens_is_refused(generation: str) -> None:
         output = llama.create_completion("p", logits_processor=processor)
     text = text_of(output)
     for wrong in ("x", f"{text}x", f"x{text}"):
-        with pytest.raises(InvalidArgument, match="not that of the tokens"):
+        with pytest.raises(InvalidArgument, match="differs from that of the"):
             processor.result({"choices": [{"text": wrong, "finish_reason": "stop"}]})
     assert processor.result(output).is_complete
 

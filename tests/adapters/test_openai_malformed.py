@@ -234,4 +234,4 @@ def test_text_outside_of_the_format_is_told_in_bytes() -> None:
         ((output,),) = openai_model("small", client=client).complete(["x"], TextRequest(SCHEMA))
     assert isinstance(output.error, TokenRejected)
     assert (output.error.token_id, output.error.position) == (None, 4)
-    assert str(output.error) == "the text is not allowed after 4 bytes: the server's answer goes on with 'é\": 1}'"
+    assert str(output.error) == "the text is not allowed after 4 bytes: the server's answer continues with 'é\": 1}'"

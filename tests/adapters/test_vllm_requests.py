@@ -309,7 +309,7 @@ class TestEntryPoint:
         assert not processor.add_request(0, parameters_of())
         assert processor.apply("logits") == "logits"
         EntryPointLogitsProcessor.validate_params(parameters_of())
-        with pytest.raises(ValueError, match="cannot keep a format"):
+        with pytest.raises(ValueError, match="cannot enforce formats"):
             EntryPointLogitsProcessor.validate_params(parameters_of({"formatter": {"regex": "a"}}))
 
 

@@ -344,7 +344,7 @@ def test_a_vocabulary_without_single_bytes_is_spelt_by_what_it_has() -> None:
     compiler = Compiler(vocabulary, engine="native")
     assert compiler.compile(formats.regex("abcab")).min_tokens == 3  # `abc`, `ab`, the end
     assert compiler.compile(formats.regex("abca")).min_tokens == 3  # `ab`, `ca`, the end
-    with pytest.raises(BudgetTooSmall, match="no output of this format is known") as raised:
+    with pytest.raises(BudgetTooSmall, match="no output of this format that the vocabulary can spell") as raised:
         compiler.compile(formats.regex("ac")).formatter(max_tokens=9)
     assert raised.value.needed is None
 

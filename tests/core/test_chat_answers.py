@@ -399,7 +399,7 @@ class TestFromTokenizer:
             def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
                 return "".join(str(message["content"]) for message in messages)
 
-        with pytest.raises(UnsupportedLayout, match=r"as none of .*hermes"):
+        with pytest.raises(UnsupportedLayout, match=r"none of the layouts .*hermes"):
             Layout.from_tokenizer(Plain())
         with pytest.raises(UnsupportedLayout, match="no chat template"):
             Layout.from_tokenizer(object())

@@ -98,7 +98,7 @@ WRONG = [
     (["no_such_module:Type", "good.json"], "no_such_module"),
     (["shapes_of_mine:Nobody", "good.json"], "has no Nobody"),
     (["--regex", "(", "good.json"], "position 0"),
-    (["--regex", "a", "good.json", "--key-order", "any"], "JSON Schemas and Python types alone"),
+    (["--regex", "a", "good.json", "--key-order", "any"], "only for JSON Schemas and Python types"),
     (["letters.txt", "good.json"], "letters.txt: not a JSON Schema"),
     (["schema.json", "good.json", "--max-bytes", "5"], "longer than 5 bytes"),
 ]

@@ -475,7 +475,7 @@ def test_a_limit_in_one_of_several_sequences_leaves_the_others_alone() -> None:
 @pytest.mark.parametrize(("words", "places"), [(-1, [0]), (1, [0]), (0, [2]), (0, [-1])])
 def test_rows_of_several_sequences_that_do_not_fit_are_refused(words, places) -> None:
     rows = np.zeros((2, BYTES.words + words), dtype=np.int32)
-    with pytest.raises(ValueError, match="place"):
+    with pytest.raises(ValueError, match="room"):
         step_batch([compiled(A).start()], [None], rows, places)
 
 

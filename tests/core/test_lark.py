@@ -76,7 +76,7 @@ FAULTS = [
     ('start: "a" | item', 1, 14, "`item` is not defined"),
     ("start: ITEM\nITEMS: /a/", 1, 8, "did you mean `ITEMS`"),
     ("start: A\nA: B\nB: A /x/", 2, 1, "refers to itself"),
-    ('start: "a" & "b"', 1, 12, "terminals only"),
+    ('start: "a" & "b"', 1, 12, "only in terminals"),
     ("start: A\nA: start", 2, 4, "cannot stand in a terminal"),
     ("start: A\nA: /(?=a)/", 2, 5, "look-around"),
     ('start: ("a"', 1, 8, "never closed"),

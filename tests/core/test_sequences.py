@@ -493,7 +493,7 @@ def test_a_model_behind_an_api_is_asked_for_text() -> None:
 def test_what_an_api_cannot_do_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="token ids"):
         continuation(Echo(), stop_ids=[1])
-    with pytest.raises(InvalidArgument, match="draws by itself"):
+    with pytest.raises(InvalidArgument, match="samples by itself"):
         completion(Echo(), sampling=lambda logits, rows: logits.argmax(1))
     with pytest.raises(InvalidArgument, match="takes text"):
         continuation(Echo())([1, 2])

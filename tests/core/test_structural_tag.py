@@ -233,7 +233,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"type": "sequence", "elements": [{"type": "exclude_token"}, TEXT]}, "/format/elements/0", "use `any_tokens`"),
     ({"type": "any_tokens", "exclude_tokens": ["<a>", 1.5]}, "/format/exclude_tokens/1", "the id of a special token"),
     ({"type": "token_dispatch", "rules": [["<a>"]]}, "/format/rules/0", "a special token and a format"),
-    ({**TOKEN_CALLS, "trigger_tokens": ["<b>"]}, "/format/tags/0/begin", "by name or by id alike"),
+    ({**TOKEN_CALLS, "trigger_tokens": ["<b>"]}, "/format/tags/0/begin", "by the same name or id"),
     ({"type": "json_schema", "json_schema": {}, "style": "cohere_xml"}, "/format/style", "one of json, qwen_xml"),
     ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/style", "the schema of an object"),
     ({"type": "json_schema", "json_schema": {}, "excludes": ["<"]}, "/format/excludes", "a `pattern`"),

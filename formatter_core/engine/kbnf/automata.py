@@ -40,7 +40,7 @@ def explored(automaton: Automaton, node: Node, limits: Limits) -> int:
 
 
 def _too_many_states(count: int, node: Node) -> UnsupportedByEngine:
-    reason = f"its automaton has {count} states or more, and the package copes with {_RULE_STATES}"
+    reason = f"its automaton has {count} states or more, but the package copes with only {_RULE_STATES}"
     return UnsupportedByEngine(reason, engine=ENGINE, node=f"a {type(node).__name__}")
 
 

@@ -43,7 +43,7 @@ def normalized(rules: Rules, work: Work) -> Rules:
     productions, start = _reachable(productions, start)
     if len(productions) > _MOST_NONTERMINALS or sum(len(p) for a in productions for p in a) > _MOST_SYMBOLS:
         raise UnsupportedByEngine(
-            f"it needs {len(productions)} rules, and the package copes with {_MOST_NONTERMINALS} of moderate length",
+            f"it needs {len(productions)} rules, but the package copes with {_MOST_NONTERMINALS} of moderate length",
             engine=ENGINE,
             node="this grammar",
         )

@@ -2,7 +2,7 @@
 
 Two things are put around them. `start` ends in a sentinel, because the package ends a text at its first complete
 parse: with it, a text may stop exactly where the sentinel is allowed. And each alternative that ends in a
-nonterminal gets a *twin* that goes on with a terminal which no token spells. The package folds chains of such
+nonterminal gets a *twin* that continues with a terminal which no token spells. The package folds chains of such
 endings (Leo 1991) and, when it compacts its state, mistakes where a folded rule began; a twin is never derived,
 and where there are two ways on there is nothing to fold.
 """
@@ -69,5 +69,5 @@ class _Writer:
 
 
 def _quoted(text: str) -> str:
-    """Everything but letters and digits escaped: the package's reader looks for brackets inside of quotes too."""
+    """Everything but letters and digits escaped: the package's reader looks for brackets inside quotes too."""
     return '"' + "".join(c if c.isascii() and c.isalnum() else f"\\u{{{ord(c):X}}}" for c in text) + '"'

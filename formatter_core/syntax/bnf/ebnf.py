@@ -137,8 +137,8 @@ class _EbnfReader(BnfReader):
     def _regular(self, body: Node, of_what: str, offset: int) -> Node:
         if any(isinstance(part, (Reference, Capture, Token, AnySpecial)) for part in walk(body)):
             raise self.fault(
-                f"the body of {of_what} is made of literals, classes, repeats and `Regex` only; write what its rules "
-                "stand for in their places",
+                f"the body of {of_what} is made of literals, classes, repeats and `Regex` only; write out what its "
+                "rules stand for",
                 offset,
             )
         return without(Terminal, body)
@@ -156,7 +156,7 @@ class _EbnfReader(BnfReader):
                 expression.alternative()
             elif char == "(" and not _NO_TEXT.match(self.text, self.at):
                 if self.text.startswith("(=", self.at):
-                    raise self.fault("a look-ahead is not enforced; remove it (it changes no text that is accepted)")
+                    raise self.fault("a look-ahead is not enforced; remove it (the same texts are accepted without it)")
                 expression.open(self.at)
                 self.at += 1
             elif char == ")":

@@ -173,7 +173,7 @@ class MacroReader:
     def _branches(
         self, arguments: _Arguments, kind: type[_Tag], examples: str
     ) -> tuple[list[tuple[_Tag, Node]], tuple[_Tag, ...], bool]:
-        """Tags with their rules, what is excluded, and whether it goes on after a rule."""
+        """Tags with their rules, what is excluded, and whether it continues after a rule."""
         unknown = arguments.named.keys() - {"loop_after_dispatch", "excludes"}
         loop, excludes = arguments.named.get("loop_after_dispatch", True), arguments.named.get("excludes", ())
         if unknown or not isinstance(loop, bool) or not _are_all(excludes, kind):

@@ -116,7 +116,7 @@ class BnfReader:
             maximum = minimum if count[2] is None else self._number(count[3]) if count[3] else None
             end = count.end()
             if maximum is not None and maximum < minimum:
-                raise self.fault(f"minimum exceeds maximum in {{{minimum},{maximum}}}; exchange them")
+                raise self.fault(f"minimum exceeds maximum in {{{minimum},{maximum}}}; swap them")
         else:
             return False
         if expression.is_blank:

@@ -68,8 +68,8 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
     recursive = left_recursive_rule(reduced)
     if recursive is not None:
         raise InvalidGrammar(
-            f"GBNF readers do not take left recursion, which the rule {recursive!r} has; let it refer to itself last, "
-            "or use a repeat"
+            f"GBNF readers do not accept left recursion, but the rule {recursive!r} is left-recursive; let it refer to "
+            "itself last, or use a repeat"
         )
     return _Writer(reduced, limits).write()
 

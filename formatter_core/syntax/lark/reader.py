@@ -148,7 +148,7 @@ class _Reader:
         else:
             raise self._fault(token, "expected a rule `name: …`, a terminal `NAME: …` or a directive such as `%ignore`")
         if self._peek().kind not in ("newline", "end"):
-            raise self._fault(self._peek(), "expected the end of the line; only `|` goes on with a definition")
+            raise self._fault(self._peek(), "expected the end of the line; only `|` continues a definition")
 
     def _refuse_extras(self) -> None:
         token = self._peek()
@@ -252,7 +252,7 @@ class _Reader:
     def _require_terminal(self, token: Lexeme, is_terminal: bool) -> None:
         if not is_terminal:
             raise self._fault(
-                token, f"`{token.text}` stands in terminals only; define one, `NAME: …`, and use its name"
+                token, f"`{token.text}` is allowed only in terminals; define one, `NAME: …`, and use its name"
             )
 
     def _finish_item(self, expression: Expression, negated: bool) -> None:
@@ -277,7 +277,7 @@ class _Reader:
 
     def _repeat(self, token: Lexeme, expression: Expression, low: int, high: int | None) -> None:
         if high is not None and high < low:
-            raise self._fault(token, f"minimum exceeds maximum in {{{low},{high}}}; exchange them")
+            raise self._fault(token, f"minimum exceeds maximum in {{{low},{high}}}; swap them")
         expression.repeat(low, high)
 
     def _count(self) -> int:

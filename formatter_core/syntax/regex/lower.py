@@ -342,7 +342,7 @@ def _grouped(items: Items[Tree]) -> list[Tree]:
 
 
 def _assuming(tree: Tree, anchor: Node, look: Node | None, *, may_capture: bool) -> Node | None:
-    """The tree with these in place of its assertions; None if one has none, or if there is a capture and may not be."""
+    """The tree with these instead of its assertions; None if one has none, or if there is a capture and may not be."""
     if isinstance(tree, (Anchor, Look)):
         return anchor if isinstance(tree, Anchor) else look
     if isinstance(tree, (Concat, Alternate)):

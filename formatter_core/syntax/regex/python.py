@@ -10,9 +10,9 @@ from formatter_core.syntax.regex.rust import escape
 __all__ = ["rust_of_python"]
 
 _REFUSED_FLAGS = {
-    re.IGNORECASE: "IGNORECASE folds case in another way than Rust does; use formats.regex('(?i)...')",
+    re.IGNORECASE: "IGNORECASE folds case differently from Rust; use formats.regex('(?i)...')",
     re.MULTILINE: "MULTILINE lets anchors match inside the text; write the line breaks as characters",
-    re.VERBOSE: "VERBOSE ignores other spaces than Rust does; write the pattern without it",
+    re.VERBOSE: "VERBOSE does not ignore the same spaces as Rust; write the pattern without it",
     re.ASCII: r"ASCII changes what \d, \w and \s match; write the characters as classes",
 }
 _REFUSED_GROUPS = {
