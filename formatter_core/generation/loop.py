@@ -67,7 +67,7 @@ class Row(Written):
         key: what its draws depend on.
         sampler: chooses its tokens.
         scores: what is wanted to know about each token.
-        resumed: the output that it goes on with.
+        resumed: the output that it continues with.
         forced: how many of the pending tokens the model was not asked for.
         passes: forward passes that it took part in.
         prompt_chosen: what was asked about the tokens before it.
@@ -85,7 +85,7 @@ class Row(Written):
     reported_tokens: int = 0
 
     def generated(self) -> Generated:
-        """What came out, behind what it goes on with."""
+        """What came out, behind what it continues with."""
         new, earlier = super().generated(), self.resumed or Generated((), b"", "length", prompt=self.before)
         return replace(
             new,
@@ -200,7 +200,7 @@ class _Together:
             self._bits = self._bits[left]
 
     def _step(self) -> None:
-        """Compute what is pending, then choose a token for each sequence that goes on."""
+        """Compute what is pending, then choose a token for each sequence that continues."""
         settings, rows = self._settings, self._rows
         pending = [[] if row is None else row.pending for row in rows]
         scored = None

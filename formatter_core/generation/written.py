@@ -78,10 +78,10 @@ class Written:
         self.unreported_text += self.text.finish()
 
     def fail(self, error: Exception) -> None:
-        """End this sequence with a cause; the others go on."""
+        """End this sequence with a cause; the others continue."""
         self.error = error
         self.stop("error")
-        logger.warning("a sequence is ended after %d tokens: %s", len(self.tokens), error)
+        logger.warning("sequence ended after %d tokens: %s", len(self.tokens), error)
 
     def check(self) -> None:
         """End this sequence if its cursor has failed, for example at its last token."""

@@ -43,13 +43,13 @@ class SchedulerInterrupted(FormatterError):
 
 
 class Scheduler:
-    """Runs requests through a fixed number of sequences, each with a format of its own or none.
+    """Runs many requests at a time, each with a format of its own or none.
 
     A prompt is computed once for all its samples, and what it shares with another one that is still in the context is
     taken from there. All live sequences advance in one decode a step, and prompts are computed alongside. A sequence
     that ends makes way for the next sample that waits, in the order of submission, or for a later one that fits where
     the next does not. When the context is full, the samples that were admitted last wait, and are computed again: what
-    they write is the same. One thread's at a time.
+    they write is the same. Only one thread at a time may use it.
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is neither used nor changed.
@@ -59,7 +59,7 @@ class Scheduler:
         batch: how many tokens one decode takes; by default as many as `llama` takes.
 
     Raises:
-        InvalidArgument: the model cannot be used so, or a number is out of range.
+        InvalidArgument: the model cannot be used in this way, or a number is out of range.
     """
 
     def __init__(
@@ -112,16 +112,16 @@ class Scheduler:
                 as `Llama.create_chat_completion` writes them, with its stop strings.
             samples: how many sequences to generate from it.
             format: whatever `Compiler.compile` takes, or a `LlamaGrammar`; None leaves the text free.
-            max_tokens: tokens of each output at most, the end id included, by default 128; fewer where the context is
+            max_tokens: tokens of each output at most, including the end id, by default 128; fewer where the context is
                 too small. A number that is given is a budget: the output is complete within it, if the format has
                 outputs that short (docs/budgets.md).
             sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
             stop_strings: the text ends before the first of these, as that of `Llama.create_completion` does; with a
                 format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
-            seed: makes draws repeatable, in place of that of `sampling`.
+            seed: makes draws repeatable, instead of that of `sampling`.
             top_logprobs: None keeps no log-probabilities; 0 keeps those of the tokens that were taken, and `n` those of
                 the `n` best at each position as well.
-            events: whether updates hold what is new of the captures.
+            events: whether updates have the new events of the captures.
             forced_text: `"exact"` computes runs of tokens without a choice in one decode, for the same output;
                 `"canonical"` also takes the tokenizer's own tokens where the text is certain; `"off"` asks the model
                 for each. Log-probabilities ask the model for each in any case.
@@ -167,9 +167,9 @@ class Scheduler:
         return request
 
     def cancel(self, what: Request | Sample) -> None:
-        """Finish a request or one of its sequences now; what it has so far is its output, the others go on.
+        """End a request or one of its sequences now, with the output so far; the others continue.
 
-        After an interruption what it has need not agree with itself, so its output is an error.
+        After an interruption its parts may disagree, so its output is an error.
         """
         error = SchedulerInterrupted() if self._is_interrupted else None
         with self._in_one_piece():
@@ -256,7 +256,7 @@ class Scheduler:
     def _parts(self) -> list[tuple[Sample, list[int]]]:
         """What each sample contributes to the next decode: its last tokens, or as much of its prompt as has room."""
         room, parts = self.context.batch, []
-        # Texts that are being written go on, whatever prompts wait.
+        # Texts that are being written continue, whatever prompts wait.
         for sample in sorted(self._slots.running, key=lambda sample: not sample.tokens):
             part = sample.pending[:room]
             room -= len(part)
