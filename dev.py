@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Everything a developer runs, each command with its own set-up; needs only Python 3.10 or newer.
+"""Every command that a developer needs. Each makes its own environment; only Python 3.10 or newer is needed.
 
-    python3.11 dev.py demo        examples/quickstart.py with the small model that is in the repository
+    python3.11 dev.py demo        examples/quickstart.py with the small model in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
     python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
-    python3.11 dev.py gpu         masks, loops and lists of best tokens on a GPU, and a page that says on which
-    python3.11 dev.py site        the pages as a site, in `site`; a link that leads nowhere is a failure
+    python3.11 dev.py gpu         masks, loops and lists of best tokens on a GPU, with the results as a page
+    python3.11 dev.py site        the pages as a site, in `site`; a broken link fails
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
-    python3.11 dev.py install     source distribution and wheels, installed in clean environments; the demo from there
+    python3.11 dev.py install     source distribution and wheels in clean environments, and the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
-Environments lie outside the checkout, under $FORMATTER_CACHE or ~/.cache/formatter-core, and are named by a hash of
-what they hold: made when absent, shared by all checkouts. The project itself is not installed in them but read from
-this checkout. Torch is installed first and alone, so that a CPU build that pip prefers is kept.
+Environments lie outside the checkout, in $FORMATTER_CACHE or ~/.cache/formatter-core. Each is named by a hash of its
+contents, created when it is missing, and shared by all checkouts. The project itself is not installed in them but read
+from this checkout. Torch is installed first and alone, so that pip keeps a CPU build.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classification with probabilities: every class is weighed, and an answer that is not sure is left to a person.
+"""Classification with probabilities: every class is scored, and uncertain answers are left to a person.
 
 python examples/classification.py                      # the small model in this folder; no download
 """

@@ -1,7 +1,7 @@
 """Three answers in one batch of ExLlamaV2's dynamic generator, each with a format of its own.
 
     python examples/exllamav2_json.py MODEL_FOLDER    # on a GPU
-    python examples/exllamav2_json.py                 # without one: the forward pass is made up, so the texts are noise
+    python examples/exllamav2_json.py                 # without one: a simulated forward pass, so the texts are noise
 
 The texts are in their formats in both cases.
 """

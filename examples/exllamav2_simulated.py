@@ -1,8 +1,8 @@
-"""ExLlamaV2 without a GPU: everything is the package's own, but the forward pass, which is made up.
+"""ExLlamaV2 without a GPU: everything is the package's own, except the simulated forward pass.
 
-The configuration, tokenizer, cache, generator, sampler and filters are those of exllamav2; what its CUDA kernels would
-give is replaced by logits from `Scripted` or `Random`. To import exllamav2 without a GPU, its extension has to be
-built without one: `scripts/build_exllamav2.py`.
+The configuration, tokenizer, cache, generator, sampler and filters are those of exllamav2; logits from
+`Scripted` or `Random` replace those of its CUDA kernels. To import exllamav2 without a GPU, build its extension without
+CUDA: `scripts/build_exllamav2.py`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 python examples/reasoning_first.py                     # the small model in this folder; no download
 
-The small model never learnt to reason. What it has learnt is to write a line about a person, so that is what it does
-here before it answers, in at most 26 characters, since it does not know that it should stop. A model that reasons gets
-`formats.until("</think>")` in place of the line.
+The small model never learnt to reason. It has learnt to write a line about a person, so here it writes one before it
+answers, in at most 26 characters, because it does not know when to stop. For a model that reasons, use
+`formats.until("</think>")` instead of the line.
 """
 
 from __future__ import annotations

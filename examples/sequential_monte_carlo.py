@@ -1,10 +1,11 @@
 """Sequential Monte Carlo: outputs in a format, weighed as the model itself would weigh them.
 
-A mask leaves the model its choice among the allowed tokens only, and so a text can come out often although the model
-finds it improbable: what it had to be denied on the way is forgotten. Here each particle remembers it. Its weight is
-the probability that the model gave to all that was allowed, place by place; particles of little weight make way for
-copies of better ones, so that what is left is drawn from what the model would write if it only ever wrote the format
-(Lew et al. 2023, "Sequential Monte Carlo Steering of Large Language Models using Probabilistic Programs").
+A mask leaves the model a choice among the allowed tokens only. So a text can come out often although the model finds
+it improbable: the probability that the mask removed on the way is forgotten. Here each particle remembers it. Its
+weight is the product of the probabilities that the model gave to the allowed tokens at each position. Particles of
+little weight are replaced by copies of better ones, so the rest is drawn from what the model would write if it always
+wrote the format (Lew et al. 2023, "Sequential Monte Carlo Steering of Large Language Models using Probabilistic
+Programs").
 
 python examples/sequential_monte_carlo.py --particles 32
 """

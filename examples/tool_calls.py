@@ -1,4 +1,4 @@
-"""Tool calls: the model has to call a tool, the arguments are what the tool takes, and the call is run.
+"""Tool calls: the model must call a tool with arguments that the tool takes, and the call is run.
 
 python examples/tool_calls.py                          # the small model in this folder; no download
 """

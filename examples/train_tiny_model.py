@@ -1,7 +1,7 @@
 """Train the model of examples/tiny_model: one sentence in, one line out, in about five minutes on one CPU core.
 
-Each prompt is a sentence about a person, and on the next line comes what can be said about that person in JSON, or
-after a cue in another way::
+Each prompt is a sentence about a person. On the next line the same facts follow as JSON or, after a cue, in another
+form::
 
     Ivo is 41 years old, lives in Delhi and works as a pilot.
     {"name": "Ivo", "age": 41, "city": "Delhi", "job": "pilot"}

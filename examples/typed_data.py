@@ -1,4 +1,4 @@
-"""Typed data from documents: each document becomes an object, with how sure the model was of it.
+"""Typed data from documents: each document becomes an object, and the model says how sure it was.
 
 python examples/typed_data.py                          # the small model in this folder; no download
 """

@@ -1,4 +1,4 @@
-"""A server of vLLM, asked with the openai client: a format in, a typed result out. The client needs no vLLM.
+"""A vLLM server and the openai client: a format in, a typed result out. The client needs no vLLM.
 
 vllm serve some/model --logits-processors formatter_vllm:FormatterLogitsProcessor
 python examples/vllm_http.py --model some/model

@@ -1,4 +1,4 @@
-"""A file of prompts, one a line, into typed rows of JSON, through several servers of vLLM side by side.
+"""Turns a file of prompts, one per line, into typed rows of JSON, with several vLLM servers in parallel.
 
 vllm serve some/model --port 8000 --logits-processors formatter_vllm:FormatterLogitsProcessor
 vllm serve some/model --port 8001 --logits-processors formatter_vllm:FormatterLogitsProcessor
@@ -6,7 +6,7 @@ python examples/vllm_rows.py prompts.txt rows.jsonl --model some/model \
     --addresses http://127.0.0.1:8000/v1 http://127.0.0.1:8001/v1
 
 The servers share nothing: each reads the vocabulary and compiles the format once. Rows keep the order of the prompts.
-With `fit=True` no answer is cut, so each prompt has its row, or says why it has none.
+With `fit=True` no answer is cut, so each prompt gets its row, or a reason why it has none.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def sample(options: Namespace) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="formatter-core",
-        description="Formats for language models: try them without writing a program.",
+        description="Try formats for language models without writing a program.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -90,17 +90,17 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     one = _command(commands, match, "whether texts match a format, and if not, where they differ")
-    one.add_argument("files", nargs="+", metavar="FILE")
+    one.add_argument("files", nargs="+", metavar="FILE", help='a text to match; "-" is standard input')
     one.add_argument("--exact", action="store_true", help="a newline at the end of a file is part of the text")
-    one.add_argument("--max-bytes", type=_count, default=_MOST_BYTES, help="of a file (default %(default)s)")
+    one.add_argument("--max-bytes", type=_count, default=_MOST_BYTES, help="the longest file (default %(default)s)")
 
     _command(commands, coverage, "which keywords of a schema are enforced")
 
-    one = _command(commands, sample, "random texts of a format")
-    one.add_argument("-n", type=_count, default=1, help="how many (default 1)")
-    one.add_argument("--seed", type=int, default=0)
+    one = _command(commands, sample, "random texts in a format")
+    one.add_argument("-n", type=_count, default=1, help="how many texts (default 1)")
+    one.add_argument("--seed", type=int, default=0, help="makes the texts repeatable (default 0)")
     one.add_argument("--length", type=_count, default=200, help="write at most about this many bytes (default 200)")
-    one.add_argument("--json", action="store_true", help="as JSON strings, one per line")
+    one.add_argument("--json", action="store_true", help="write JSON strings, one per line")
 
     one = _command(commands, run, "what a model writes in a format", has_model=True)
     one.add_argument("--value", action="store_true", help="print the value instead of the text")
@@ -129,16 +129,16 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
         )
         parser.add_argument("--engine", default="transformers", help="the inference engine (default %(default)s)")
         parser.add_argument(
-            "--max-tokens", type=_count, default=256, help="at most how many tokens (default %(default)s)"
+            "--max-tokens", type=_count, default=256, help="the most tokens to write (default %(default)s)"
         )
         parser.add_argument(
-            "--temperature", type=float, help="0: the best token (default: the model's setting, else 0)"
+            "--temperature", type=float, help="0 takes the best token (default: the model's own, else 0)"
         )
         parser.add_argument("--seed", type=int, help="makes sampling repeatable")
     parser.add_argument("--regex", action="store_true", help="FORMAT is a regular expression (Rust syntax)")
     parser.add_argument("--start", help="the start rule of a grammar")
-    parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="in JSON")
-    parser.add_argument("--key-order", choices=get_args(KeyOrder), help="in JSON objects")
+    parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="whitespace in JSON")
+    parser.add_argument("--key-order", choices=get_args(KeyOrder), help="key order in JSON objects")
     return parser
 
 
