@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from tests.adapters.openai_stand_ins import Answer, StandIn, serving
+from tests.pages import BLOCK, ROOT, run_page
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()
 ]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ADAPTERS = {folder.name for folder in (ROOT / "integrations").iterdir()}
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 
@@ -36,19 +35,15 @@ def imported(text: str) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    text = page.read_text(encoding="utf-8")
-    packages = imported(text)
+    packages = imported(page.read_text(encoding="utf-8"))
     absent = [name for name in sorted(packages) if importlib.util.find_spec(name) is None]
     if absent:
         pytest.skip(f"{', '.join(absent)} not installed")
-    names: dict[str, object] = {"__name__": page.stem}
     with serving(StandIn(answer)) if "formatter_openai" in packages else contextlib.nullcontext(None) as server:
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.address)
             monkeypatch.setenv("OPENAI_API_KEY", "none")
-        for block in BLOCK.finditer(text):
-            line = text[: block.start(1)].count("\n")
-            exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+        run_page(page)
 
 
 def test_each_example_of_the_readme_has_at_most_eight_lines() -> None:

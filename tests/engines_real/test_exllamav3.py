@@ -46,8 +46,8 @@ from formatter_core.errors import (  # noqa: E402
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_exllamav3 import FormatterFilter, create_filter, create_vocabulary  # noqa: E402
 from tests.adapters.contract import FailingEngine  # noqa: E402
+from tests.pages import ROOT, run_page  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "examples" / "tiny_model"
 #: Further releases, unpacked where dev.py's environment keeps them.
 RELEASES = sorted((Path(sys.prefix) / "releases").glob("exllamav3-*"))
@@ -432,12 +432,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("simulated")
 def test_the_code_of_the_page_runs() -> None:
-    page = ROOT / "docs" / "exllamav3.md"
-    text = page.read_text(encoding="utf-8")
-    names: dict[str, object] = {}
-    for block in re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        line = text[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+    run_page(ROOT / "docs" / "exllamav3.md")
 
 
 @pytest.mark.usefixtures("simulated")

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
 pytest.importorskip("gguf", reason="the small model is written with the gguf package")
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+from tests.pages import ROOT, run_page
 
 
 def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "llama_cpp.md"
-    text = page.read_text(encoding="utf-8")
-    names: dict[str, object] = {}
-    for block in BLOCK.finditer(text):
-        line = text[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+    run_page(ROOT / "docs" / "llama_cpp.md")
 
 
 @pytest.mark.parametrize("name", ["llama_cpp_chat", "llama_cpp_drafts"])

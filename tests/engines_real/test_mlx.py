@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-import re
 import runpy
 import threading
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +41,8 @@ pytest.register_assert_rewrite("tests.adapters.contract")
 
 from tests.adapters.contract import AdapterContract, FailingEngine  # noqa: E402
 from tests.adapters.mlx_harness import SequenceHarness  # noqa: E402
+from tests.pages import ROOT, run_page  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "examples" / "tiny_model"
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
 OTHER = "Ann is 7 years old, lives in Oslo and works as a teacher.\n"
@@ -501,9 +499,4 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "mlx.md"
-    text = page.read_text(encoding="utf-8")
-    names: dict[str, object] = {}
-    for block in re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        line = text[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), names)
+    run_page(ROOT / "docs" / "mlx.md")

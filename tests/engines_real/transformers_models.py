@@ -80,29 +80,19 @@ def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
     """A model of random weights whose logits are `TAIL` wider than the tokenizer, and that ends at all end ids."""
     torch.manual_seed(seed)
     width = len(tokenizer) + TAIL
+    sizes = {
+        "vocab_size": width,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 1024,
+        "initializer_range": 0.2,
+    }
     if kind == "llama":
-        config = LlamaConfig(
-            vocab_size=width,
-            hidden_size=64,
-            intermediate_size=96,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=1024,
-            initializer_range=0.2,
-        )
-        model = LlamaForCausalLM(config)
+        model = LlamaForCausalLM(LlamaConfig(**sizes))
     elif kind == "qwen":
-        config = Qwen2Config(
-            vocab_size=width,
-            hidden_size=64,
-            intermediate_size=96,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=1024,
-            initializer_range=0.2,
-        )
-        model = Qwen2ForCausalLM(config)
+        model = Qwen2ForCausalLM(Qwen2Config(**sizes, num_key_value_heads=2))
     elif kind == "t5":
         config = T5Config(
             vocab_size=width,
