@@ -135,7 +135,7 @@ class Misuses:
 
         def trace(frame: Any, event: str, argument: Any) -> Any:
             nonlocal left
-            if "formatter_llama_cpp" not in frame.f_code.co_filename:
+            if not re.search("formatter_llama_cpp|generation/written", frame.f_code.co_filename):
                 return None
             if event == "line":
                 left -= 1

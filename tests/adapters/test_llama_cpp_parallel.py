@@ -255,7 +255,8 @@ class Interrupt:
         sys.settrace(None)
 
     def _call(self, frame: Any, event: str, argument: Any) -> Any:
-        return self._line if "formatter_llama_cpp" in frame.f_code.co_filename else None
+        is_ours = re.search("formatter_llama_cpp|generation/written", frame.f_code.co_filename)
+        return self._line if is_ours else None
 
     def _line(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "line":
