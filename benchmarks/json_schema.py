@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.cases import Case
 from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES, Engine, build
-from benchmarks.harness import ChildError, in_child, percentiles
+from benchmarks.harness import ChildError, in_child, markdown, percentiles
 from benchmarks.schema_order import in_schema_order
 
 #: What may become of a schema, best first, and its color. `key order`: the only valid documents that are rejected have
@@ -159,8 +159,31 @@ def reason(record: dict[str, Any]) -> str:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The summaries, without the single schemas."""
-    return json.dumps(found["engines"], indent=1, ensure_ascii=False)
+    """A column for each engine, and why each refuses schemas; without the single schemas."""
+    engines = found["engines"]
+    columns = [_column(engine) for engine in engines.values()]
+    rows = [[what, *(column[what] for column in columns)] for what in columns[0]]
+    refusals = [
+        [name, reason, str(count)] for name, engine in engines.items() for reason, count in engine["refusals"].items()
+    ]
+    tables = [markdown(["", *(engine["version"] for engine in engines.values())], rows)]
+    return "\n\n".join([*tables, *([markdown(["engine", "refused because", "schemas"], refusals)] if refusals else [])])
+
+
+def _column(engine: dict[str, Any]) -> dict[str, str]:
+    """What the table shows of an engine."""
+    counts = {"schemas": engine["schemas"], **engine["outcomes"]}
+    counts |= {what: engine[what] for what in ("with documents", "of these pass")}
+    places = " / ".join(engine["ttfm"])
+    ratios = next(found for what, found in engine.items() if what.startswith("ttfm of"))
+    return {
+        **{what: str(count) for what, count in counts.items()},
+        f"time to first mask, µs: {places}": " / ".join(f"{time:,.0f}" for time in engine["ttfm"].values()),
+        f"time between masks, µs: {places}": " / ".join(f"{time:,.0f}" for time in engine["tbm"].values()),
+        f"time to first mask of the first engine over this: {' / '.join(ratios)}": " / ".join(
+            map(str, ratios.values())
+        ),
+    }
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:

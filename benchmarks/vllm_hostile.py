@@ -340,7 +340,9 @@ def show(found: dict[str, Any]) -> str:
         aims.append(aim(f"{path}: p99 of gaps, ms", beside["p99"], max(2 * quiet["p99"], 100)))
         aims.append(aim(f"{path}: new formats served", share, 0.95, at_least=True))
         aims.append(aim(f"{path}: p99 of the time to a 503, ms", busy["p99"], 100))
-        aims += [f"{path}: {name} {figures[name]}" for name in ("CPU seconds", "lag of this client, ms")]
+        for name in ("CPU seconds", "lag of this client, ms"):
+            for when, found in figures[name].items():
+                aims.append(f"{path}: {name}, {when}: {', '.join(f'{what} {value}' for what, value in found.items())}")
     head = ("path", "p50 quiet, ms", "p50 beside", "p99 quiet", "p99 beside", "longest beside", "new formats served")
     more = ("hostile answers", "503 after ms (p50, p99)", "memory, MiB", "threads")
     return "\n".join([markdown((*head, *more), [[str(cell) for cell in row] for row in rows]), "", *aims])

@@ -36,8 +36,18 @@ def section(name: str) -> str | None:
     title = str(benchmark.__doc__).split("\n", 1)[0].rstrip(".")
     picture = f"![{title}](images/{name}.png)\n\n" if (ROOT / "docs" / "images" / f"{name}.png").is_file() else ""
     shown = re.sub(r"^#", "###", benchmark.show(found).strip(), flags=re.M)
-    text = shown if "\n|" in shown else f"```text\n{shown}\n```"
+    parts = shown.split("\n\n")
+    text = "\n\n".join(map(as_list, parts)) if "\n|" in shown else f"```text\n{shown}\n```"
     return f"## {name}\n\n{title}.\n\n{picture}{text}\n"
+
+
+def as_list(part: str) -> str:
+    """Lines of text as list items, as Markdown would join them; a first line that ends with `:` introduces them."""
+    lines = part.split("\n")
+    if len(lines) < 2 or part.startswith(("|", "#")):
+        return part
+    head = [lines.pop(0), ""] if lines[0].endswith(":") and not lines[1].startswith("|") else []
+    return "\n".join([*head, *(line if line.startswith("|") else f"- {line}" for line in lines)])
 
 
 def written(text: str) -> dict[str, str]:
