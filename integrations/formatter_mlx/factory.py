@@ -46,13 +46,13 @@ def create_logits_processor(
     """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
 
     Args:
-        tokenizer: the second thing that `mlx_lm.load` returns.
+        tokenizer: the second value that `mlx_lm.load` returns.
         format: whatever `Compiler.compile` takes, for all prompts.
         formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
         model: the first value that `mlx_lm.load` returns. The processor then refuses every other model.
         end_ids: the ids that end an output, instead of those at which mlx-lm stops.
-        max_tokens: each output is complete within this many tokens, its end id included; give the number that the loop
-            gets. Without it an output may be cut.
+        max_tokens: each output is complete within this many tokens, including its end id; give the loop the same
+            number. Without it an output may be cut.
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.

@@ -46,11 +46,10 @@ def create_logits_processor(
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
     Args:
-        tokenizer: what `AutoTokenizer.from_pretrained` gives.
+        tokenizer: what `AutoTokenizer.from_pretrained` returns.
         format: whatever `Compiler.compile` takes, for all prompts.
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
-        model: the model that will generate. Give it whenever you have it: it says which ids end its outputs and how
-            wide its logits are.
+        model: the model that will generate. Pass it if you can: it gives the end ids and the width of the logits.
         end_ids: the ids that end an output, instead of the model's.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.

@@ -120,9 +120,9 @@ def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterR
 
     Args:
         format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
-        fit: whether each output is to be complete within the request's `max_tokens` (docs/budgets.md).
-        after_reasoning: whether the format begins behind reasoning between `<think>` and `</think>`: True, or "auto"
-            where the model may leave it out, or "ended" where there is none. What the prompt opens or ends counts.
+        fit: whether each output must be complete within the request's `max_tokens` (docs/budgets.md).
+        after_reasoning: whether the format begins after reasoning between `<think>` and `</think>`: True, or "auto"
+            if the model may leave it out, or "ended" if there is none. What the prompt opens or ends counts.
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.

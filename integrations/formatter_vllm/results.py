@@ -1,4 +1,4 @@
-"""From the outputs of vLLM to typed results: parsed again, so that no cut or broken answer is taken for a good one."""
+"""From the outputs of vLLM to typed results: parsed again, so that no truncated or broken answer counts as complete."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def result(
         format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
         vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed if the
             format names special tokens, or if the engine gives no text.
-        after_reasoning: as in `create_extra_args`: what is read is the text behind the reasoning. An answer that the
+        after_reasoning: as in `create_extra_args`: only the text after the reasoning is read. An answer that the
             server's reasoning parser has split is read as it is. Not needed for a `formats.chat_answer`: a split
-            answer is put together again.
+            answer is joined again.
 
     Returns:
-        a result that `is_complete` only if the text is in the format, to its end, and was ended by the format's own
-        rules; `Result.value` of any other raises `IncompleteResult`.
+        a result that `is_complete` only if the whole text matches the format and the format itself ended it;
+        `Result.value` of any other raises `IncompleteResult`.
 
     Raises:
         InvalidArgument: the output is none of these.

@@ -25,7 +25,7 @@ class Settings:
         limits: what the format of one request may cost.
         cache_bytes: bytes of compiled formats that each process keeps.
         threads: how many costly formats each process compiles at a time.
-        queue_size: how many costly formats wait at most; past them requests are answered with 503.
+        queue_size: how many costly formats may wait; further requests are answered with 503.
     """
 
     limits: Limits = DEFAULT_LIMITS
