@@ -94,9 +94,7 @@ def pieces(schema: dict[str, Any], rng: random.Random) -> list[bytes]:
     return sorted(found)
 
 
-def walk_within(
-    schema: dict[str, Any], tokens: list[bytes], rng: random.Random, *, most: int
-) -> tuple[int, list[str]]:
+def walk_within(schema: dict[str, Any], tokens: list[bytes], rng: random.Random, *, most: int) -> tuple[int, list[str]]:
     """Random walks under budgets of up to `most` tokens more than needed: how many masks were made, and the faults."""
     compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
     compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
