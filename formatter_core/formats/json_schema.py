@@ -178,7 +178,7 @@ def json_schema(
         InvalidSchema: not JSON.
         InvalidArgument: an invalid option.
     """
-    if isinstance(schema, str) and registry is None and len(schema) <= _LONGEST_KEPT:
+    if isinstance(schema, str) and registry is None:
         return _of_text(schema, whitespace, key_order, string_formats, on_unsupported)
     known = None
     if registry is not None:
@@ -191,19 +191,23 @@ _LONGEST_KEPT, _MOST_KEPT = 16_384, 128
 
 
 def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
+    if len(text) > _LONGEST_KEPT:
+        return _made(text, *options)
     try:
         made = _kept(text, *options)
     except TypeError:  # an option that cannot be one
-        return JsonSchemaFormat(_data(text), *options)
-    return made if made.is_as_made() else JsonSchemaFormat(_data(text), *options)
+        return _made(text, *options)
+    return made if made.is_as_made() else _made(text, *options)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
-def _kept(text: str, *options: Any) -> JsonSchemaFormat:
+def _made(text: str, *options: Any) -> JsonSchemaFormat:
     made = JsonSchemaFormat(_data(text), *options)
     made.key()
     vars(made)["_text"] = text  # where a `cached_property` keeps its value
     return made
+
+
+_kept = lru_cache(maxsize=_MOST_KEPT)(_made)
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:

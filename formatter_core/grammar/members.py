@@ -218,6 +218,8 @@ def can_be_complete(members: Members) -> bool:
     Raises:
         LimitExceeded: the search takes too many steps.
     """
+    if members.maximum is None and members.minimum <= 1 and not members.conditions:
+        return bool(members.members)
     if members.maximum is not None and members.maximum < max(members.minimum, 1):
         return False
     return _Search(members).solve([_REQUIRED if each.required else _OPEN for each in members.members])

@@ -141,7 +141,7 @@ class _Lowering:
         names = self._normalizer.names(goal) if shape.objects else ()
         for index, objects in enumerate(shape.objects, 1):
             title = f"{name}: object {index}" if several else name
-            options += self._option(self._objects.lower(objects, names, title), title, several)
+            options += self._option(self._objects.lower(objects, names), title, several)
         return any_of(options)
 
     def _option(self, body: Node | None, title: str, several: bool) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from formatter_core.grammar import Choice, Member, Members, Node, Repeat, Way, can_be_complete
+from formatter_core.grammar import Member, Members, Node, Way, can_be_complete
 from formatter_core.grammar.values import value
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
@@ -42,7 +42,7 @@ class ObjectLowering:
         self._keys = Keys(normalizer, tokens)
         self._names: dict[str, Node] = {}
 
-    def lower(self, objects: ObjectSet, names: tuple[str, ...], title: str) -> Node | None:
+    def lower(self, objects: ObjectSet, names: tuple[str, ...]) -> Node | None:
         """What spells these objects; None where there are none for certain."""
         if objects.conditions:
             simple = self._normalizer.simplified(objects, 2)
@@ -61,10 +61,6 @@ class ObjectLowering:
             return None
         if objects.maximum is not None and most is not None and most <= objects.maximum:
             objects = replace(objects, maximum=None)
-        is_free = self._any_order and len(properties) + bool(extras) > 1
-        is_counted = objects.maximum is not None or objects.minimum > required
-        if not (is_free or is_counted or objects.conditions or objects.exclusive):
-            return self._ordered(properties, extras, title)
         tokens = self._tokens
         found: list[Node] = []
         if objects.minimum <= 0 and _may_be_empty(objects, properties):
@@ -72,13 +68,13 @@ class ObjectLowering:
         if properties or extras:
             members = self._members(objects, properties, extras)
             if can_be_complete(members):
-                whole = in_order(tokens.open_object, members, tokens.close_object)
-                found.append(self._rules.add(f"{title}: properties", whole) if found else whole)
+                found.append(in_order(tokens.open_object, members, tokens.close_object))
         return any_of(found) if found else None
 
     def _members(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Members:
         goal = self._rules.goal
         bits = _Bits(objects, properties)
+        required = sum(each.required for each in properties)
         found = [
             Member(
                 tuple(Way(in_order(each.key, goal(value)), bits.of(met)) for met, value in each.values),
@@ -90,14 +86,14 @@ class ObjectLowering:
         if extras:
             ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
             # One extra key may come twice, unless several are counted, or it matters which value counts.
-            distinct = objects.minimum - sum(each.required for each in properties) > 1
+            distinct = objects.minimum - required > 1
             distinct = distinct or any(extra.depends for extra in extras)
             found.append(Member(ways, repeated=True, distinct=distinct))
         return Members(
             tuple(found),
             self._tokens.comma,
-            not self._any_order,
-            max(objects.minimum, 1),
+            not self._any_order or len(found) == 1,
+            objects.minimum if objects.minimum > required else 1,
             objects.maximum,
             bits.count,
             bits.of(bits.once),
@@ -139,39 +135,6 @@ class ObjectLowering:
         if node is None:
             node = self._names[name] = self._tokens.name(name)
         return node
-
-    def _ordered(self, properties: list[Property], extras: list[KeyClass], title: str) -> Node:
-        """From the last key to the first: each rule is what may come from a key on, up to the end of the object.
-
-        So calls stand in last place, where they need no way back, and each key is written once.
-        """
-        rules, tokens = self._rules, self._tokens
-        values = [rules.goal(each.values[0][1]) for each in properties]
-        following = self._extra_properties(extras, title) if extras else None
-        may_end = True
-        for each, content in zip(reversed(properties), reversed(values), strict=True):
-            if following is not None and not each.required:
-                following = rules.shared(f"{title}: properties after {each.name!r}", following)
-            after: list[Node] = [tokens.close_object] if may_end else []
-            if following is not None:
-                after.append(in_order(tokens.comma, following))
-            here = in_order(each.key, content, any_of(after))
-            if following is None or each.required:
-                following = here
-            else:
-                following = rules.add(f"{title}: properties from {each.name!r}", Choice((here, following)))
-            may_end = may_end and not each.required
-        options: list[Node] = [tokens.empty_object] if may_end else []
-        if following is not None:
-            options.append(in_order(tokens.open_object, following))
-        return any_of(options)
-
-    def _extra_properties(self, extras: list[KeyClass], title: str) -> Node:
-        """One or more properties that are not named, and the end."""
-        rules, tokens = self._rules, self._tokens
-        pairs = any_of([in_order(extra.key, rules.goal(extra.goal)) for extra in extras])
-        pair = rules.shared(f"{title}: another property", pairs) if len(extras) > 1 else pairs
-        return in_order(pair, Repeat(in_order(tokens.comma, pair)), tokens.close_object)
 
 
 class _Bits:

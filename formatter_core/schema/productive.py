@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, children
+from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, Way, children
 
 __all__ = ["derived", "productive"]
 
@@ -69,8 +69,20 @@ def _is_derived(node: Node, found: set[str]) -> bool:
     if isinstance(node, Repeat):
         return node.minimum == 0 or _is_derived(node.item, found)
     if isinstance(node, Members):
-        return all(_is_derived(way.item, found) for member in node.members for way in member.ways)
+        for ways in _wanted(node):
+            for way in ways:
+                if _is_derived(way.item, found):
+                    break
+            else:
+                return False
+        return True
     return isinstance(node, Terminal)
+
+
+def _wanted(members: Members) -> list[tuple[Way, ...]]:
+    """Ways, of each of which one comes at least: those of each required member, or those of all if none is."""
+    required = [each.ways for each in members.members if each.required]
+    return required or [tuple(way for each in members.members for way in each.ways)]
 
 
 def _settle(name: str, options: list[list[str]], found: set[str], waiting: dict[str, list[_Option]]) -> None:
@@ -137,8 +149,7 @@ def _needed(node: Node, one_of: dict[str, list[list[str]]]) -> list[str]:
         elif isinstance(item, Sequence):
             found += _needed(item, one_of)
         elif isinstance(item, Members):
-            required = [each.ways for each in item.members if each.required]
-            for number, ways in enumerate(required or [tuple(way for each in item.members for way in each.ways)]):
+            for number, ways in enumerate(_wanted(item)):
                 options = [_needed(way.item, one_of) for way in ways]
                 if len(options) == 1:
                     found += options[0]

@@ -12,7 +12,20 @@ import pytest
 from formatter_core import Compiler, formats, parse
 from formatter_core.engine.native import NativeEngine, NativeGrammar
 from formatter_core.errors import InvalidGrammar, LimitExceeded
-from formatter_core.grammar import NOTHING, Bytes, Grammar, Member, Members, Node, Reference, Repeat, Sequence, Way
+from formatter_core.grammar import (
+    EMPTY,
+    NOTHING,
+    Bytes,
+    Choice,
+    Grammar,
+    Member,
+    Members,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    Way,
+)
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing import Recognizer, min_bytes
 from formatter_core.schema import lower_schema
@@ -93,12 +106,15 @@ def test_ways_of_a_member() -> None:
     assert not accepts(node, "a1,a2")
 
 
-def test_what_derives_nothing_never_comes() -> None:
-    node = members(Member((Way(Sequence((Bytes(b"a"), NOTHING))), Way(Reference("self")))), B, minimum=1)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_derives_nothing_never_comes(ordered: bool) -> None:
+    endless_ways = Way(Sequence((Bytes(b"a"), NOTHING))), Way(Reference("self"))
+    node = members(Member(endless_ways), B, minimum=1, ordered=ordered)
     endless = Sequence((Bytes(b"("), Reference("self")))
     assert accepts(node, "b", self=endless)
     assert not compiled(node, self=endless).start().accept_bytes(b"a")
-    for empty in (members(A, B, minimum=3), members(Member((Way(NOTHING),), required=True), B), members()):
+    required = Member((Way(NOTHING),), required=True)
+    for empty in (members(A, B, minimum=3), members(required, B, ordered=ordered), members(ordered=ordered)):
         with pytest.raises(InvalidGrammar, match="derives no text"):
             compiled(empty)
 
@@ -113,9 +129,24 @@ def test_members_nest_repeat_and_recur() -> None:
     assert not accepts(twice, "a,b,a.")
 
 
-def test_a_member_is_never_empty() -> None:
-    with pytest.raises(InvalidGrammar, match="may be empty"):
-        compiled(members(Member((Way(Repeat(Bytes(b"a"))),))))
+def test_members_in_order_stand_anywhere() -> None:
+    inner = members(A, B, member("c", repeated=True), ordered=True)
+    either = Member((Way(Bytes(b"x")), Way(Sequence((Bytes(b"y("), inner, Bytes(b")"))))))
+    outer = members(either, member("z", required=True), member("w", repeated=True), either, ordered=True)
+    node = Sequence((Bytes(b"["), Repeat(Sequence((outer, Bytes(b";")))), Bytes(b"]"), inner))
+    good = "[]a [z;]b [z;z;]a,b [x,z;]c,c [y(a,c,c),z,w,w;z,y(b);]a,c [z,x;]b,c,c [x,z,x;y(a),z;]b"
+    bad = "[] [x;]a [z,]a [z;]a, [z,x,w;]a [y(b,a),z;]a [y(),z;]a [x,x,z;]a [z]a [z;]c,b [z,w,z;]a"
+    for text in good.split():
+        assert accepts(node, text), text
+    for text in bad.split():
+        assert not accepts(node, text), text
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_member_is_never_empty(ordered: bool) -> None:
+    for empty in (Repeat(Bytes(b"a")), Sequence((Reference("self"), Repeat(Reference("self"))))):
+        with pytest.raises(InvalidGrammar, match="may be empty"):
+            compiled(members(A, Member((Way(Bytes(b"b")), Way(empty))), ordered=ordered), self=Choice((Bytes(b"b"), EMPTY)))
 
 
 @pytest.mark.parametrize(

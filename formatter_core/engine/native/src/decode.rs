@@ -41,6 +41,19 @@ pub enum Item {
         separator: Term,
         ways: Box<[u32]>,
     },
+    /// Members of which nothing need be remembered but the place: one or more, in order.
+    InOrder {
+        separator: Term,
+        members: Box<[OneInOrder]>,
+    },
+}
+
+/// One of members in order.
+#[derive(Clone, Copy, Debug)]
+pub struct OneInOrder {
+    pub item: u32,
+    pub required: bool,
+    pub repeated: bool,
 }
 
 /// The items of all rules, children before parents.
@@ -245,11 +258,38 @@ impl Decoder<'_, '_> {
         let Item::Terminal { term, .. } = self.items[separator as usize] else {
             return Err(Fault::Malformed);
         };
+        if members.are_places() {
+            return self.in_order(term, &members, &ways);
+        }
         self.members.push(members);
         self.push(Item::Members {
             number,
             separator: term,
             ways: ways.into(),
+        });
+        Ok(())
+    }
+
+    fn in_order(&mut self, separator: Term, list: &Members, ways: &[u32]) -> Outcome<()> {
+        let mut members = Vec::with_capacity(list.members.len());
+        for member in &list.members {
+            let item = match ways[member.first_way as usize..member.last_way as usize] {
+                [only] => only,
+                ref several => {
+                    let choice = self.choice(several)?;
+                    self.items.push(choice);
+                    self.items.len() as u32 - 1
+                }
+            };
+            members.push(OneInOrder {
+                item,
+                required: member.required,
+                repeated: member.repeated,
+            });
+        }
+        self.push(Item::InOrder {
+            separator,
+            members: members.into(),
         });
         Ok(())
     }

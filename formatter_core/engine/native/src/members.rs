@@ -214,6 +214,16 @@ fn set(bits: &mut [u64], bit: u32) {
 }
 
 impl Members {
+    /// Whether all that matters of what has come is the place in the written order.
+    pub fn are_places(&self) -> bool {
+        let is_plain = |member: &Member| !(member.distinct || member.repeated && member.required);
+        self.ordered
+            && self.minimum == 1
+            && self.maximum == UNBOUNDED
+            && self.conditions == 0
+            && self.members.iter().all(is_plain)
+    }
+
     /// An estimate of the bytes that they take.
     pub fn bytes(&self) -> usize {
         64 * (self.members.len() + self.ways.len()) + 8 * self.conditions as usize

@@ -10,7 +10,7 @@ use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
-use crate::term::{Term, EMPTY, UNBOUNDED};
+use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 
 /// A place in a rule's body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +120,7 @@ impl Network {
             tasks: Vec::new(),
             helpers: FastMap::default(),
             entries: FastMap::default(),
+            in_order: Vec::new(),
         };
         let mut starts = Vec::new();
         while let Some(&body) = builder.bodies.get(starts.len()) {
@@ -140,6 +141,7 @@ impl Network {
         };
         let kinds: Vec<(Option<u32>, Option<u32>)> = builder.bodies.iter().map(kind_of).collect();
         let (mut positions, mut members, meter) = (builder.positions, builder.members, builder.meter);
+        let (items, terms) = (builder.items, &builder.derivatives.terms);
         meter.work(4 * positions.len())?;
         let spread = Spread::new(&positions, &starts);
         let (productive, _) = spread.solve(&positions, &mut members, meter, |position| match position {
@@ -167,7 +169,9 @@ impl Network {
             _ => None,
         })?;
         let mut ways = members.iter().flat_map(|list| &list.starts);
-        if ways.any(|start| nullable[*start as usize]) {
+        let empty = nullable_items(&items, &nullable_rules, terms);
+        let mut in_order = builder.in_order.iter();
+        if ways.any(|start| nullable[*start as usize]) || in_order.any(|item| empty[*item as usize]) {
             return Err(Fault::EmptyMember);
         }
         let rules = starts.into_iter().zip(nullable_rules).zip(kinds);
@@ -411,6 +415,8 @@ struct Builder<'a, 'm> {
     helpers: FastMap<u32, u32>,
     /// Where rules begin that are called in last place, by rule.
     entries: FastMap<u32, u32>,
+    /// The items of members in order.
+    in_order: Vec<u32>,
 }
 
 /// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
@@ -436,6 +442,21 @@ enum Task {
         minimum: u32,
         next: u32,
     },
+    /// Of members in order the one at `index` is built. If it is repeated, `round` is where it or a further one may come.
+    Member {
+        item: u32,
+        index: usize,
+        round: Option<u32>,
+        rest: Rest,
+    },
+}
+
+/// What may come after a member: further ones from `further` on, or `next` if none of them is required.
+#[derive(Clone, Copy)]
+struct Rest {
+    further: Option<u32>,
+    may_end: bool,
+    next: u32,
 }
 
 impl Builder<'_, '_> {
@@ -572,7 +593,62 @@ impl Builder<'_, '_> {
                 }
                 Ok(after)
             }
+            Task::Member {
+                item,
+                index,
+                round,
+                mut rest,
+            } => {
+                let Item::InOrder { ref members, .. } = self.items[item as usize] else {
+                    return Err(Fault::Malformed);
+                };
+                let mut places = vec![place];
+                if members[index].required {
+                    rest.may_end = false;
+                } else {
+                    places.extend(rest.further);
+                }
+                rest.further = match round {
+                    Some(round) => {
+                        self.positions[round as usize] = Position::Split(places.into());
+                        Some(round)
+                    }
+                    None => Some(self.split(places)?),
+                };
+                self.member(item, index, rest, tasks)
+            }
         }
+    }
+
+    /// Build members in order, of which those from `count` on are built.
+    fn member(&mut self, item: u32, count: usize, rest: Rest, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        let Item::InOrder { separator, ref members } = self.items[item as usize] else {
+            return Err(Fault::Malformed);
+        };
+        let Some(index) = count.checked_sub(1) else {
+            return rest.further.map_or_else(|| self.split(Vec::new()), Ok);
+        };
+        let member = members[index];
+        self.in_order.push(member.item);
+        let round = match member.repeated {
+            true => Some(self.new_place(Position::Split(Box::default()))?),
+            false => None,
+        };
+        let mut places = Vec::new();
+        if rest.may_end {
+            places.push(rest.next);
+        }
+        if let Some(further) = round.or(rest.further) {
+            places.push(self.terminal(separator, further)?);
+        }
+        tasks.push(Task::Member {
+            item,
+            index,
+            round,
+            rest,
+        });
+        tasks.push(Task::Item(member.item));
+        self.split(places)
     }
 
     fn item(&mut self, item: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
@@ -591,6 +667,14 @@ impl Builder<'_, '_> {
                 next,
                 built: Vec::new(),
             }),
+            Item::InOrder { ref members, .. } => {
+                let rest = Rest {
+                    further: None,
+                    may_end: true,
+                    next,
+                };
+                return self.member(item, members.len(), rest, tasks);
+            }
             Item::Repeat {
                 item,
                 minimum,
@@ -697,4 +781,21 @@ impl Builder<'_, '_> {
         self.positions.push(position);
         Ok(self.positions.len() as u32 - 1)
     }
+}
+
+/// Of each item whether it may be empty, given which rules may.
+fn nullable_items(items: &[Item], rules: &[bool], terms: &Terms) -> Vec<bool> {
+    let mut found: Vec<bool> = Vec::with_capacity(items.len());
+    for item in items {
+        found.push(match item {
+            Item::Terminal { term, .. } => terms.nullable(*term),
+            Item::Sequence(parts) => parts.iter().all(|part| found[*part as usize]),
+            Item::Choice(parts) => parts.iter().any(|part| found[*part as usize]),
+            Item::Repeat { item, minimum, .. } => *minimum == 0 || found[*item as usize],
+            Item::Region { item, .. } => found[*item as usize],
+            Item::Reference(rule) => rules[*rule as usize],
+            Item::Token(_) | Item::Members { .. } | Item::InOrder { .. } => false,
+        });
+    }
+    found
 }

@@ -5,6 +5,7 @@ use super::{Plan, Position, Rule, END, START};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
+use crate::members::Members;
 use crate::term::UNBOUNDED;
 use crate::written::{Node, Written};
 
@@ -86,8 +87,8 @@ impl Origin {
     }
 }
 
-struct Builder<'a, 'm> {
-    written: &'a Written,
+struct Builder<'w, 'a, 'm> {
+    written: &'w Written,
     facts: &'a Facts,
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
@@ -128,9 +129,27 @@ enum Task {
         minimum: u32,
         greedy: bool,
     },
+    /// Of members in order, a way of the one at `index` is built in front of `after`, beside those in `built`. If it is
+    /// repeated, `round` is where it or a further one may come.
+    Member {
+        node: u32,
+        index: usize,
+        after: u32,
+        built: Vec<u32>,
+        round: Option<u32>,
+        rest: Rest,
+    },
 }
 
-impl Builder<'_, '_> {
+/// What may come after a member: further ones from `further` on, or `next` if none of them is required.
+#[derive(Clone, Copy)]
+struct Rest {
+    further: Option<u32>,
+    may_end: bool,
+    next: u32,
+}
+
+impl<'w> Builder<'w, '_, '_> {
     /// The number of a rule, which is built when it is its turn.
     fn rule(&mut self, origin: Origin) -> u32 {
         let next = self.sources.len() as u32;
@@ -245,7 +264,85 @@ impl Builder<'_, '_> {
                 self.positions[start as usize] = Position::Split(ordered(place, next, greedy).into());
                 Ok(if minimum == 0 { start } else { place })
             }
+            Task::Member {
+                node,
+                index,
+                after,
+                mut built,
+                round,
+                mut rest,
+            } => {
+                let (list, items) = self.members_of(node)?;
+                let member = &list.members[index];
+                built.push(place);
+                if let Some(way) = (member.first_way..member.last_way).nth(built.len()) {
+                    tasks.push(Task::Member {
+                        node,
+                        index,
+                        after,
+                        built,
+                        round,
+                        rest,
+                    });
+                    tasks.push(Task::Node(items[1 + way as usize]));
+                    return Ok(after);
+                }
+                if member.required {
+                    rest.may_end = false;
+                } else {
+                    built.extend(rest.further);
+                }
+                rest.further = match round {
+                    Some(round) => {
+                        self.positions[round as usize] = Position::Split(built.into());
+                        Some(round)
+                    }
+                    None => Some(self.split(owner, built)?),
+                };
+                self.member(owner, node, index, rest, tasks)
+            }
         }
+    }
+
+    fn members_of(&self, node: u32) -> Outcome<(&'w Members, &'w [u32])> {
+        match &self.written.nodes[node as usize] {
+            Node::Members { list, items } => Ok((&self.written.members[*list as usize], items)),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// Build members in order, of which those from `count` on are built.
+    fn member(&mut self, owner: u32, node: u32, count: usize, rest: Rest, tasks: &mut Vec<Task>) -> Outcome<u32> {
+        let (list, items) = self.members_of(node)?;
+        let Some(index) = count.checked_sub(1) else {
+            return rest.further.map_or_else(|| self.split(owner, Vec::new()), Ok);
+        };
+        let member = &list.members[index];
+        let round = match member.repeated {
+            true => Some(self.place(owner, Position::Split(Box::default()))?),
+            false => None,
+        };
+        let mut places = Vec::new();
+        if let Some(further) = round.or(rest.further) {
+            places.push(self.node(owner, items[0], further, &mut Vec::new())?);
+        }
+        if rest.may_end {
+            places.push(rest.next);
+        }
+        let after = self.split(owner, places)?;
+        if member.first_way < member.last_way {
+            tasks.push(Task::Member {
+                node,
+                index,
+                after,
+                built: Vec::new(),
+                round,
+                rest,
+            });
+            tasks.push(Task::Node(items[1 + member.first_way as usize]));
+            return Ok(after);
+        }
+        Err(Fault::Malformed)
     }
 
     fn node(&mut self, owner: u32, node: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
@@ -306,6 +403,20 @@ impl Builder<'_, '_> {
                         return self.call(owner, rule, next);
                     }
                 }
+            }
+            Node::Members { list, .. } if self.written.members[*list as usize].are_places() => {
+                let rest = Rest {
+                    further: None,
+                    may_end: true,
+                    next,
+                };
+                return self.member(
+                    owner,
+                    node,
+                    self.written.members[*list as usize].members.len(),
+                    rest,
+                    tasks,
+                );
             }
             Node::Members { .. } => {
                 let rule = self.rule(Origin::Members(node));

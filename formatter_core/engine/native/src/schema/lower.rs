@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::hash::FastMap;
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN, LONGEST_TEXT};
-use crate::schema::nodes::{any_of, in_order, Node};
+use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED};
 use crate::schema::scalars::{Scalars, Strings};
 
 /// How many properties are gone through for each node that a grammar may have.
@@ -267,7 +267,6 @@ impl<'a> Lowering<'a> {
         );
         self.spend(names.len())?;
         let required: HashSet<&str> = object.required.iter().map(|name| &**name).collect();
-        let is_closed = object.rest == Goal::Nothing;
         let mut properties = Vec::new();
         for name in &names {
             let goal = locations.property(object, name);
@@ -278,48 +277,25 @@ impl<'a> Lowering<'a> {
         if properties.iter().filter(|property| property.2).count() < required.len() {
             return None;
         }
-        let contents: Vec<Node> = properties.iter().map(|property| self.goal(property.1)).collect();
-        let mut following = if is_closed {
-            None
-        } else {
-            Some(self.extras(object.rest, &names))
-        };
-        let mut may_end = true;
-        for (&(key, _, required), content) in properties.iter().zip(contents).rev() {
-            let mut other = None;
-            if !required {
-                following = following.map(|tail| Tail::of(self.shared(tail.whole())));
-                other = following.clone();
-            }
-            let rest = following.map(|tail| tail.after(token(Token::Comma)));
-            let rest = match rest {
-                Some(tail) if !may_end => tail,
-                Some(tail) => Tail::of(Node::Choice(vec![token(Token::CloseObject), tail.whole()])),
-                None => Tail::of(token(Token::CloseObject)),
-            };
-            let here = rest.after(content).after(Node::Terminal(key));
-            following = Some(match other {
-                Some(other) => Tail::of(self.add(Node::Choice(vec![here.whole(), other.whole()]))),
-                None => here,
-            });
-            may_end = may_end && !required;
+        let may_be_empty = required.is_empty();
+        let mut members = Vec::with_capacity(properties.len() + 1);
+        for (key, goal, required) in properties {
+            let item = in_order([Node::Terminal(key), self.goal(goal)]);
+            members.push((if required { REQUIRED } else { OPTIONAL }, item));
+        }
+        if object.rest != Goal::Nothing {
+            let item = in_order([self.name_other_than(&names), self.goal(object.rest)]);
+            members.push((REPEATED, item));
         }
         let mut options = Vec::new();
-        if may_end {
+        if may_be_empty {
             options.push(token(Token::EmptyObject));
         }
-        if let Some(tail) = following {
-            options.push(tail.after(token(Token::OpenObject)).whole());
+        if !members.is_empty() {
+            let members = Node::Members(Box::new(token(Token::Comma)), members);
+            options.push(in_order([token(Token::OpenObject), members, token(Token::CloseObject)]));
         }
         Some(any_of(options))
-    }
-
-    /// One or more properties that are not named, and the end.
-    fn extras(&mut self, goal: Goal, names: &[&str]) -> Tail {
-        let (key, value) = (self.name_other_than(names), self.goal(goal));
-        let further = vec![token(Token::Comma), key.clone(), value.clone()];
-        let further = Node::Repeat(Box::new(Node::Sequence(further)), 0, None);
-        Tail(vec![token(Token::CloseObject), further, value, key])
     }
 
     fn goal(&mut self, goal: Goal) -> Node {
@@ -353,14 +329,6 @@ impl<'a> Lowering<'a> {
         let rule = self.reserve();
         self.define(rule, body);
         Node::Rule(rule)
-    }
-
-    /// A node to be used several times: itself if small, else a rule.
-    fn shared(&mut self, node: Node) -> Node {
-        match node {
-            Node::Sequence(_) | Node::Choice(_) => self.add(node),
-            node => node,
-        }
     }
 
     fn terminal(&mut self, terminal: Terminal) -> u32 {
@@ -424,32 +392,6 @@ impl<'a> Lowering<'a> {
             ]),
             Node::Choice(vec![Node::Any, in_order([rule(4), token(Token::Comma), Node::Any])]),
         ]);
-    }
-}
-
-/// A sequence, the last item first: most grow at their beginning.
-#[derive(Clone)]
-struct Tail(Vec<Node>);
-
-impl Tail {
-    fn of(node: Node) -> Self {
-        match node {
-            Node::Sequence(mut items) => {
-                items.reverse();
-                Tail(items)
-            }
-            node => Tail(vec![node]),
-        }
-    }
-
-    fn after(mut self, node: Node) -> Self {
-        self.0.push(node);
-        self
-    }
-
-    fn whole(mut self) -> Node {
-        self.0.reverse();
-        in_order(self.0)
     }
 }
 

@@ -16,7 +16,14 @@ pub enum Node {
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
+    /// One or more members in order, each with its flags, and the separator.
+    Members(Box<Node>, Vec<(u8, Node)>),
 }
+
+/// The flags of members in a program.
+pub const OPTIONAL: u8 = 0;
+pub const REQUIRED: u8 = 1;
+pub const REPEATED: u8 = 2;
 
 /// The items one after the other, in one flat sequence.
 pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
@@ -49,6 +56,9 @@ fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
     }
 }
 
+/// In a program: in order, at least one, no maximum, no conditions.
+const ONE_OR_MORE_IN_ORDER: [u8; 5] = [1, 1, 0, 0, 0];
+
 /// Whether a node derives something, given which rules and holes do.
 pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     match node {
@@ -58,6 +68,14 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
         Node::Sequence(items) => items.iter().all(|item| derives(item, found, holes)),
         Node::Choice(items) => items.iter().any(|item| derives(item, found, holes)),
         Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found, holes),
+        Node::Members(_, members) => {
+            let derive = |(_, item): &(u8, Node)| derives(item, found, holes);
+            let mut required = members.iter().filter(|member| member.0 == REQUIRED).peekable();
+            match required.peek() {
+                Some(_) => required.all(derive),
+                None => members.iter().any(derive),
+            }
+        }
     }
 }
 
@@ -129,6 +147,16 @@ impl<'a> Writer<'a> {
                 self.out.push(operation::REPEAT);
                 write_number(&mut self.out, *minimum);
                 write_number(&mut self.out, maximum.map_or(0, |maximum| maximum + 1));
+            }
+            Node::Members(separator, members) => {
+                self.node(separator);
+                for (_, item) in members {
+                    self.node(item);
+                }
+                self.out.push(operation::MEMBERS);
+                self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
+                write_number(&mut self.out, members.len() as u32);
+                self.out.extend(members.iter().map(|(flags, _)| *flags));
             }
         }
     }
