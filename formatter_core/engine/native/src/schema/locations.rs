@@ -77,7 +77,7 @@ const OF_OBJECTS: [&str; 3] = ["properties", "required", "additionalProperties"]
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Keywords that need the algebra, and those whose names may matter to an object elsewhere.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 15] = [
     "multipleOf",
     "prefixItems",
     "contains",
@@ -93,7 +93,6 @@ const OTHERS: [&str; 16] = [
     "$dynamicRef",
     "$recursiveRef",
     "additionalItems",
-    "uniqueItems",
 ];
 /// What no schema that stands for a scalar may have anywhere inside.
 const FAR_REACHING: [&str; 11] = [
@@ -120,27 +119,43 @@ const MOST_REPEATS: u32 = 100_000;
 /// Texts of scalars may grow where unions hold unions.
 pub const LONGEST_TEXT: usize = 1 << 14;
 
-/// Whether it is a keyword with a meaning, other than `const`.
-fn is_keyword(name: &str) -> bool {
-    let lists: [&[&str]; 8] = [
-        &[
-            "type",
-            "enum",
-            "$ref",
-            "definitions",
-            "$defs",
-            "minContains",
-            "maxContains",
-        ],
-        &OF_NUMBERS,
-        &OF_STRINGS,
-        &COMBINATORS,
-        &OF_ARRAYS,
-        &OF_OBJECTS,
-        &IDENTIFIERS,
-        &OTHERS,
-    ];
-    lists.iter().any(|names| names.contains(&name))
+/// What keywords are about, as bits.
+mod about {
+    pub const NUMBERS: u16 = 1;
+    pub const STRINGS: u16 = 1 << 1;
+    pub const ARRAYS: u16 = 1 << 2;
+    pub const OBJECTS: u16 = 1 << 3;
+    pub const LISTED: u16 = 1 << 4;
+    pub const COMBINED: u16 = 1 << 5;
+    pub const IDENTIFIED: u16 = 1 << 6;
+    pub const OTHER: u16 = 1 << 7;
+    pub const UNIQUE: u16 = 1 << 8;
+    pub const REFERENCE: u16 = 1 << 9;
+    /// What is read where others mean it.
+    pub const ELSEWHERE: u16 = 1 << 10;
+}
+
+const KEYWORDS: [(&[&str], u16); 11] = [
+    (&["$ref"], about::REFERENCE),
+    (&OF_NUMBERS, about::NUMBERS),
+    (&OF_STRINGS, about::STRINGS),
+    (&OF_ARRAYS, about::ARRAYS),
+    (&OF_OBJECTS, about::OBJECTS),
+    (&LISTED, about::LISTED),
+    (&COMBINATORS, about::COMBINED),
+    (&IDENTIFIERS, about::IDENTIFIED),
+    (&OTHERS, about::OTHER),
+    (&["uniqueItems"], about::UNIQUE),
+    (
+        &["type", "definitions", "$defs", "minContains", "maxContains"],
+        about::ELSEWHERE,
+    ),
+];
+
+/// What a keyword is about; 0 if it is none.
+fn about_of(name: &str) -> u16 {
+    let found = KEYWORDS.iter().find(|(names, _)| names.contains(&name));
+    found.map_or(0, |(_, bit)| *bit)
 }
 
 /// The schemas of one text; what they say is found out when it is first asked.
@@ -160,9 +175,14 @@ impl Locations {
         let mut kinds = Vec::new();
         kinds.resize_with(tree.len(), || None);
         let plain = vec![None; tree.len()];
-        let has = |value, name| tree.get(value, name).is_some();
-        let has_references = (0..tree.len() as u32)
-            .any(|value| REFERENCES.iter().any(|name| has(value, name)) || value != tree.root && has(value, "$schema"));
+        let has_references = (0..tree.len() as u32).any(|value| {
+            let mut names = tree
+                .entries(value)
+                .unwrap_or(&[])
+                .iter()
+                .map(|(name, _)| tree.text(name));
+            names.any(|name| REFERENCES.contains(&name) || value != tree.root && name == "$schema")
+        });
         Locations {
             tree,
             draft,
@@ -314,46 +334,49 @@ impl Locations {
     }
 
     fn read(&self, schema: u32) -> Option<Kind> {
-        let entries = self.tree.entries(schema)?;
-        let has = |names: &[&str]| names.iter().any(|name| self.tree.get(schema, name).is_some());
-        let is_root = schema == self.tree.root;
-        if !is_root && self.is_identified(schema) || is_root && self.has_references && has(&IDENTIFIERS[2..]) {
-            return None;
-        }
-        for (name, value) in entries {
+        let mut said = 0;
+        for (name, value) in self.tree.entries(schema)? {
+            let name = self.tree.text(name);
+            let about = about_of(name);
             // That is an error, which is found elsewhere.
-            if matches!(self.tree.value(*value), Value::Null) && is_keyword(self.tree.text(name)) {
+            if about != 0 && name != "const" && matches!(self.tree.value(*value), Value::Null) {
+                return None;
+            }
+            said |= about;
+        }
+        let says = |what: u16| said & what != 0;
+        if says(about::IDENTIFIED) {
+            let is_root = schema == self.tree.root;
+            let anchors = &IDENTIFIERS[2..];
+            let is_anchored = anchors.iter().any(|name| self.tree.get(schema, name).is_some());
+            if !is_root && self.is_identified(schema) || is_root && self.has_references && is_anchored {
                 return None;
             }
         }
         let types = match self.tree.get(schema, "type") {
-            None => None,
             Some(value) => Some(self.types(value)?),
+            None => None,
         };
-        let says = |names: &[&[&str]]| names.iter().any(|names| has(names));
-        let of_scalars = says(&[&OF_NUMBERS, &OF_STRINGS]);
-        let of_others = says(&[&OF_ARRAYS, &OF_OBJECTS]);
-        let listed = has(&LISTED);
-        if let Some(reference) = self.tree.get(schema, "$ref") {
-            let alone = types.is_none() && !of_scalars && !of_others && !listed && !says(&[&COMBINATORS, &OTHERS]);
+        let of_scalars = says(about::NUMBERS | about::STRINGS);
+        let of_others = says(about::ARRAYS | about::OBJECTS);
+        if says(about::REFERENCE) {
+            let reference = self.tree.get(schema, "$ref")?;
+            let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE;
+            let alone = types.is_none() && !of_scalars && !of_others && !says(more);
             return (alone || self.draft <= 7).then(|| self.reference(reference))?;
         }
-        if has(&OTHERS) {
-            let unique = self.tree.get(schema, "uniqueItems");
-            let harmless = unique.is_some_and(|value| matches!(self.tree.value(value), Value::Bool(false)));
-            if !harmless || has(&OTHERS[..OTHERS.len() - 1]) {
-                return None;
-            }
+        let unique = || self.tree.get(schema, "uniqueItems").map(|value| self.tree.value(value));
+        if says(about::OTHER) || says(about::UNIQUE) && !matches!(unique(), Some(Value::Bool(false))) {
+            return None;
         }
         if types.is_some_and(|types| types & !ALL_SCALARS == 0) {
             return (!of_others).then(|| self.scalars(schema, &COMBINATORS))?;
         }
-        let combined = has(&COMBINATORS);
-        if listed {
-            let plain = !of_others && !combined && self.lists_scalars(schema)?;
+        if says(about::LISTED) {
+            let plain = !of_others && !says(about::COMBINED) && self.lists_scalars(schema)?;
             return plain.then(|| self.scalars(schema, &[]))?;
         }
-        if combined {
+        if says(about::COMBINED) {
             let alone = types.is_none() && !of_scalars && !of_others;
             return alone.then(|| self.branches(schema))?;
         }
