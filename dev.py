@@ -89,7 +89,8 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 
 #: The environment of each benchmark.
 BENCHMARKS = {
-    **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times", "endurance"), "bench"),
+    **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
+    **dict.fromkeys(("budgets", "endurance"), "bench"),
     **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),

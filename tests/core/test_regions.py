@@ -126,6 +126,40 @@ def test_too_small_a_budget_is_refused_when_it_is_compiled(compiler: Compiler) -
     compiler.compile(formats.regex("c{4}", max_tokens=4))
 
 
+DIFFERENT = formats.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3})
+FOUR_KEYS = {"type": "object", "minProperties": 4}
+WITH_ONE = {"type": "array", "items": {"type": ["string", "integer"]}, "uniqueItems": True, "contains": {"const": "ab"}}
+
+
+@pytest.mark.parametrize(
+    "format_",
+    [
+        formats.sequence(formats.until("</think>", max_tokens=1), formats.json_schema(FOUR_KEYS)),
+        formats.sequence(formats.json_schema(WITH_ONE), formats.until("</think>", max_tokens=3)),
+        formats.within(DIFFERENT, 20),
+        formats.within(formats.sequence(formats.until("</think>", max_tokens=9), DIFFERENT), 30),
+    ],
+)
+def test_values_that_differ_have_budgets_beside_and_inside_of_parts(compiler: Compiler, format_: Any) -> None:
+    compiled = compiler.compile(format_)
+    assert compiled.min_tokens < 40
+    for seed in range(10):
+        rng = random.Random(seed)
+        formatter = compiled.formatter(max_tokens=compiled.min_tokens + seed)
+        while not formatter.is_finished:
+            allowed = formatter.allowed_tokens()
+            assert allowed == [token for token in range(END + 1) if formatter.count_valid([token])]
+            formatter.accept_token(rng.choice(allowed))
+        assert len(formatter.tokens) <= compiled.min_tokens + seed
+
+
+def test_values_that_differ_need_a_budget_of_their_own(compiler: Compiler) -> None:
+    with pytest.raises(BudgetTooSmall) as raised:
+        compiler.compile(formats.within(DIFFERENT, 11))
+    assert raised.value.needed == 12  # ["","a","b"]
+    compiler.compile(formats.within(DIFFERENT, 12))
+
+
 def test_it_composes_with_a_budget_for_the_whole(compiler: Compiler) -> None:
     compiled = compiler.compile(formats.sequence(formats.until("</think>", max_tokens=9), ANSWER))
     assert compiled.min_tokens == compiler.compile(formats.sequence(formats.until("</think>"), ANSWER)).min_tokens

@@ -238,8 +238,12 @@ impl Network {
 
     /// Whether each position can be come to.
     pub fn reachable(&self) -> Vec<bool> {
+        self.reachable_from(vec![self.start])
+    }
+
+    /// The same from other positions.
+    pub fn reachable_from(&self, mut waiting: Vec<u32>) -> Vec<bool> {
         let mut reachable = vec![false; self.positions.len()];
-        let mut waiting = vec![self.start];
         while let Some(index) = waiting.pop() {
             if std::mem::replace(&mut reachable[index as usize], true) {
                 continue;

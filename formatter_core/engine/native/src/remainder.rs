@@ -89,7 +89,16 @@ impl Remainders {
         // Where every byte is a token, every text can be spelt; elsewhere a text of other bytes is better than none.
         let alone = RuleRemainders::new(true, avoided, network, lexicon, meter)?;
         let rules = match alone.tokens_from(network.start) {
-            NEVER => RuleRemainders::new(false, avoided, network, lexicon, meter)?,
+            NEVER => {
+                let others = RuleRemainders::new(false, avoided, network, lexicon, meter)?;
+                // What values that differ take is known of bytes that are tokens alone.
+                let is_too_small = others.tokens_from(network.start) == NEVER && alone.too_small().is_some();
+                if is_too_small {
+                    alone
+                } else {
+                    others
+                }
+            }
             _ => alone,
         };
         let mut new = Remainders {

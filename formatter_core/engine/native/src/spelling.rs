@@ -23,6 +23,9 @@ pub const NEVER: u32 = u32::MAX / 4;
 /// Symbols from here on are tokens that come by their ids; those before are bytes.
 pub const FIRST_TOKEN: u32 = 256;
 
+/// Stands for some byte of a text of which only the length is known: a token of its own.
+pub const SOME_BYTE: u32 = FIRST_BARRIER - 1;
+
 /// Symbols from here on are barriers, which no token reaches over: `CUT`, which says no more, or, by their number, the
 /// lengths of regions that begin there, with the most tokens that each may take.
 const FIRST_BARRIER: u32 = 1 << 31;
@@ -32,6 +35,8 @@ pub const CUT: u32 = FIRST_BARRIER;
 pub struct Texts {
     cells: Interner<(u32, Text)>,
     fewest: Vec<u32>,
+    /// The same in regions; none if it is the same.
+    fewest_in_regions: Option<Vec<u32>>,
     /// The lengths of regions, and the most tokens.
     spans: Interner<(u32, u32)>,
     /// The tokens that must not be used, sorted.
@@ -57,6 +62,7 @@ impl Texts {
         Texts {
             cells,
             fewest: vec![0, NEVER],
+            fewest_in_regions: None,
             spans: Interner::new(),
             avoided: avoided.into(),
             roots,
@@ -64,9 +70,11 @@ impl Texts {
         }
     }
 
-    /// From now on each symbol is spelt by a token of its own: for texts of which only the length is known.
-    pub fn spell_plainly(&mut self) {
+    /// From now on each symbol is spelt by a token of its own, because of some texts only the length is known; but for those
+    /// of regions, where none of those is in a region.
+    pub fn spell_plainly(&mut self, spell_regions: bool) {
         self.is_plain = true;
+        self.fewest_in_regions = spell_regions.then(|| self.fewest.clone());
     }
 
     /// How many texts there are.
@@ -77,6 +85,11 @@ impl Texts {
     /// The fewest tokens that spell a text, or `NEVER`.
     pub fn fewest(&self, text: Text) -> u32 {
         self.fewest[text as usize]
+    }
+
+    /// The fewest tokens that spell the text of a region, or `NEVER`.
+    pub fn fewest_in_region(&self, text: Text) -> u32 {
+        self.fewest_in_regions.as_ref().unwrap_or(&self.fewest)[text as usize]
     }
 
     /// The first symbol and the text after it; None of the empty text, and where there is none.
@@ -154,19 +167,24 @@ impl Texts {
         text
     }
 
-    /// The fewest tokens that spell the first symbols of a text, up to a barrier.
+    /// The fewest tokens that spell the first symbols of a text, up to the barrier where a region ends.
     pub fn fewest_up_to(&self, text: Text, symbols: u32) -> u32 {
-        match self.fewest(text) {
+        match self.fewest_in_region(text) {
             NEVER => NEVER,
-            all => all - self.fewest(self.skip(text, symbols)),
+            all => all - self.fewest_in_region(self.skip(text, symbols)),
         }
     }
 
     fn cell(&mut self, symbol: u32, rest: Text, vocabulary: &Vocabulary) -> Text {
         let (text, is_new) = self.cells.intern((symbol, rest));
         if is_new {
-            let fewest = self.count(text, vocabulary);
+            let fewest = self.count(text, self.is_plain, &self.fewest, vocabulary);
             self.fewest.push(fewest);
+            let in_region = |known: &Vec<u32>| self.count(text, false, known, vocabulary);
+            let in_region = self.fewest_in_regions.as_ref().map(in_region);
+            if let (Some(known), Some(fewest)) = (&mut self.fewest_in_regions, in_region) {
+                known.push(fewest);
+            }
         }
         text
     }
@@ -225,28 +243,30 @@ impl Texts {
             .fold(left, |rest, symbol| self.cons(symbol, rest, vocabulary))
     }
 
-    fn count(&self, text: Text, vocabulary: &Vocabulary) -> u32 {
+    /// The fewest tokens of a text, from those that are known of shorter ones.
+    fn count(&self, text: Text, is_plain: bool, known: &[u32], vocabulary: &Vocabulary) -> u32 {
+        let fewest = |text: Text| known[text as usize];
         let (symbol, rest) = *self.cells.get(text);
         if let Some(number) = symbol.checked_sub(FIRST_BARRIER) {
             let fits = number.checked_sub(1).map_or(true, |number| {
                 let (length, most) = *self.spans.get(number);
                 self.fewest_up_to(rest, length) <= most
             });
-            return if fits { self.fewest(rest) } else { NEVER };
+            return if fits { fewest(rest) } else { NEVER };
+        }
+        if is_plain && symbol < FIRST_TOKEN || symbol == SOME_BYTE {
+            return add(1, fewest(rest));
         }
         if let Some(token) = symbol.checked_sub(FIRST_TOKEN) {
             let is_usable = (token as usize) < vocabulary.len() && self.is_usable(token);
-            return if is_usable { add(1, self.fewest(rest)) } else { NEVER };
-        }
-        if self.is_plain {
-            return add(1, self.fewest(rest));
+            return if is_usable { add(1, fewest(rest)) } else { NEVER };
         }
         let trie = &vocabulary.trie;
         let mut best = NEVER;
         let (mut node, mut rest) = (self.root(symbol as u8), rest);
         while let Some(at) = node {
             if self.ends_token(trie, at) {
-                best = best.min(add(1, self.fewest(rest)));
+                best = best.min(add(1, fewest(rest)));
             }
             node = match self.split(rest) {
                 Some((next, after)) if next < FIRST_TOKEN => {

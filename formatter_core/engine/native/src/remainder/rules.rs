@@ -72,9 +72,9 @@ impl RuleRemainders {
         meter: &mut Meter,
     ) -> Outcome<Self> {
         let mut texts = Texts::new(&lexicon.vocabulary, avoided);
-        let counts_values = alone && !network.has_regions() && network.members.iter().any(needs_several_values);
+        let counts_values = alone && network.members.iter().any(needs_several_values);
         if counts_values {
-            texts.spell_plainly();
+            texts.spell_plainly(network.has_regions() && !are_values_in_regions(network));
         }
         let mut new = RuleRemainders {
             nearest: Nearest::new(lexicon, &texts, alone),
@@ -132,7 +132,8 @@ impl RuleRemainders {
 
     /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
     pub fn too_small(&self) -> Option<(u32, u32)> {
-        let needed = |(start, budget): &(u32, u32)| (*budget, self.texts.fewest(self.shortest[*start as usize].text));
+        let needed = |start: u32| self.texts.fewest_in_region(self.shortest[start as usize].text);
+        let needed = |(start, budget): &(u32, u32)| (*budget, needed(*start));
         self.regions
             .iter()
             .map(needed)
@@ -381,4 +382,15 @@ impl RuleRemainders {
         self.regions.sort_unstable();
         self.regions.dedup();
     }
+}
+
+/// Whether a region may hold a list that needs several values that differ.
+fn are_values_in_regions(network: &Network) -> bool {
+    let with_budget = network.rules.iter().filter(|rule| rule.budget.is_some());
+    let inside = network.reachable_from(with_budget.map(|rule| rule.start).collect());
+    let is_list = |position: &Position| match position {
+        Position::Choose(list) => needs_several_values(&network.members[*list as usize]),
+        _ => false,
+    };
+    (0..network.len()).any(|index| inside[index] && is_list(network.position(index as u32)))
 }

@@ -14,7 +14,7 @@ use crate::distinct::Value;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Cost, Members, Memory, Prices, Search};
 use crate::network::{Network, Position};
-use crate::spelling::{add, Text, NEVER};
+use crate::spelling::{add, Text, NEVER, SOME_BYTE};
 use crate::stack::Thread;
 use crate::term::Term;
 
@@ -32,7 +32,7 @@ pub struct DistinctTerms {
 impl RuleRemainders {
     /// A text of this length in front of another one: what it says is not known, and does not matter.
     pub(super) fn some_text(&mut self, length: u32, rest: Text, meter: &mut Meter) -> Outcome<Text> {
-        self.after_symbols(&vec![0; length as usize], rest, meter)
+        self.after_symbols(&vec![SOME_BYTE; length as usize], rest, meter)
     }
 
     /// How long a text is that completes a list after one of its members, or after a separator; not always the shortest.
