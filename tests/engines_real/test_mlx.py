@@ -470,6 +470,25 @@ def test_masks_are_exact(dtype: Any, width: int) -> None:
         assert same[ids].all()
 
 
+@pytest.mark.parametrize("is_evaluated", [False, True])
+def test_masked_logits_stay_as_they_are_and_may_be_changed_in_place(is_evaluated: bool) -> None:
+    """Neither the next mask's logits nor what a loop writes into them changes any others."""
+    mask, outputs = Mask(1000), []
+    for number, ids in enumerate([[5], [5], [7, 9], list(range(990)), [5], [7, 9]]):
+        mask.row[:] = 0
+        bitmask.set_ids(mask.row, ids)
+        masked = mask.apply(mx.full((1, 1000), float(number)))
+        if is_evaluated:
+            mx.eval(masked)
+        masked[:, 990 + number] = 100.0
+        outputs.append((masked, ids, number))
+    for masked, ids, number in outputs:
+        expected = np.full((1, 1000), -np.inf)
+        expected[:, ids] = number
+        expected[:, 990 + number] = 100.0
+        assert (np.array(masked) == expected).all()
+
+
 def test_the_last_token_is_all_that_a_mask_waits_for(model: Any, tokenizer: Any) -> None:
     """The forward pass is under way before the mask is made, and its logits are never read on the host."""
     order: list[str] = []
