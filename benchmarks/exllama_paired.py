@@ -3,9 +3,10 @@
     python3.11 dev.py bench exllama_paired                                       # ExLlamaV2
     python3.11 dev.py run exllamav3 -m benchmarks exllama_paired                 # ExLlamaV3, added to the same file
 
-Four generators take turns of four steps, in random order: one whose jobs have a filter each (masks, made by the
-generator's threads), one with filters that do nothing, which is what the inference engine takes to call a filter, and
-two without filters, of which the second is the control. All follow the same scripts, texts of
+Five generators take turns of four steps, in random order: one whose jobs have a filter each (masks, made by the
+generator's threads), one with filters that do nothing, which is what the inference engine takes to call a filter, one
+with filters that have all masks of the script ready, which is what any filter takes, and two without filters, of which
+the second is the control. All follow the same scripts, texts of
 two formats, with the 128,256 ids of Llama 3. The forward pass is simulated: it takes `--milliseconds` and is waited for
 asleep, or busily as CUDA waits, without the GIL. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the
 GPU, so there the jobs and the filters are its own; the loop around them, in the order of its generator, and the sampler
@@ -25,17 +26,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.data import llama3_ranks
 from benchmarks.exllamav2_overhead import BATCHES, FORMATS, Script, Texts, model_folder, small_vocabulary
 from benchmarks.harness import aim, markdown, without_garbage_collection
 from examples import exllamav2_simulated as simulated
-from formatter_core import CompiledFormat, Compiler
+from formatter_core import CompiledFormat, Compiler, bitmask
+from formatter_core.runtime.torch_bitmask import RowMasker
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--tokens": {"type": int, "default": 33},
@@ -43,10 +48,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--milliseconds": {"type": int, "default": 25, "help": "of the forward pass"},
     "--waits": {"nargs": "+", "choices": ["asleep", "busy"], "default": ["asleep", "busy"]},
     "--batches": {"type": int, "nargs": "+", "default": list(BATCHES)},
+    "--release": {"help": "an older one of the environment; by default the newest"},
     "--sampling-threads": {"type": int, "nargs": "+", "default": [1, 16], "help": "of ExLlamaV2, whose default is 16"},
 }
 SMOKE = {"tokens": 18, "rounds": 1, "milliseconds": 1, "waits": ["asleep"], "batches": [1, 3]}
-LANES = ("none", "control", "filters", "empty filters")
+LANES = ("none", "control", "filters", "empty filters", "ready masks")
 #: Of one lane in a row: others push what it needs out of the processor's caches.
 STEPS = 4
 
@@ -60,8 +66,8 @@ class Lane(Protocol):
     def filter_of(self, compiled: CompiledFormat) -> Any:
         """Our filter."""
 
-    def empty_filter(self) -> Any:
-        """One that allows everything."""
+    def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
+        """One that gives these masks, one after the other; without any it allows everything."""
 
     def step(self) -> None:
         """One token of each job."""
@@ -81,7 +87,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     pieces = small_vocabulary() if options.smoke else list(llama3_ranks())
     folder = model_folder(pieces)
     is_second = any(Path(sys.prefix).glob("exllamav2/*/"))
-    engine, lanes, vocabulary = second(folder) if is_second else third(folder)
+    engine, lanes, vocabulary = (second if is_second else third)(folder, options.release)
     compiler, texts = Compiler(vocabulary), Texts(pieces)
     compiled = {name: compiler.compile(format) for name, format in FORMATS.items()}
     before = options.output.with_suffix(".json")
@@ -99,6 +105,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "ms without": round(1000 * statistics.median(cell["none"]), 3),
                 "with filters": quartiles(cell["filters"]),
                 "with empty filters": quartiles(cell["empty filters"]),
+                "with ready masks": quartiles(cell["ready masks"]),
                 "control": quartiles(cell["control"]),
             }
     return {"ids": len(vocabulary), "engines": engines}
@@ -139,7 +146,9 @@ def turns(
         if name == "filters":
             filters = [lane.filter_of(compiled) for _ in scripts]
         elif name == "empty filters":
-            filters = [lane.empty_filter() for _ in scripts]
+            filters = [lane.ready_filter([]) for _ in scripts]
+        elif name == "ready masks":
+            filters = [lane.ready_filter(rows_of(compiled, script)) for script in scripts]
         lane.start(scripts, filters)
     found = []
     with without_garbage_collection():
@@ -159,14 +168,27 @@ def turns(
     return found[:-1]  # at the end of the last one the jobs end
 
 
+def rows_of(compiled: CompiledFormat, script: list[int]) -> list[NDArray[np.int32]]:
+    """The mask before each token; one array for all that are equal."""
+    formatter, found, known = compiled.formatter(), [], dict[bytes, NDArray[np.int32]]()
+    for token in script:
+        row = bitmask.allocate(1, len(compiled.vocabulary))[0]
+        formatter.fill_bitmask(row)
+        found.append(known.setdefault(row.tobytes(), row))
+        if formatter.is_finished:
+            break
+        formatter.accept_token(token)
+    return found
+
+
 def quartiles(values: Sequence[float]) -> list[float]:
     """Three of them."""
     return [round(value, 5) for value in statistics.quantiles(values, n=4, method="inclusive")]
 
 
-def second(folder: Path) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV2: its name and release, three generators, and the vocabulary."""
-    simulated.use_release()
+def second(folder: Path, release: str | None) -> tuple[str, dict[str, Lane], Any]:
+    """ExLlamaV2: its name and release, the generators, and the vocabulary."""
+    simulated.use_release(*[release] if release else [])
     import exllamav2
 
     from formatter_exllamav2 import create_vocabulary
@@ -192,17 +214,28 @@ class SecondLane:
 
         return FormatterFilter(self.made.model, self.made.tokenizer, compiled)
 
-    def empty_filter(self) -> Any:
+    def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
         from exllamav2.generator.filters import ExLlamaV2Filter
 
-        class EmptyFilter(ExLlamaV2Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
+        from formatter_exllamav2.masks import AllowedIds
+
+        end_ids, as_lists = [self.made.tokenizer.eos_token_id], hasattr(ExLlamaV2Filter, "allow_return_type_list")
+        masks_logits = hasattr(ExLlamaV2Filter, "can_mask_logits")
+        made: dict[int, Any] = {}
+        for row in rows:
+            if id(row) not in made:
+                answer = partial(AllowedIds(row).answer, row, end_ids, None, as_lists=as_lists)
+                made[id(row)] = RowMasker(row) if masks_logits else answer()
+        masks = [made[id(row)] for row in rows]
+
+        class ReadyFilter(ExLlamaV2Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
             error = None
 
             def begin(self, prefix_str: str) -> None:
-                """Nothing."""
+                self._place = 0
 
             def feed(self, token: Any) -> None:
-                """Nothing."""
+                self._place = min(self._place + 1, len(masks) - 1)
 
             def use_background_worker(self) -> bool:
                 return True
@@ -214,9 +247,14 @@ class SecondLane:
                 return True
 
             def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
+                if masks:
+                    masks[self._place](logits)
                 return logits
 
-        return EmptyFilter(self.made.model, self.made.tokenizer)
+            def next(self) -> tuple[Any, Any]:
+                return masks[self._place] if masks else (None, set())
+
+        return ReadyFilter(self.made.model, self.made.tokenizer)
 
     def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
         from exllamav2.generator import ExLlamaV2DynamicJob, ExLlamaV2Sampler
@@ -248,26 +286,39 @@ class SecondLane:
         check(self._source.scripts, [self._tokens[job] for job in self._jobs], self._filters)
 
 
-def third(folder: Path) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV3: its name and release, three loops, and the vocabulary."""
+def third(folder: Path, release: str | None) -> tuple[str, dict[str, Lane], Any]:
+    """ExLlamaV3: its name and release, the loops, and the vocabulary."""
+    if release:
+        sys.path.insert(0, str(Path(sys.prefix) / "releases" / f"exllamav3-{release}"))
     without_gpu = importlib.import_module("tests.engines_real.exllamav3_without_gpu")
     exllamav3 = without_gpu.import_exllamav3()
     from formatter_exllamav3 import FormatterFilter, create_vocabulary
+    from formatter_exllamav3._compat import PACKED_MASKS
+    from formatter_exllamav3.masks import MaskBuffer
 
-    class EmptyFilter(exllamav3.Filter):  # type: ignore[misc, name-defined]
+    class ReadyFilter(exllamav3.Filter):  # type: ignore[misc, name-defined]
         error = None
+        masks: Sequence[torch.Tensor]
 
         def reset(self) -> None:
-            """Nothing."""
+            self._place = 0
 
         def accept_token(self, token: int) -> None:
-            """Nothing."""
+            self._place = min(self._place + 1, len(self.masks) - 1)
 
         def is_completed(self) -> bool:
             return False
 
+        def use_background_worker(self) -> bool:
+            return True
+
         def get_next_logit_mask(self) -> torch.Tensor:
-            return everything
+            return self.masks[self._place]
+
+    def packed(row: NDArray[np.int32]) -> torch.Tensor:
+        buffer = MaskBuffer(width, packed=PACKED_MASKS)
+        buffer.row[: len(row)] = row
+        return buffer.tensor()
 
     class ThirdLane(without_gpu.Loop):  # type: ignore[misc, name-defined]
         """The loop that stands in for the generator, with a forward pass, and a sampler that follows scripts."""
@@ -281,8 +332,11 @@ def third(folder: Path) -> tuple[str, dict[str, Lane], Any]:
         def filter_of(self, compiled: CompiledFormat) -> Any:
             return FormatterFilter(self.tokenizer, compiled)
 
-        def empty_filter(self) -> Any:
-            return EmptyFilter(self.tokenizer, None, None, True)
+        def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
+            found = ReadyFilter(self.tokenizer, None, None, True)
+            made = {id(row): packed(row) for row in rows}
+            found.masks = [made[id(row)] for row in rows] or [everything]
+            return found
 
         def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
             self._jobs, self._scripts, self._filters = [], scripts, filters
@@ -311,8 +365,9 @@ def third(folder: Path) -> tuple[str, dict[str, Lane], Any]:
     (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")
     tokenizer = without_gpu.tokenizer_in(Path(tempfile.mkdtemp(prefix="exllamav3-")), folder)
     lanes = {name: ThirdLane(tokenizer) for name in LANES}
-    everything = torch.full((1, lanes["none"].padded_vocab_size // 32), -1, dtype=torch.int32)
-    return f"ExLlamaV3 {version('exllamav3')}", dict(lanes), create_vocabulary(tokenizer)
+    width = lanes["none"].padded_vocab_size
+    everything = packed(np.full(width // 32, -1, dtype=np.int32))
+    return f"ExLlamaV3 {release or version('exllamav3')}", dict(lanes), create_vocabulary(tokenizer)
 
 
 def check(scripts: list[list[int]], tokens: list[list[int]], filters: list[Any]) -> None:
@@ -334,7 +389,7 @@ def lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]
 
 
 def show(found: dict[str, Any]) -> str:
-    columns = ("with filters", "with empty filters", "control")
+    columns = ("with filters", "with ready masks", "with empty filters", "control")
     rows = [
         [
             engine,
@@ -371,11 +426,13 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         axis.fill_between(places, low, high, color="0.9", label="no filter against no filter")
         for name, label, color in (
             ("with filters", "a filter for each sequence", "C0"),
+            ("with ready masks", "a filter that has its masks ready", "C2"),
             ("with empty filters", "a filter that does nothing", "C1"),
         ):
             longer = [100 * (cell[name][1] - 1) for cell in cells]
             axis.plot(places, longer, "o-", color=color, label=label)
-            axis.annotate(f"{longer[-1]:.1f} %", (places[-1], longer[-1]), (6, -4), textcoords="offset points")
+            if name == "with filters":
+                axis.annotate(f"{longer[-1]:.1f} %", (places[-1], longer[-1]), (6, -4), textcoords="offset points")
         axis.axhline(1, color="0.5", linestyle="--", linewidth=1, label="goal")
         axis.set_title(engine.replace(", ", "\n"), fontsize=10)
         axis.set_xticks(places, list(forwards[forward]))
@@ -384,6 +441,6 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel(f"longer steps (of {forward.partition(' ms')[0]} ms), %")
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=2, fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.14, 1, 1))
     return figure
