@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::allowed::runs;
 use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::Chart;
@@ -26,6 +27,9 @@ const UNKNOWN: u32 = DEAD - 1;
 
 /// Runs of this many bytes are examined when it is asked with which bytes a situation leads to itself.
 const LONG_RUN: usize = 8;
+
+/// Situations with so many threads move by what was kept for masks.
+const MANY_THREADS: usize = 64;
 
 /// What the moves are worked out from.
 #[derive(Clone, Copy)]
@@ -79,9 +83,14 @@ pub struct Automaton {
     by_places: FastMap<Box<[[u64; 2]]>, u32>,
     /// Situations that are still needed, whatever is let go.
     pub held: Vec<u32>,
+    /// Those on their way to be freed: all at once they would hold one mask up for long.
+    let_go: Vec<Situation>,
     bytes: usize,
     maximum: usize,
 }
+
+/// How much of what was let go is freed whenever there might be too much.
+const FREED_AT_ONCE: usize = 2;
 
 impl Automaton {
     /// An automaton that takes about `maximum` bytes.
@@ -92,6 +101,7 @@ impl Automaton {
             by_state: FastMap::default(),
             by_places: FastMap::default(),
             held: Vec::new(),
+            let_go: Vec::new(),
             bytes: 0,
             maximum,
         }
@@ -103,16 +113,17 @@ impl Automaton {
 
     /// Let go of all but the situations that are held, if there is too much: those get new numbers.
     pub fn make_room(&mut self) {
+        self.let_go.truncate(self.let_go.len().saturating_sub(FREED_AT_ONCE));
         if self.bytes <= self.maximum {
             return;
         }
-        let old = std::mem::take(&mut self.situations);
+        self.let_go = std::mem::take(&mut self.situations);
         self.by_hash = FastMap::default();
         self.by_state = FastMap::default();
         self.by_places = FastMap::default();
         self.bytes = 0;
         for index in 0..self.held.len() {
-            let parts = old[self.held[index] as usize].parts.clone();
+            let parts = self.let_go[self.held[index] as usize].parts.clone();
             self.held[index] = self.intern(parts);
         }
     }
@@ -277,24 +288,32 @@ impl Automaton {
         }
     }
 
-    /// The state after some bytes, or none where they are not allowed, if all of their moves have been worked out.
+    /// The state after some bytes, or none where they are not allowed, if all of their moves have been worked out, or what
+    /// they lead to is likely to be known though they are not: a mask has followed what comes after most threads.
     pub fn known_state_after(
         &mut self,
         state: &State,
         text: &[u8],
         source: &Source,
+        meter: &mut Meter,
     ) -> Outcome<Option<Option<Arc<State>>>> {
-        let Some(&number) = self.by_state.get(&state.id) else {
-            return Ok(None);
+        self.held.clear();
+        self.make_room();
+        let mut number = match self.by_state.get(&state.id) {
+            Some(number) => *number,
+            None if state.threads.len() < MANY_THREADS => return Ok(None),
+            None => self.intern(state.parts()),
         };
-        let mut number = number;
         for &byte in text {
             let situation = &self.situations[number as usize];
             number = match situation.runs[situation.run(byte)].1 {
-                UNKNOWN => return Ok(None),
-                DEAD => return Ok(Some(None)),
+                UNKNOWN if situation.parts.threads.len() < MANY_THREADS => return Ok(None),
+                UNKNOWN => self.find_move(number, byte, source, meter)?,
                 target => target,
             };
+            if number == DEAD {
+                return Ok(Some(None));
+            }
         }
         let state = self.state(number, source)?;
         Ok(Some((!text.is_empty()).then_some(state)))
@@ -396,21 +415,23 @@ impl Automaton {
             }
         }
         let (mut advanced, mut places) = (Vec::new(), Vec::new());
-        for thread in threads {
-            let step = source.lexicon.step(thread.state, byte, meter)?;
+        for same in runs(threads) {
+            let step = source.lexicon.step(same[0].state, byte, meter)?;
             if step.state == NOTHING {
                 continue;
             }
-            let frame = frame_after(thread, &[byte], source, meter)?;
-            if step.accepts {
-                places.push((thread.next, frame.clone()));
-            }
-            if step.state != EMPTY {
-                advanced.push(Thread {
-                    state: step.state,
-                    next: thread.next,
-                    frame,
-                });
+            for thread in same {
+                let frame = frame_after(thread, &[byte], source, meter)?;
+                if step.accepts {
+                    places.push((thread.next, frame.clone()));
+                }
+                if step.state != EMPTY {
+                    advanced.push(Thread {
+                        state: step.state,
+                        next: thread.next,
+                        frame,
+                    });
+                }
             }
         }
         if places.is_empty() {

@@ -105,7 +105,7 @@ const KIND_OF: [u8; 256] = {
 };
 
 /// A set of bytes as the kinds that occur in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kinds(u64);
 
 /// The kinds of the bytes beyond ASCII; and that these do not always make up whole characters.

@@ -5,6 +5,7 @@
 //! made before the chart began. Rules that may be empty are passed over at once (Aycock & Horspool 2002), so that a
 //! frame is never left in the column that it was made in.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::hash::{FastMap, FastSet};
@@ -103,8 +104,9 @@ pub struct Chart<'a> {
     edges: Vec<FreshEdge<'a>>,
     /// Places still to be looked at in the current column.
     agenda: Vec<(u32, FrameRef<'a>)>,
-    seen: Seen,
-    seen_active: Seen,
+    seen: SeenPlaces,
+    /// The terminals that went on with the byte of the current column.
+    seen_active: Seen<[u64; 3]>,
     /// The calls of the current column by rule and regions, where its frames are many, and how many of those are in it.
     calls: FastMap<(u32, u32), u32>,
     frames_in_map: usize,
@@ -126,7 +128,7 @@ impl<'a> Chart<'a> {
             frames: Vec::new(),
             edges: Vec::new(),
             agenda: Vec::with_capacity(SHORT),
-            seen: Seen::default(),
+            seen: SeenPlaces::default(),
             seen_active: Seen::default(),
             calls: FastMap::default(),
             frames_in_map: 0,
@@ -312,6 +314,7 @@ impl<'a> Chart<'a> {
         &mut self.columns[last]
     }
 
+    /// Add a terminal that goes on with a byte, where it has not been added yet: several may become the same.
     fn add_active(&mut self, active: Active<'a>) {
         let (group, member) = active.frame.key();
         if self.seen_active.insert([
@@ -362,19 +365,15 @@ impl<'a> Chart<'a> {
             self.merge_places(meter)?;
         }
         while let Some((position, frame)) = self.agenda.pop() {
-            let (group, member) = frame.key();
-            if !self.seen.insert([u64::from(position), group, u64::from(member)]) {
+            if !self.seen.insert(position, frame) {
                 continue;
             }
             meter.work(1)?;
             match *self.network.position(position) {
                 Position::End => self.leave(frame, meter)?,
                 Position::Terminal { term, nullable, next } => {
-                    self.add_active(Active {
-                        state: term,
-                        next,
-                        frame,
-                    });
+                    let state = term;
+                    self.actives.push(Active { state, next, frame });
                     if nullable {
                         self.agenda.push((next, frame));
                     }
@@ -389,7 +388,7 @@ impl<'a> Chart<'a> {
                     if let Some(memory) = self.memory(frame) {
                         let state = self.lexicon.without(term, &memory.seen, meter)?;
                         if state != NOTHING {
-                            self.add_active(Active { state, next, frame });
+                            self.actives.push(Active { state, next, frame });
                         }
                     }
                 }
@@ -609,16 +608,47 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// What has been met: a list while it is short, a hash set beyond.
+/// The places that were looked at.
 #[derive(Default)]
-struct Seen {
-    list: Vec<[u64; 3]>,
-    set: FastSet<[u64; 3]>,
+struct SeenPlaces {
+    /// With frames of this chart, of which there may be many: position and number in one.
+    fresh: Seen<u64>,
+    frozen: Seen<(u64, u32, u32)>,
+}
+
+impl SeenPlaces {
+    fn clear(&mut self) {
+        self.fresh.clear();
+        self.frozen.clear();
+    }
+
+    /// Whether the place is new.
+    fn insert(&mut self, position: u32, frame: FrameRef) -> bool {
+        match frame {
+            FrameRef::Fresh(number) => self.fresh.insert(u64::from(position) << 32 | u64::from(number)),
+            FrameRef::Frozen(group, member) => self.frozen.insert((group.id, member, position)),
+        }
+    }
+}
+
+/// What has been met: a list while it is short, a hash set beyond.
+struct Seen<K> {
+    list: Vec<K>,
+    set: FastSet<K>,
 }
 
 const SHORT: usize = 16;
 
-impl Seen {
+impl<K> Default for Seen<K> {
+    fn default() -> Self {
+        Seen {
+            list: Vec::new(),
+            set: FastSet::default(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Seen<K> {
     fn clear(&mut self) {
         self.list.clear();
         if !self.set.is_empty() {
@@ -627,7 +657,7 @@ impl Seen {
     }
 
     /// Whether the key is new.
-    fn insert(&mut self, key: [u64; 3]) -> bool {
+    fn insert(&mut self, key: K) -> bool {
         if !self.set.is_empty() {
             return self.set.insert(key);
         }
@@ -636,8 +666,12 @@ impl Seen {
         }
         self.list.push(key);
         if self.list.len() > SHORT {
+            self.set.reserve(FIRST_ROOM);
             self.set.extend(self.list.drain(..));
         }
         true
     }
 }
+
+/// Sets begin with room for so many: those that are not short are mostly long, and growing is a lot of work.
+const FIRST_ROOM: usize = 16 * SHORT;

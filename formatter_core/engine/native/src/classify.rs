@@ -30,6 +30,9 @@ pub fn takes_whole_walk(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Ou
     if !lexicon.uncertain(state)? || lexicon.known_class(state)?.is_some() {
         return Ok(false);
     }
+    if let Some(main) = main_state(lexicon, state, meter)? {
+        return Ok(lexicon.known_class(main)?.is_none());
+    }
     let head = {
         let mut derivatives = lexicon.derivatives()?;
         let head = match *derivatives.terms.kind(state) {
@@ -114,16 +117,13 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     if uncounted != state && !uncertain && lexicon.vocabulary.longest < bytes {
         return class_by(lexicon, uncounted, compared, meter);
     }
-    // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
-    if let Some(main) = lexicon.row(state, meter)?.main_target().filter(|main| *main != state) {
-        if lexicon.row(main, meter)?.main_target() == Some(main) {
-            let class = class_by(lexicon, main, compared, meter)?;
-            let like = Like::State(&class, lexicon.row(main, meter)?);
-            return match lexicon.uncertain(state)? {
-                true => with_slack(lexicon, state, like, main, meter),
-                false => walked(lexicon, state, Some(like), meter),
-            };
-        }
+    if let Some(main) = main_state(lexicon, state, meter)? {
+        let class = class_by(lexicon, main, compared, meter)?;
+        let like = Like::State(&class, lexicon.row(main, meter)?);
+        return match uncertain {
+            true => with_slack(lexicon, state, like, main, meter),
+            false => walked(lexicon, state, Some(like), meter),
+        };
     }
     if let Some((head, tail)) = parts(lexicon, state, meter)? {
         if let Some(class) = bounded(lexicon, (head, tail), compared, meter)? {
@@ -165,6 +165,14 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     match uncertain {
         true => with_slack(lexicon, state, like, uncounted, meter),
         false => walked(lexicon, state, Some(like), meter),
+    }
+}
+
+/// The other state that `state` soon leads to, and which most bytes do not leave: what is inside of a text, say.
+fn main_state(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
+    match lexicon.row(state, meter)?.main_target() {
+        Some(main) if main != state => Ok((lexicon.row(main, meter)?.main_target() == Some(main)).then_some(main)),
+        _ => Ok(None),
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
-use crate::hash::FastSet;
+use crate::hash::{FastMap, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::END;
 use crate::regions::{Deadline, Deadlines};
-use crate::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
+use crate::stack::{sort, sort_by, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
 #[derive(Clone)]
@@ -207,12 +207,10 @@ impl Freezer<'_, '_> {
     fn circle(&mut self, mut open: Vec<(u32, Edges)>, cache: &mut Cache) -> Outcome<()> {
         open.sort_unstable_by_key(|(number, _)| self.chart.call_of(*number));
         let numbers: Vec<u32> = open.iter().map(|(number, _)| *number).collect();
-        let member_of = |number: u32| {
-            let call = self.chart.call_of(number);
-            numbers.partition_point(|other| self.chart.call_of(*other) < call) as u32
-        };
+        let members: FastMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
+        let member_of = |number: u32| members.get(&number).copied().unwrap_or(0);
         let mut key = vec![open.len() as u64];
-        let mut members = Vec::with_capacity(open.len());
+        let mut called = Vec::with_capacity(open.len());
         for (number, edges) in open {
             key.push(u64::from(self.chart.call_of(number).0));
             // What is in a circle was called where it stands, so that its rule tells what its memory is.
@@ -220,13 +218,13 @@ impl Freezer<'_, '_> {
             let edges = sorted(edges, &member_of, &mut key);
             let deadlines = self.chart.deadlines_of(number).cloned();
             add_deadlines(&deadlines, &mut key);
-            members.push(Called {
+            called.push(Called {
                 edges,
                 memory,
                 deadlines,
             });
         }
-        let group = cache.group(Key(key.into()), members)?;
+        let group = cache.group(Key(key.into()), called)?;
         for (member, number) in (0..).zip(numbers) {
             let group = group.clone();
             self.frozen[number as usize] = Some(Frame { group, member });
@@ -293,7 +291,7 @@ fn sorted(mut edges: Edges, member_of: &impl Fn(u32) -> u32, key: &mut Vec<u64>)
         Target::Frame(frame) => (*position, frame.group.id, frame.member),
         Target::Local(number) => (*position, u64::MAX, member_of(*number)),
     };
-    edges.sort_unstable_by_key(key_of);
+    sort_by(&mut edges, key_of);
     edges.dedup_by_key(|edge| key_of(edge));
     key.push(edges.len() as u64);
     for edge in &edges {

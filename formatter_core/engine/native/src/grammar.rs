@@ -299,8 +299,9 @@ impl Grammar {
     }
 
     fn after_text(&self, state: &State, text: &[u8], meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
-        let known = self.with_automaton(|automaton, source| automaton.known_state_after(state, text, source))?;
-        if let Some(known) = known {
+        let known =
+            |automaton: &mut Automaton, source: &Source| automaton.known_state_after(state, text, source, meter);
+        if let Some(known) = self.with_automaton(known)? {
             return Ok(known);
         }
         let mut chart = Chart::new(&self.network, &self.lexicon);

@@ -217,8 +217,29 @@ impl PartialEq for Frozen {
 
 /// Sort threads, and leave out those that are there twice.
 pub fn sort(threads: &mut Vec<Thread>) {
-    threads.sort_unstable_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
+    let place = |thread: &Thread| u64::from(thread.state) << 32 | u64::from(thread.next);
+    sort_by(threads, |thread| (place(thread), thread.frame.key()));
     threads.dedup_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
+}
+
+/// So many values are sorted by keys that are made once: what they consist of lies elsewhere.
+const MANY: usize = 32;
+
+/// Sort by keys; where values are many, quickly if they are a few sorted runs.
+pub fn sort_by<T, K: Ord>(values: &mut [T], key_of: impl Fn(&T) -> K) {
+    if values.len() < MANY {
+        return values.sort_unstable_by_key(key_of);
+    }
+    let mut places: Vec<(K, u32)> = values.iter().map(key_of).zip(0..).collect();
+    places.sort();
+    for index in 0..values.len() {
+        let mut from = places[index].1;
+        while (from as usize) < index {
+            from = places[from as usize].1;
+        }
+        places[index].1 = from;
+        values.swap(index, from as usize);
+    }
 }
 
 /// The situation of the parser between two tokens.

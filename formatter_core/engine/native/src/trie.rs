@@ -1,6 +1,7 @@
 //! Byte strings and their ids as a trie in preorder.
 
 use crate::byteset::Kinds;
+use crate::hash::Interner;
 use crate::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
@@ -10,22 +11,31 @@ pub struct Node {
     pub end: u32,
     /// How many ids the keys before this node have: its own and those of the keys below it follow.
     first_id: u32,
+    /// The number of the kinds of bytes that occur below.
+    below: u32,
+    /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
+    pub longest: u16,
     /// The byte that leads here.
     pub byte: u8,
     /// Whether a key ends here.
     ends_key: bool,
+}
+
+/// A node while the trie is made, before all of what is below it is known.
+struct Open {
+    node: usize,
     /// Within which characters what stands below may begin, so that it is whole characters but for the last.
     begins: Places,
     /// The bytes that occur below.
-    pub below: Kinds,
-    /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
-    pub longest: u16,
+    below: Kinds,
 }
 
 /// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
 pub struct Trie {
     nodes: Box<[Node]>,
     ids: Box<[u32]>,
+    /// Sets of kinds of bytes by number: nodes are small, as walks over all of them wait for memory most of all.
+    kinds: Box<[Kinds]>,
     /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
     roots: Box<[u32]>,
 }
@@ -35,7 +45,8 @@ impl Trie {
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
         let mut ids = Vec::with_capacity(entries.len());
-        let mut open: Vec<usize> = Vec::new();
+        let mut kinds = Interner::new();
+        let mut open: Vec<Open> = Vec::new();
         let mut previous: &[u8] = &[];
         for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
             if key != previous {
@@ -44,17 +55,20 @@ impl Trie {
                     .zip(key)
                     .take_while(|(left, right)| left == right)
                     .count();
-                close(&mut nodes, &mut open, shared);
+                close(&mut nodes, &mut open, &mut kinds, shared);
                 for &byte in &key[shared..] {
-                    open.push(nodes.len());
+                    open.push(Open {
+                        node: nodes.len(),
+                        begins: Places::ALL,
+                        below: Kinds::default(),
+                    });
                     nodes.push(Node {
                         end: 0,
                         first_id: ids.len() as u32,
+                        below: 0,
+                        longest: 0,
                         byte,
                         ends_key: false,
-                        begins: Places::ALL,
-                        longest: 0,
-                        below: Kinds::default(),
                     });
                 }
                 if let Some(last) = nodes.last_mut() {
@@ -65,7 +79,7 @@ impl Trie {
             }
             ids.push(id);
         }
-        close(&mut nodes, &mut open, 0);
+        close(&mut nodes, &mut open, &mut kinds, 0);
         let mut roots = Vec::with_capacity(257);
         let mut root = 0;
         while let Some(node) = nodes.get(root) {
@@ -77,11 +91,18 @@ impl Trie {
             roots: roots.into(),
             nodes: nodes.into(),
             ids: ids.into(),
+            kinds: (0..kinds.len() as u32).map(|number| *kinds.get(number)).collect(),
         }
     }
 
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The kinds of bytes that occur below a node.
+    #[inline]
+    pub fn below(&self, node: &Node) -> Kinds {
+        self.kinds[node.below as usize]
     }
 
     /// The nodes of the keys whose first byte is one of a range.
@@ -128,27 +149,29 @@ impl Trie {
     }
 
     pub fn bytes(&self) -> usize {
-        self.nodes.len() * std::mem::size_of::<Node>() + 4 * self.ids.len()
+        std::mem::size_of_val(&*self.nodes) + std::mem::size_of_val(&*self.kinds) + 4 * self.ids.len()
     }
 }
 
 /// Nothing more comes below the open nodes from `depth` on.
-fn close(nodes: &mut [Node], open: &mut Vec<usize>, depth: usize) {
+fn close(nodes: &mut [Node], open: &mut Vec<Open>, kinds: &mut Interner<Kinds>, depth: usize) {
     let end = nodes.len() as u32;
     while open.len() > depth {
-        let Some(node) = open.pop() else {
+        let Some(child) = open.pop() else {
             return;
         };
-        nodes[node].end = end;
-        let child = nodes[node];
-        if !child.begins.has_first() {
-            nodes[node].below = child.below.loose();
-        }
-        if let Some(parent) = open.last() {
-            let parent = &mut nodes[*parent];
-            parent.begins = parent.begins.and(child.begins.before(child.byte));
-            parent.longest = parent.longest.max(child.longest);
-            parent.below = parent.below.union(child.below).union(Kinds::of(child.byte));
+        let below = match child.begins.has_first() {
+            true => child.below,
+            false => child.below.loose(),
+        };
+        let node = &mut nodes[child.node];
+        (node.end, node.below) = (end, kinds.intern(below).0);
+        let Node { byte, longest, .. } = *node;
+        if let Some(parent) = open.last_mut() {
+            parent.begins = parent.begins.and(child.begins.before(byte));
+            parent.below = parent.below.union(child.below).union(Kinds::of(byte));
+            let longest_there = &mut nodes[parent.node].longest;
+            *longest_there = longest.max(*longest_there);
         }
     }
 }

@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
             }
             if match row {
                 Some(row) => {
-                    node.below.is_within(row.stays())
+                    trie.below(&node).is_within(row.stays())
                         || self.characters_stay(&node, index, step.state, row, meter)?
                         || self.all_go_on(&node, step.state, row, meter)?
                 }
@@ -256,15 +256,16 @@ impl<'a> Walk<'a> {
     fn characters_stay(
         &mut self,
         node: &Node,
-        below: usize,
+        index: usize,
         state: Term,
         row: &Row,
         meter: &mut Meter,
     ) -> Outcome<bool> {
-        if !node.below.is_within(row.stays().with_characters()) || row.widest().0 != state {
+        let below = self.lexicon.vocabulary.trie.below(node);
+        if !below.is_within(row.stays().with_characters()) || row.widest().0 != state {
             return Ok(false);
         }
-        let worth = node.end as usize - below;
+        let worth = node.end as usize - index;
         let Some(within) = self.lexicon.within_characters(state, row, worth, meter)? else {
             return Ok(false);
         };
@@ -280,8 +281,8 @@ impl<'a> Walk<'a> {
         let (mut next, kinds) = row.widest();
         let missing = usize::from(node.longest) - self.path.len() - 1;
         let is_too_far = |least: &usize| *least <= missing;
-        if !node.below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far)
-        {
+        let below = self.lexicon.vocabulary.trie.below(node);
+        if !below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far) {
             return Ok(false);
         }
         let mut met = vec![next];
@@ -289,7 +290,7 @@ impl<'a> Walk<'a> {
             let kinds;
             (next, kinds) = self.lexicon.row(next, meter)?.widest();
             self.visited += 1;
-            if !node.below.is_within(kinds) {
+            if !below.is_within(kinds) {
                 self.too_far.insert(state, missing);
                 return Ok(false);
             }
