@@ -5,8 +5,8 @@
 Everything runs in this process on one thread, on a model of random weights made on the spot: 32,000 tokens, 6 layers of
 width 256. Such a small model lies in the processor's cache, so that a batch saves little: samples in parallel are
 measured on one of width 512 (129 MB) as well, whose weights are read from memory as those of real models are. Variants
-take turns, round by round, in seconds of processor time; figures are medians over the rounds, and ratios medians of each
-round's own.
+take turns, round by round, in seconds of processor time; figures are medians over the rounds, and ratios medians of
+each round's own.
 """
 
 from __future__ import annotations
