@@ -321,6 +321,15 @@ def _busy_seconds() -> float:
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
+def _by_program(seconds: dict[str, float]) -> dict[str, float]:
+    """CPU seconds of all processes with one name."""
+    sums: dict[str, float] = {}
+    for process, value in seconds.items():
+        program = process.rstrip("0123456789").rstrip()
+        sums[program] = round(sums.get(program, 0.0) + value, 1)
+    return sums
+
+
 def show(found: dict[str, Any]) -> str:
     """A row for each path, and what is asked of them."""
     rows, aims = [], []
@@ -341,8 +350,9 @@ def show(found: dict[str, Any]) -> str:
         aims.append(aim(f"{path}: new formats served", share, 0.95, at_least=True))
         aims.append(aim(f"{path}: p99 of the time to a 503, ms", busy["p99"], 100))
         for name in ("CPU seconds", "lag of this client, ms"):
-            for when, found in figures[name].items():
-                aims.append(f"{path}: {name}, {when}: {', '.join(f'{what} {value}' for what, value in found.items())}")
+            for when, measured in figures[name].items():
+                shown = _by_program(measured) if name == "CPU seconds" else measured
+                aims.append(f"{path}: {name}, {when}: {', '.join(f'{what} {value}' for what, value in shown.items())}")
     head = ("path", "p50 quiet, ms", "p50 beside", "p99 quiet", "p99 beside", "longest beside", "new formats served")
     more = ("hostile answers", "503 after ms (p50, p99)", "memory, MiB", "threads")
     return "\n".join([markdown((*head, *more), [[str(cell) for cell in row] for row in rows]), "", *aims])
