@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
+from weakref import ref
 
 import mlx.core as mx
 import numpy as np
@@ -48,14 +50,19 @@ class Mask:
 
     def _kept(self, logits: mx.array, ids: mx.array) -> mx.array:
         """The logits of these ids alone; mlx writes them into the memory of the latest ones, if nobody else has it."""
-        if self._latest is None or (self._latest[0].shape, self._latest[0].dtype) != (logits.shape, logits.dtype):
+        latest = self._latest  # another thread may take it back
+        if latest is None or (latest[0].shape, latest[0].dtype) != (logits.shape, logits.dtype):
             others = mx.full(logits.shape, -np.inf, logits.dtype)
         else:
-            others, before = self._latest
+            others, before = latest
             if before is not ids:
                 others = mx.put_along_axis(others, before, mx.array(-np.inf, logits.dtype), axis=-1)
         kept = mx.put_along_axis(others, ids, mx.take_along_axis(logits, ids, axis=-1), axis=-1)
         self._latest = kept, ids
+        if latest is None:
+            _holders.append(ref(self))
+            if len(_holders) > _MOST_HOLDERS and (oldest := _holders.popleft()()) is not None:
+                oldest._latest = None
         return mx.stop_gradient(kept)  # another array with the same memory, which the loop may change in place
 
 
@@ -84,3 +91,7 @@ def _upload(key: tuple[bytes, int], row: NDArray[np.int32]) -> _Uploaded:
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
 _masks = ByteBoundedCache[_Uploaded](2**25, lambda uploaded: len(uploaded.key[0]) + uploaded.ids.nbytes)
+
+#: The masks that have logits, the oldest first; a processor keeps the masks of all rows of a batch that are over.
+_holders: deque[ref[Mask]] = deque()
+_MOST_HOLDERS = 64

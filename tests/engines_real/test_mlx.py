@@ -489,6 +489,16 @@ def test_masked_logits_stay_as_they_are_and_may_be_changed_in_place(is_evaluated
         assert (np.array(masked) == expected).all()
 
 
+def test_the_masks_of_rows_that_are_over_hold_no_logits() -> None:
+    width, masks = 100_000, [Mask(100_000) for _ in range(300)]
+    before = mx.get_active_memory()
+    for _ in range(2):
+        for mask in masks:
+            bitmask.set_ids(mask.row, [5])
+            assert mx.argmax(mask.apply(mx.zeros((1, width)))).item() == 5
+    assert mx.get_active_memory() - before < 100 * 4 * width
+
+
 def test_the_last_token_is_all_that_a_mask_waits_for(model: Any, tokenizer: Any) -> None:
     """The forward pass is under way before the mask is made, and its logits are never read on the host."""
     order: list[str] = []
