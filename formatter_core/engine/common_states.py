@@ -1,4 +1,4 @@
-"""The states that most formats pass through and whose first masks take longest: the inside JSON strings.
+"""The states that most formats pass through and whose first masks take longest: the inside of JSON strings.
 
 An engine computes those masks together with the tables of a vocabulary, so that no request waits for them.
 """
