@@ -16,6 +16,7 @@ from formatter_core.grammar import (
     Sequence,
     Substring,
     Token,
+    write_out,
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -49,13 +50,13 @@ class TextSampler:
 
     def __init__(self, grammar: Grammar, *, room: int = 200, seed: int = 0, limits: Limits = DEFAULT_LIMITS) -> None:
         grammar.check(limits)
-        self._rules = grammar.rules
+        self._rules = write_out(grammar.rules)
         self._start = grammar.start
         self._room = room
         self._limits = limits
         self._random = random.Random(seed)  # noqa: S311 (no secrets are made)
         self._automata: dict[Node, Automaton] = {}
-        self._rule_costs = dict.fromkeys(grammar.rules, _NEVER)
+        self._rule_costs = dict.fromkeys(self._rules, _NEVER)
         self._costs: dict[int, int] = {}
         while self._improved():
             self._costs.clear()

@@ -282,7 +282,8 @@ def test_every_kind_of_sample_is_in_its_format() -> None:
     from formatter_core.testing.samples import TextSampler
 
     kinds = [
-        formats.json_schema({}), formats.json_schema(SCHEMA), formats.substring_of("héllo wörld"), formats.number(1, 5),
+        formats.json_schema({}), formats.json_schema(SCHEMA), formats.json_schema(SCHEMA, key_order="any"),
+        formats.substring_of("héllo wörld"), formats.number(1, 5),
         formats.regex(r"\d{3}(-[a-zé]+)?"), formats.until("</a>"), formats.choice(["yes", "no"]),
         formats.kbnf("start ::= start 'a' | 'b';"),
         formats.python_type(dict[str, list[int | None]]),

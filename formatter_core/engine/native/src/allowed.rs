@@ -11,7 +11,7 @@ use crate::classify::{class, class_for, takes_whole_walk, then};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::mask::{join, set, Mask};
-use crate::stack::{Frame, State, Thread};
+use crate::stack::{runs, Frame, State, Thread};
 use crate::term::{Term, EMPTY};
 
 /// Work out the mask of `state`.
@@ -364,18 +364,6 @@ impl Builder<'_> {
         self.shared.iter().for_each(|words| join(&mut self.row, words));
         Mask::new(vec![self.row.into()], Box::default())
     }
-}
-
-/// Threads whose terminals are in the same state, together; they stand side by side.
-pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
-    let mut rest = threads;
-    std::iter::from_fn(move || {
-        let first = rest.first()?.state;
-        let same = rest.iter().take_while(|thread| thread.state == first).count();
-        let (run, others) = rest.split_at(same);
-        rest = others;
-        Some(run)
-    })
 }
 
 /// Whether it may matter, for what is left of a token after a value, which one it was: another value may end there, or

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::allowed::runs;
 use crate::byteset::{ByteSet, Kinds};
 use crate::cache::Cache;
 use crate::chart::Chart;
@@ -18,7 +17,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
 use crate::remainder::Remainders;
-use crate::stack::{sort, Frame, Frozen, State, Thread};
+use crate::stack::{runs, sort, Frame, Frozen, State, Thread};
 use crate::term::{EMPTY, NOTHING};
 
 /// No situation: nothing goes on.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::allowed::runs;
 use crate::automaton::{after_any_value, frame_after, keeps_text, with_any_value, Automaton, Source, DEAD};
 use crate::class::{Targets, TokenSet};
 use crate::classify::class;
@@ -14,7 +13,7 @@ use crate::fitting::{Gathered, Reach};
 use crate::limits::{Meter, Outcome};
 use crate::remainder::Remainders;
 use crate::spelling::NEVER;
-use crate::stack::{Frame, Frozen, State, Thread};
+use crate::stack::{runs, Frame, Frozen, State, Thread};
 use crate::targets::targets;
 use crate::term::{EMPTY, NOTHING};
 use crate::trie::Node;

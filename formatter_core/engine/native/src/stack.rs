@@ -130,6 +130,18 @@ pub struct Thread {
     pub frame: Frame,
 }
 
+/// Threads whose terminals are in the same state, together; they stand side by side.
+pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
+    let mut rest = threads;
+    std::iter::from_fn(move || {
+        let first = rest.first()?.state;
+        let same = rest.iter().take_while(|thread| thread.state == first).count();
+        let (run, others) = rest.split_at(same);
+        rest = others;
+        Some(run)
+    })
+}
+
 /// A token that may come next by its id, and where parsing goes on after it.
 #[derive(Clone)]
 pub struct TokenThread {
