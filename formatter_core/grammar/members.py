@@ -77,6 +77,7 @@ class _Writer:
         self.rules = dict(rules)
         self._in_any_order = in_any_order
         self._states = 0
+        self._places = 0
 
     def replaced(self, rule: str, node: Node) -> Node:
         """The node, of a rule, without `Members` and `Region`."""
@@ -90,6 +91,8 @@ class _Writer:
     def _first(self, rule: str, members: Members) -> Node:
         if not self._in_any_order:
             members = replace(members, ordered=True)
+        if _are_places(members):
+            return self._in_places(rule, members)
         first = _State(0, 0, 0, 0)
         leading = self._explored(members, first)
         ends = {state for state in leading if _may_end(members, state)}
@@ -115,6 +118,27 @@ class _Writer:
             self.rules[name] = options[0] if len(options) == 1 else Choice(tuple(options))
         return Reference(names[first])
 
+    def _in_places(self, rule: str, members: Members) -> Node:
+        """From the last member to the first: each rule is what may come from a member on, and has its item once.
+
+        So objects of any size can be written out: there are no more rules than members, where states are counted.
+        """
+        following: Node | None = None
+        may_end = True
+        for member in reversed(members.members):
+            items = tuple(way.item for way in member.ways)
+            name = f"{rule}: members, place {self._places}"
+            self._places += 1
+            here = items[0] if len(items) == 1 else Choice(items)
+            further = Reference(name) if member.repeated else following
+            if further is not None:
+                more = Sequence((members.separator, further))
+                here = Sequence((here, optional(more) if may_end else more))
+            self.rules[name] = here if member.required or following is None else Choice((here, following))
+            following = Reference(name)
+            may_end = may_end and not member.required
+        return NOTHING if following is None else following
+
     def _explored(self, members: Members, first: _State) -> dict[_State, list[_Step]]:
         leading: dict[_State, list[_Step]] = {}
         pending = [first]
@@ -130,6 +154,17 @@ class _Writer:
                 remedy = "name fewer of them, or leave out what depends on several of them"
                 raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading
+
+
+def _are_places(members: Members) -> bool:
+    """Whether all that matters of what has come is the place in the written order."""
+    return (
+        members.ordered
+        and members.minimum <= 1
+        and members.maximum is None
+        and not members.conditions
+        and not any(member.distinct or (member.repeated and member.required) for member in members.members)
+    )
 
 
 def _met_later(members: Members) -> list[int]:

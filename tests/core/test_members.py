@@ -25,6 +25,7 @@ from formatter_core.grammar import (
     Repeat,
     Sequence,
     Way,
+    walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing import Recognizer, min_bytes
@@ -220,6 +221,23 @@ def test_too_many_states_are_not_written_out() -> None:
     grammar = Grammar({"start": members(*(member(f"a{index}") for index in range(30)))}, "start")
     with pytest.raises(LimitExceeded, match="list of members"):
         Recognizer(grammar)
+
+
+def test_members_in_order_are_written_out_without_a_bound() -> None:
+    schema = {"properties": {f"key{number}": {"const": 1} for number in range(11_000)}, "type": "object"}
+    grammar = lower_schema({**schema, "additionalProperties": False}, key_order="schema")
+    assert min_bytes(grammar) == len("{}")
+    assert len(grammar.written_out.rules) < 3 * 11_000
+    required = {**schema, "required": ["key10999"]}
+    assert min_bytes(lower_schema(required, key_order="schema")) == len('{"key10999":1}')
+
+
+def test_each_member_in_order_is_written_once() -> None:
+    choice = Member((Way(Bytes(b"b")), Way(Bytes(b"c"))))
+    node = members(A, choice, member("x", repeated=True), member("z", required=True), ordered=True)
+    rules = Grammar({"start": node}, "start").written_out.rules
+    leaves = [each.value for body in rules.values() for each in walk(body) if isinstance(each, Bytes)]
+    assert sorted(leaf for leaf in leaves if leaf != b",") == [b"a", b"b", b"c", b"x", b"z"]
 
 
 @pytest.mark.contract("JSON Schema: key_order")
