@@ -88,6 +88,20 @@ def test_budgets_of_values_that_differ_are_kept_by_tokens_of_several_bytes(seed:
         assert not faults, schema
 
 
+def test_the_nearest_value_depends_on_the_end_ids_of_a_sequence() -> None:
+    tokens = [*(bytes([byte]) for byte in range(256)), b"8,", b"9,"]
+    end = len(tokens)
+    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [end]), engine="native").compile(
+        formats.json_schema({"type": "array", "uniqueItems": True, "items": {"type": "integer", "minimum": 8}})
+    )
+    for end_ids in ([end], [ord("8"), end]):  # without "8" no value of one digit is left after "9,"
+        for budget in range(4, 9):
+            formatter = compiled.formatter(end_ids=end_ids, max_tokens=budget)
+            formatter.accept_token(ord("["))
+            allowed = formatter.allowed_tokens()
+            assert allowed == [token for token in range(end + 1) if formatter.count_valid([token])], (end_ids, budget)
+
+
 NOT_INTEGERS: dict[str, Any] = {"type": "object", "not": {"additionalProperties": {"type": "integer"}}}
 NOT_AB: dict[str, Any] = {"type": "object", "not": {"patternProperties": {"^[ab]$": {"type": "string"}}}}
 

@@ -257,11 +257,12 @@ impl Automaton {
         meter: &mut Meter,
     ) -> Outcome<Arc<[Value]>> {
         let situation = &mut self.situations[number as usize];
-        if let Some(known) = &situation.nearest_values {
+        // Where tokens are avoided, other values may be nearest.
+        if let (Some(known), false) = (&situation.nearest_values, remainders.avoid_tokens) {
             return Ok(known.clone());
         }
         let found = remainders.nearest_values(&situation.parts, meter)?;
-        situation.nearest_values = Some(found.clone());
+        situation.nearest_values = (!remainders.avoid_tokens).then(|| found.clone());
         Ok(found)
     }
 
