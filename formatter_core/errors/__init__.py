@@ -261,7 +261,7 @@ class BudgetTooSmall(FormatterError):
         remedy = (
             "no output of this format that the vocabulary can spell is known; leave max_tokens out"
             if needed is None
-            else f"{needed} are enough"
+            else f"give at least {needed}"
         )
         super().__init__(f"no {part} fits into max_tokens = {max_tokens}; {remedy}")
 

@@ -119,7 +119,7 @@ def test_regions_nest_and_recur(compiler: Compiler) -> None:
 
 
 def test_too_small_a_budget_is_refused_when_it_is_compiled(compiler: Compiler) -> None:
-    with pytest.raises(BudgetTooSmall, match="; 4 are enough") as raised:
+    with pytest.raises(BudgetTooSmall, match="; give at least 4") as raised:
         compiler.compile(formats.sequence(formats.regex("x{4}y*"), formats.regex("c{4}", max_tokens=3)))
     assert raised.value.needed == 4
     assert raised.value.max_tokens == 3
