@@ -11,11 +11,13 @@ import pytest
 
 from formatter_core import Compiler, formats, parse
 from formatter_core.engine.native import NativeEngine, NativeGrammar
+from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     EMPTY,
     NOTHING,
     Bytes,
+    Capture,
     Choice,
     Grammar,
     Member,
@@ -141,6 +143,15 @@ def test_members_in_order_stand_anywhere() -> None:
         assert accepts(node, text), text
     for text in bad.split():
         assert not accepts(node, text), text
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_member_without_ways_never_comes(ordered: bool) -> None:
+    node = members(A, Member(()), member("x", repeated=True), ordered=ordered)
+    assert accepts(node, "a,x,x")
+    match = NativeParser(Grammar({"start": Capture("all", node)}, "start"), DEFAULT_LIMITS).parse([b"a,x"])
+    assert match is not None
+    assert [each.data for each in match.children] == [b"a,x"]
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -330,19 +330,19 @@ impl<'w> Builder<'w, '_, '_> {
             places.push(rest.next);
         }
         let after = self.split(owner, places)?;
-        if member.first_way < member.last_way {
-            tasks.push(Task::Member {
-                node,
-                index,
-                after,
-                built: Vec::new(),
-                round,
-                rest,
-            });
-            tasks.push(Task::Node(items[1 + member.first_way as usize]));
-            return Ok(after);
+        tasks.push(Task::Member {
+            node,
+            index,
+            after,
+            built: Vec::new(),
+            round,
+            rest,
+        });
+        if member.first_way == member.last_way {
+            return self.split(owner, Vec::new());
         }
-        Err(Fault::Malformed)
+        tasks.push(Task::Node(items[1 + member.first_way as usize]));
+        Ok(after)
     }
 
     fn node(&mut self, owner: u32, node: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
