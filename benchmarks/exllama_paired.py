@@ -418,7 +418,7 @@ def shown(values: Sequence[float]) -> str:
 
 def longest_step(forwards: dict[str, Any]) -> float:
     """The longest step with filters, beside one without."""
-    return max(cell["with filters"][1] for cells in forwards.values() for cell in cells.values())
+    return max(float(cell["with filters"][1]) for cells in forwards.values() for cell in cells.values())
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
