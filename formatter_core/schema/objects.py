@@ -66,15 +66,16 @@ class ObjectLowering:
         if objects.minimum <= 0 and _may_be_empty(objects, properties):
             found.append(tokens.empty_object)
         if properties or extras:
-            members = self._members(objects, properties, extras)
+            members = self._members(objects, properties, required, extras)
             if can_be_complete(members):
                 found.append(in_order(tokens.open_object, members, tokens.close_object))
         return any_of(found) if found else None
 
-    def _members(self, objects: ObjectSet, properties: list[Property], extras: list[KeyClass]) -> Members:
+    def _members(
+        self, objects: ObjectSet, properties: list[Property], required: int, extras: list[KeyClass]
+    ) -> Members:
         goal = self._rules.goal
         bits = _Bits(objects, properties)
-        required = sum(each.required for each in properties)
         found = [
             Member(
                 tuple(Way(in_order(each.key, goal(value)), bits.of(met)) for met, value in each.values),
