@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from formatter_core import Cursor, Vocabulary, bitmask
 from formatter_core.errors import NoTokenLeft
 
-__all__ = ["Mask"]
+__all__ = ["Mask", "apply_row"]
+
+
+def apply_row(cursor: Cursor, row: NDArray[np.int32], logits: NDArray[Any]) -> None:
+    """`Mask.apply` with a row that the cursor has filled."""
+    # Of NaN alone llama.cpp would choose anything.
+    if not bitmask.apply_row(logits, row):
+        raise NoTokenLeft(cursor.bytes)
 
 
 class Mask:
@@ -30,9 +37,7 @@ class Mask:
             NoTokenLeft: none that is allowed is finite.
         """
         cursor.fill_bitmask(self._row)
-        # Of NaN alone llama.cpp would choose anything.
-        if not bitmask.apply_row(logits, self._row):
-            raise NoTokenLeft(cursor.bytes)
+        apply_row(cursor, self._row, logits)
 
     def allows(self, cursor: Cursor, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
         """Which of these ids the format allows, shape (len(ids),)."""

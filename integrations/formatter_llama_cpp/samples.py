@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import FormatterError, InvalidArgument, NoTokenLeft
+from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation import Generated, Sampler, chosen_token, top_tokens
 from formatter_core.generation.forced import only_id
 from formatter_core.generation.written import Written
+from formatter_llama_cpp.masks import apply_row
 from formatter_llama_cpp.requests import Request, Update
 
 __all__ = ["Sample"]
@@ -56,8 +57,7 @@ class Sample(Written):
             for process in request.logits_processors:
                 logits[:] = process(ids, logits)
         if cursor is not None:
-            if not bitmask.apply_row(logits, self.bits):
-                raise NoTokenLeft(cursor.bytes)
+            apply_row(cursor, self.bits, logits)
         elif not logits.max() > -np.inf:
             raise FormatterError("the model's logits are not numbers, so no token can be chosen; check the model file")
         token = self.sampler(logits)
