@@ -315,9 +315,9 @@ impl Gatherer<'_> {
     /// How many tokens complete what a text of the trie leads to, where it leads to a situation in which a value came that
     /// was taken for any.
     fn reach(&mut self, number: u32, node: u32, depth: u32, meter: &mut Meter) -> Outcome<Option<Reach>> {
-        if self.any_value.is_some() {
+        if let Some(nearest) = self.values_that_matter(number, meter)? {
             let text = &self.source.lexicon.vocabulary.token_at(node)[..depth as usize];
-            if self.matters(number, text, meter)? {
+            if self.matters(&nearest, text, meter)? {
                 return self.exact(text, meter);
             }
         }
@@ -335,15 +335,20 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Whether it may matter which value came with a text that leads to a situation.
-    fn matters(&mut self, number: u32, text: &[u8], meter: &mut Meter) -> Outcome<bool> {
+    /// The nearest values after a situation; none if it does not matter there which value came.
+    fn values_that_matter(&mut self, number: u32, meter: &mut Meter) -> Outcome<Option<Arc<[Value]>>> {
+        let Some(any) = &self.any_value else {
+            return Ok(None);
+        };
         let nearest = self.automaton.nearest_values(number, self.remainders, meter)?;
+        Ok((!nearest.is_empty() || !any.matter.is_empty()).then_some(nearest))
+    }
+
+    /// Whether a text may end a value that matters: one of the nearest, or of those that matter anyway.
+    fn matters(&self, nearest: &[Value], text: &[u8], meter: &mut Meter) -> Outcome<bool> {
         let Some(any) = &self.any_value else {
             return Ok(false);
         };
-        if nearest.is_empty() && any.matter.is_empty() {
-            return Ok(false);
-        }
         for (thread, _) in &any.threads {
             let memory = thread.frame.group.memory(thread.frame.member);
             let before = memory.map_or(&[][..], |memory| memory.text());
@@ -376,15 +381,13 @@ impl Gatherer<'_> {
 
     /// Tokens that end a value lead to a situation: for those for which it matters which value it is, say it of each.
     fn stay_at(&mut self, number: u32, tokens: &TokenSet, meter: &mut Meter) -> Outcome<()> {
-        let is_any = |any: &AnyValue| any.matter.is_empty();
-        let values = self.automaton.nearest_values(number, self.remainders, meter)?;
-        if self.any_value.as_ref().map_or(true, is_any) && values.is_empty() || self.any_value.is_none() {
+        let Some(nearest) = self.values_that_matter(number, meter)? else {
             return Ok(());
-        }
+        };
         let vocabulary = &self.source.lexicon.vocabulary;
         for id in tokens.ids() {
             let text = vocabulary.token(id);
-            if self.matters(number, text, meter)? {
+            if self.matters(&nearest, text, meter)? {
                 match self.exact(text, meter)? {
                     Some(reach) => self.gathered.add(&[id], reach),
                     None => self.gathered.add(&[id], Reach::always(NEVER)),
@@ -409,10 +412,7 @@ impl Gatherer<'_> {
         let Some(any) = self.any_value.as_ref().filter(|any| any.may_begin && number != DEAD) else {
             return Ok(number);
         };
-        let is_same = |one: &Thread, other: &Thread| {
-            (one.state, one.next, one.frame.key()) == (other.state, other.next, other.frame.key())
-        };
-        let some = |thread: &Thread| any.threads.iter().find(|(known, _)| is_same(known, thread));
+        let some = |thread: &Thread| any.threads.iter().find(|(known, _)| known.key() == thread.key());
         let threads = self.automaton.threads(number);
         if !threads.iter().any(|thread| some(thread).is_some()) {
             return Ok(number);

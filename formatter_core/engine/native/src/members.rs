@@ -39,6 +39,36 @@ pub struct Member {
     pub last_way: u32,
 }
 
+/// What may come after one of members in order, while these are built from their end.
+#[derive(Clone, Copy)]
+pub struct Rest {
+    /// Where further ones may come.
+    pub further: Option<u32>,
+    /// Whether `next` may come at once: none of the further ones is required.
+    pub may_end: bool,
+    pub next: u32,
+}
+
+impl Rest {
+    /// After the last one.
+    pub fn new(next: u32) -> Self {
+        Rest {
+            further: None,
+            may_end: true,
+            next,
+        }
+    }
+
+    /// Be what may come after the member before: where that goes on if this one is left out.
+    pub fn leave_out(&mut self, required: bool) -> Option<u32> {
+        if required {
+            self.may_end = false;
+            return None;
+        }
+        self.further
+    }
+}
+
 /// A member comes in a way, or stays away.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {

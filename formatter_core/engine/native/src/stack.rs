@@ -130,6 +130,13 @@ pub struct Thread {
     pub frame: Frame,
 }
 
+impl Thread {
+    /// What makes two threads equal, and puts those whose terminals are in the same state side by side.
+    pub fn key(&self) -> (u64, (u64, u32)) {
+        (u64::from(self.state) << 32 | u64::from(self.next), self.frame.key())
+    }
+}
+
 /// Threads whose terminals are in the same state, together; they stand side by side.
 pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
     let mut rest = threads;
@@ -219,19 +226,21 @@ impl Frozen {
 
 impl PartialEq for Frozen {
     fn eq(&self, other: &Self) -> bool {
-        let thread = |one: &Thread| (one.state, one.next, one.frame.key());
         let token = |one: &TokenThread| (one.token, one.next, one.frame.key());
         self.can_stop == other.can_stop
-            && self.threads.iter().map(thread).eq(other.threads.iter().map(thread))
+            && self
+                .threads
+                .iter()
+                .map(Thread::key)
+                .eq(other.threads.iter().map(Thread::key))
             && self.tokens.iter().map(token).eq(other.tokens.iter().map(token))
     }
 }
 
 /// Sort threads, and leave out those that are there twice.
 pub fn sort(threads: &mut Vec<Thread>) {
-    let place = |thread: &Thread| u64::from(thread.state) << 32 | u64::from(thread.next);
-    sort_by(threads, |thread| (place(thread), thread.frame.key()));
-    threads.dedup_by_key(|thread| (thread.state, thread.next, thread.frame.key()));
+    sort_by(threads, Thread::key);
+    threads.dedup_by_key(|thread| thread.key());
 }
 
 /// So many values are sorted by keys that are made once: what they consist of lies elsewhere.

@@ -5,7 +5,7 @@ use super::{Plan, Position, Rule, END, START};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
-use crate::members::Members;
+use crate::members::{Members, Rest};
 use crate::term::UNBOUNDED;
 use crate::written::{Node, Written};
 
@@ -139,14 +139,6 @@ enum Task {
         round: Option<u32>,
         rest: Rest,
     },
-}
-
-/// What may come after a member: further ones from `further` on, or `next` if none of them is required.
-#[derive(Clone, Copy)]
-struct Rest {
-    further: Option<u32>,
-    may_end: bool,
-    next: u32,
 }
 
 impl<'w> Builder<'w, '_, '_> {
@@ -287,11 +279,7 @@ impl<'w> Builder<'w, '_, '_> {
                     tasks.push(Task::Node(items[1 + way as usize]));
                     return Ok(after);
                 }
-                if member.required {
-                    rest.may_end = false;
-                } else {
-                    built.extend(rest.further);
-                }
+                built.extend(rest.leave_out(member.required));
                 rest.further = match round {
                     Some(round) => {
                         self.positions[round as usize] = Position::Split(built.into());
@@ -405,18 +393,8 @@ impl<'w> Builder<'w, '_, '_> {
                 }
             }
             Node::Members { list, .. } if self.written.members[*list as usize].are_places() => {
-                let rest = Rest {
-                    further: None,
-                    may_end: true,
-                    next,
-                };
-                return self.member(
-                    owner,
-                    node,
-                    self.written.members[*list as usize].members.len(),
-                    rest,
-                    tasks,
-                );
+                let count = self.written.members[*list as usize].members.len();
+                return self.member(owner, node, count, Rest::new(next), tasks);
             }
             Node::Members { .. } => {
                 let rule = self.rule(Origin::Members(node));
