@@ -141,16 +141,17 @@ class _Writer:
 
     def _explored(self, members: Members, first: _State) -> dict[_State, list[_Step]]:
         leading: dict[_State, list[_Step]] = {}
-        pending = [first]
+        pending, found = [first], {first}
         later = _met_later(members)
         while pending:
             state = pending.pop()
-            if state in leading:
-                continue
             steps = _ordered_steps(members, state) if members.ordered else _unordered_steps(members, state)
             leading[state] = [step for step in steps if _is_full(members, step[1].met | later[step[1].place])]
-            pending += (after for _, after in leading[state])
-            if self._states + len(leading) > MOST_STATES:
+            new = [after for _, after in leading[state] if after not in found]
+            pending += dict.fromkeys(new)
+            found.update(new)
+            # Those that were found, not those that were visited: each of them leads to as many as there are members.
+            if self._states + len(found) > MOST_STATES:
                 remedy = "name fewer of them, or leave out what depends on several of them"
                 raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading

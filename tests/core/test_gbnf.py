@@ -7,6 +7,8 @@ import pytest
 from formatter_core import Compiler, Limits, Vocabulary, check, formats, parse, to_gbnf, to_kbnf
 from formatter_core.engine import choose_engine
 from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.grammar import Bytes, Grammar, Reference, Sequence
+from formatter_core.syntax import bnf
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
@@ -136,6 +138,13 @@ def test_formats_written_in_kbnf() -> None:
 def test_what_gbnf_cannot_express(format: object, says: str) -> None:
     with pytest.raises(InvalidGrammar, match=says):
         to_gbnf(format)
+
+
+def test_a_long_chain_of_rules_is_written() -> None:
+    last = 10_000
+    rules = {f"r{number}": Sequence((Reference(f"r{number + 1}"), Bytes(b"a"))) for number in range(last)}
+    text = bnf.to_gbnf(Grammar({**rules, f"r{last}": Bytes(b"b")}, "r0"))
+    assert text.count("::=") == last + 1
 
 
 def test_tokens_written() -> None:

@@ -228,8 +228,9 @@ def test_the_shortest_text_is_found_whatever_the_order() -> None:
     assert min_bytes(Grammar({"start": node}, "start")) == len("aaaa,b1")
 
 
-def test_too_many_states_are_not_written_out() -> None:
-    grammar = Grammar({"start": members(*(member(f"a{index}") for index in range(30)))}, "start")
+@pytest.mark.parametrize("count", [30, 6_000])
+def test_too_many_states_are_not_written_out(count: int) -> None:
+    grammar = Grammar({"start": members(*(member(f"a{index}") for index in range(count)))}, "start")
     with pytest.raises(LimitExceeded, match="list of members"):
         Recognizer(grammar)
 

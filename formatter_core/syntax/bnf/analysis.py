@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from graphlib import CycleError, TopologicalSorter
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
@@ -64,11 +65,12 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
         return map_children(node, reduced)
 
     rules = {name: reduced(grammar.rules[name]) for name in grammar.rules if name in productive}
-    reached = [grammar.start]
-    for name in reached:
-        used = {part.name for part in walk(rules[name]) if isinstance(part, Reference)}
-        reached += [other for other in rules if other in used and other not in reached]
-    return Grammar({name: rules[name] for name in rules if name in set(reached)}, grammar.start)
+    reached, waiting = {grammar.start}, [grammar.start]
+    while waiting:
+        used = {part.name for part in walk(rules[waiting.pop()]) if isinstance(part, Reference)}
+        waiting += used - reached
+        reached |= used
+    return Grammar({name: rules[name] for name in rules if name in reached}, grammar.start)
 
 
 def _without_nothing(node: Node) -> Node:
@@ -126,16 +128,12 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
             if node.maximum is None and nullable(node.item, empty):
                 yield _ITSELF
 
-    below = {name: set(heads(body)) for name, body in grammar.rules.items()}
-    for name in grammar.rules:
-        reached, waiting = set[str](), list(below[name])
-        while waiting:
-            other = waiting.pop()
-            if other in (name, _ITSELF):
-                return name
-            if other not in reached:
-                reached.add(other)
-                waiting.extend(below[other])
+    below = {name: {name if head == _ITSELF else head for head in heads(body)} for name, body in grammar.rules.items()}
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+        return next(name for name in grammar.rules if name in circle)
     return None
 
 
