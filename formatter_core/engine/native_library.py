@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
-_INTERFACE_VERSION = 18
+_INTERFACE_VERSION = 19
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -63,20 +63,20 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_new": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER)),
+    "fcn_schema_common_new": (_INT, (ctypes.c_uint32, ctypes.c_char_p, _SIZE, ctypes.c_char_p, _SIZE, _POINTER)),
+    "fcn_schema_common_free": (None, (_POINTER,)),
+    "fcn_schema_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, ctypes.c_uint64, _POINTER, _POINTER)),
     "fcn_schema_free": (None, (_POINTER,)),
     "fcn_schema_goal": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
-    "fcn_schema_find_holes": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_holes": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_all_derive": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _SIZE)),
     "fcn_schema_lower": (_INT, (_POINTER, ctypes.c_uint32, ctypes.c_uint64, _POINTER)),
-    "fcn_schema_find_wanted": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_wanted": (_INT, (_POINTER, _POINTER)),
+    "fcn_schema_write_whole": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER)),
     "fcn_schema_write": (
         _INT,
-        (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, *(ctypes.c_char_p, _SIZE) * 2, _POINTER, _POINTER),
+        (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, *(ctypes.c_char_p, _SIZE) * 2, _POINTER),
     ),
-    "fcn_schema_program": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),

@@ -4,34 +4,71 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from formatter_core.engine.native_library import Handle, check, load
-from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
 
-__all__ = ["NativeSchema"]
+__all__ = ["CommonTerminals", "NativeSchema"]
 
-_SIZE = ctypes.c_size_t
+#: `Progress` in the library.
+_NOT_PLAIN, _WANTING, _WRITTEN = 1, 2, 3
+
+
+class CommonTerminals(Handle):
+    """What stands inside terminals that are there before any schema, for one draft; see `write_inside`.
+
+    Args:
+        draft: that of the schemas.
+        fixed: of the tokens, the colon, the body of any string, and any character of one.
+        scalars: of scalars, by the texts of their schemas.
+
+    Raises:
+        EngineUnavailable: the library is not there.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, draft: int, fixed: bytes, scalars: Mapping[bytes, bytes]) -> None:
+        library = load()
+        given = fixed + b"".join(scalars.values())
+        texts = b"".join(text + b"\0" for text in scalars)
+        sizes = (draft, given, len(given), texts, len(texts))
+        super().__init__(lambda made: library.fcn_schema_common_new(*sizes, made), library.fcn_schema_common_free)
+
+
+class _Bytes(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+    def copied(self) -> bytes:
+        return ctypes.string_at(self.data, self.length)
+
+
+class _Found(ctypes.Structure):
+    _fields_ = (("program", _Bytes), ("nodes", ctypes.c_uint64), ("progress", ctypes.c_uint32))
 
 
 class NativeSchema(Handle):
-    """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time."""
+    """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time.
 
-    __slots__ = ("_library",)
+    Args:
+        text: JSON in UTF-8.
+        common: for the draft of the whole text.
+        limits: for the number of nodes.
+    """
 
-    def __init__(self, text: bytes, draft: int) -> None:
+    __slots__ = ("_found", "_library")
+
+    def __init__(self, text: bytes, common: CommonTerminals, limits: Limits) -> None:
         self._library = library = load()
-        super().__init__(lambda made: library.fcn_schema_new(text, len(text), draft, made), library.fcn_schema_free)
+        self._found = found = _Found()
+        wanted = (common.pointer, text, len(text), limits.nodes, ctypes.byref(found))
+        super().__init__(lambda made: library.fcn_schema_new(*wanted, made), library.fcn_schema_free)
 
-    @staticmethod
-    def read(text: bytes, draft: int) -> NativeSchema | None:
-        """Read a schema's text, which is JSON in UTF-8; None if the library cannot."""
-        try:
-            made = NativeSchema(text, draft)
-        except EngineUnavailable:
-            return None
-        return made if made.pointer else None
+    @property
+    def is_plain(self) -> bool | None:
+        """Whether no part of the schema needs the algebra; None if that is not known, and nothing can be done here."""
+        return self._found.progress != _NOT_PLAIN if self.pointer else None
 
     def goal(self, pointer: str) -> int | None:
         """The number of the goal to satisfy the schema at a pointer; None if that needs the algebra."""
@@ -41,9 +78,7 @@ class NativeSchema(Handle):
 
     def holes(self) -> list[str]:
         """The JSON Pointers of the schemas that goals lead to, but that need the algebra, by the numbers of holes."""
-        length = _SIZE()
-        check(self._library.fcn_schema_find_holes(self.pointer, ctypes.byref(length)))
-        return self._copied(self._library.fcn_schema_holes, length.value).decode().split("\0")[:-1]
+        return self._bytes_of(self._library.fcn_schema_holes).decode().split("\0")[:-1]
 
     def lower(self, wants_any: bool, limits: Limits) -> tuple[int, int]:
         """Make the rules of all goals, by their numbers, then those that these need, but for holes.
@@ -63,10 +98,17 @@ class NativeSchema(Handle):
         return bool(check(answer)), found.tobytes()
 
     def wanted(self) -> list[bytes]:
-        """Schemas of scalars, as texts, whose terminals the rules need."""
-        length = _SIZE()
-        check(self._library.fcn_schema_find_wanted(self.pointer, ctypes.byref(length)))
-        return self._copied(self._library.fcn_schema_wanted, length.value).split(b"\0")[:-1]
+        """Schemas of scalars, as texts, whose terminals the rules need and nobody has given."""
+        if self._found.progress == _WRITTEN:
+            return []
+        return self._bytes_of(self._library.fcn_schema_wanted).split(b"\0")[:-1]
+
+    def write_whole(self, given: bytes) -> tuple[bytes, int]:
+        """The program of a schema that is plain, and the number of its nodes; `given` is what is wanted."""
+        if self._found.progress == _WANTING:
+            found = ctypes.byref(self._found)
+            check(self._library.fcn_schema_write_whole(self.pointer, given, len(given), found))
+        return self._written()
 
     def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int]:
         """The program of the rules, and the number of their nodes.
@@ -74,18 +116,18 @@ class NativeSchema(Handle):
         Args:
             first: the number of the first rule.
             holes: those of the rules of holes.
-            given: what stands inside the terminals that come from outside, see `write_inside`: of the tokens, the
-                colon, the body of any string, any character of one, and what is wanted.
+            given: what stands inside the terminals that are wanted, see `write_inside`.
             written: the programs of the terminals that stand in earlier rules, by number.
         """
-        length, nodes = _SIZE(), ctypes.c_uint64()
         rules = array("I", holes)
         wanted = (first, rules.buffer_info()[0], len(rules), given, len(given), written, len(written))
-        found = (ctypes.byref(length), ctypes.byref(nodes))
-        check(self._library.fcn_schema_write(self.pointer, *wanted, *found))
-        return self._copied(self._library.fcn_schema_program, length.value), nodes.value
+        check(self._library.fcn_schema_write(self.pointer, *wanted, ctypes.byref(self._found)))
+        return self._written()
 
-    def _copied(self, copy: Callable[[int, int], int], length: int) -> bytes:
-        data = array("B", bytes(length))
-        check(copy(self.pointer, data.buffer_info()[0]))
-        return data.tobytes()
+    def _written(self) -> tuple[bytes, int]:
+        return self._found.program.copied(), self._found.nodes
+
+    def _bytes_of(self, find: Callable[..., int]) -> bytes:
+        found = _Bytes()
+        check(find(self.pointer, ctypes.byref(found)))
+        return found.copied()

@@ -105,6 +105,16 @@ class Program:
         """Whether there are captures."""
         return bool(self.names)
 
+    def followed_by(self, data: bytes, nodes: int, limits: Limits) -> Program:
+        """The program with more of it as it is written.
+
+        Raises:
+            LimitExceeded: too many nodes.
+        """
+        if self.nodes + nodes > limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes, "the grammar")
+        return replace(self, data=self.data + data, nodes=self.nodes + nodes)
+
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     """Write a grammar's program.
@@ -121,17 +131,6 @@ class Part(NamedTuple):
 
     program: Program
     terminals: list[bytes]
-
-    def followed_by(self, data: bytes, nodes: int, limits: Limits) -> Program:
-        """The whole program, with the other rules as they are written.
-
-        Raises:
-            LimitExceeded: too many nodes.
-        """
-        first = self.program
-        if first.nodes + nodes > limits.nodes:
-            raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        return replace(first, data=first.data + data, nodes=first.nodes + nodes)
 
 
 def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int], count: int, limits: Limits) -> Part:

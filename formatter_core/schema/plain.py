@@ -12,8 +12,8 @@ from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any
 
-from formatter_core.engine.native_schema import NativeSchema
-from formatter_core.errors import FormatterError
+from formatter_core.engine.native_schema import CommonTerminals, NativeSchema
+from formatter_core.errors import EngineUnavailable, FormatterError
 from formatter_core.grammar import Node, Program, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
@@ -28,7 +28,7 @@ from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, as_whitespace, is_named
 
-__all__ = ["prepare", "schema_program"]
+__all__ = ["common_terminals", "prepare", "schema_program"]
 
 _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
@@ -36,7 +36,7 @@ _LONGEST_KEPT = 1024
 _NAMES = {draft: name for name, draft in DIALECTS.items()}
 #: The largest count of items that the library takes.
 _MOST_REPEATS = 100_000
-_START = "the whole schema"
+_NOTHING_YET = Program(b"", 0, (), (), specials=False, regions=0)
 _SCALARS = ("null", "boolean", "integer", "number", "string")
 #: Formats that schemas often have, and whose terminals take long to make.
 _USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
@@ -47,16 +47,8 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 @cache
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
-    types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
-    schemas: list[dict[str, Any]] = [{"type": names} for names in types]
-    schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
-    schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
-    schemas += [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
-    _tokens(as_whitespace("flexible"))
     for draft in _NAMES:
-        for schema in schemas:
-            text = json.dumps(schema, separators=(",", ":")).encode()
-            _scalars_of(text, draft, enforce_formats=True, limits=DEFAULT_LIMITS)
+        common_terminals(draft, as_whitespace("flexible"), enforce_formats=True, limits=DEFAULT_LIMITS)
 
 
 def schema_program(
@@ -73,37 +65,40 @@ def schema_program(
         return None
     draft = draft_of(schema, LATEST, "")
     try:
-        native = NativeSchema.read(text.encode(), draft)
-    except UnicodeEncodeError:
+        native = NativeSchema(text.encode(), common_terminals(draft, whitespace, enforce_formats, limits), limits)
+    except (UnicodeEncodeError, EngineUnavailable):
         return None
-    if native is None:
+    if native.is_plain is None:
         return None
-    part = PartlyLowered({}, _START, {}, [], uses_any=False)
-    number = native.goal("")
-    if number is not None:
-        part.plain[_START] = number
-    if number is None or native.holes():
-        try:
-            part = _not_plain(native, schema, whitespace, enforce_formats, limits)
-        except (FormatterError, RecursionError):  # which lowering it as a whole explains
-            return None
+    if native.is_plain:
+        given = _wanted(native, draft, enforce_formats, limits)
+        return None if given is None else _NOTHING_YET.followed_by(*native.write_whole(given), limits)
+    try:
+        part = _not_plain(native, schema, whitespace, enforce_formats, limits)
+    except (FormatterError, RecursionError):  # which lowering it as a whole explains
+        return None
     count, any_rule = native.lower(part.uses_any, limits)
     if not count and (part.plain or part.uses_any):
         return None
     rules = _productive(native, part)
     if rules is None:
         return None
-    scalars = [_scalars_of(wanted, draft, enforce_formats, limits) for wanted in native.wanted()]
-    if None in scalars:
+    given = _wanted(native, draft, enforce_formats, limits)
+    if given is None:
         return None
     first = len(rules)
     others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
     beginning = write_part(rules, part.start, others, first + count, limits)
-    given = [_tokens(whitespace), *(each for each in scalars if each is not None)]
     places = {name: place for place, name in enumerate(rules)}
     holes = [places[name] for name in part.holes]
-    written = native.write(first, holes, b"".join(given), b"".join(beginning.terminals))
-    return beginning.followed_by(*written, limits)
+    written = native.write(first, holes, given, b"".join(beginning.terminals))
+    return beginning.program.followed_by(*written, limits)
+
+
+def _wanted(native: NativeSchema, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
+    """What stands inside the terminals of scalars that are wanted; None if that is not known of all."""
+    scalars = [_scalars_of(text, draft, enforce_formats, limits) for text in native.wanted()]
+    return None if None in scalars else b"".join(each for each in scalars if each is not None)
 
 
 def _not_plain(
@@ -136,11 +131,25 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
     return rules if rules or not starts else None
 
 
-@lru_cache
-def _tokens(whitespace: Whitespace) -> bytes:
-    """What stands inside the tokens, in the order that the library wants."""
-    tokens = tokens_of(whitespace)
-    return b"".join(write_inside(node, DEFAULT_LIMITS) for node in (*tokens.in_order(), FREE_BODY, FREE_CHAR))
+@lru_cache(maxsize=32)
+def common_terminals(draft: int, whitespace: Whitespace, enforce_formats: bool, limits: Limits) -> CommonTerminals:
+    """What many schemas have, so that those with nothing else need no more from here."""
+    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
+    texts = (json.dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
+    usual = {text: _scalars_of(text, draft, enforce_formats, limits) for text in texts}
+    return CommonTerminals(
+        draft,
+        b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
+        {text: inside for text, inside in usual.items() if inside is not None},
+    )
+
+
+def _usual_scalars() -> list[dict[str, Any]]:
+    types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
+    schemas: list[dict[str, Any]] = [{"type": names} for names in types]
+    schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
+    schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
+    return schemas + [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
 
 
 def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:

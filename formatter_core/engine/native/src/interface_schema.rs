@@ -1,27 +1,87 @@
 //! The C interface to the lowering of plain schemas. As in `interface`, every call answers with a number.
 
 use std::str;
+use std::sync::Arc;
 
 use crate::interface::{guarded, truth, view};
 use crate::limits::{Fault, Outcome};
-use crate::schema::Schema;
+use crate::schema::{Common, Progress, Schema};
 
-/// Read a schema's text; `made` holds a handle only if the answer is 1. See `Schema::read`.
+/// Bytes that a schema keeps until the next call that uses it.
+#[repr(C)]
+pub struct Bytes {
+    data: *const u8,
+    length: usize,
+}
+
+/// What has become of a schema: its `Progress`, and the program once it is written, with the number of its nodes.
+#[repr(C)]
+pub struct Found {
+    program: Bytes,
+    nodes: u64,
+    progress: u32,
+}
+
+/// Read what stands inside of terminals that schemas share, and put a handle at `made`. See `Common::read`.
 ///
 /// # Safety
-/// `text` points to `length` bytes; `made` may be written to.
+/// `given` points to `size` bytes, `texts` to `length`; `made` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_new(text: *const u8, length: usize, draft: u32, made: *mut *mut Schema) -> i32 {
+pub unsafe extern "C" fn fcn_schema_common_new(
+    draft: u32,
+    given: *const u8,
+    size: usize,
+    texts: *const u8,
+    length: usize,
+    made: *mut *mut Arc<Common>,
+) -> i32 {
     guarded(|| {
-        // SAFETY: the pointer fits the length, as the caller promises.
-        let text = str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)?;
-        let schema = Schema::read(text, draft);
-        let is_read = schema.is_some();
-        if let Some(schema) = schema {
-            // SAFETY: `made` may be written to, as the caller promises.
-            unsafe { made.write(Box::into_raw(Box::new(schema))) };
+        // SAFETY: the pointers fit the sizes, as the caller promises.
+        let (given, texts) = unsafe { (view(given, size), utf8(texts, length)?) };
+        let common = Arc::new(Common::read(draft, given, texts)?);
+        // SAFETY: `made` may be written to, as the caller promises.
+        unsafe { made.write(Box::into_raw(Box::new(common))) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `common` is a handle of `fcn_schema_common_new` that nobody uses any more; schemas may still use what it stands for.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
+    // SAFETY: as the caller promises.
+    unsafe { free(common) }
+}
+
+/// Read a schema's text, and do all that needs no others; `made` holds a handle unless that is `Refused`.
+///
+/// # Safety
+/// `common` is a live handle, and `text` points to `length` bytes; the others may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_new(
+    common: *const Arc<Common>,
+    text: *const u8,
+    length: usize,
+    maximum_nodes: u64,
+    found: *mut Found,
+    made: *mut *mut Schema,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, and the pointer fits the length, as the caller promises.
+        let (common, text) = unsafe { (Arc::clone(&*common), utf8(text, length)?) };
+        let mut schema = Schema::read(text, common);
+        let progress = schema
+            .as_mut()
+            .map_or(Ok(Progress::Refused), |schema| schema.advance(maximum_nodes))?;
+        if let (Some(schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
+            let schema = Box::into_raw(Box::new(schema));
+            // SAFETY: these may be written to, as the caller promises.
+            unsafe {
+                made.write(schema);
+                found.write(Found::of(&*schema, progress));
+            }
         }
-        Ok(truth(is_read))
+        Ok(0)
     })
 }
 
@@ -29,11 +89,8 @@ pub unsafe extern "C" fn fcn_schema_new(text: *const u8, length: usize, draft: u
 /// `schema` is a handle of `fcn_schema_new` that nobody uses any more.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
-    guarded(|| {
-        // SAFETY: the handle came from a box, and is nobody else's, as the caller promises.
-        drop(unsafe { Box::from_raw(schema) });
-        Ok(0)
-    });
+    // SAFETY: as the caller promises.
+    unsafe { free(schema) }
 }
 
 /// The number of a goal plus one, or 0 if the schema at a JSON Pointer is not plain. See `Schema::goal`.
@@ -44,34 +101,22 @@ pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
 pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8, length: usize) -> i32 {
     guarded(|| {
         // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
-        let (schema, pointer) = unsafe { (&mut *schema, view(pointer, length)) };
-        let pointer = str::from_utf8(pointer).map_err(|_| Fault::Malformed)?;
+        let (schema, pointer) = unsafe { (&mut *schema, utf8(pointer, length)?) };
         Ok(schema.goal(pointer).map_or(0, |goal| goal as i32 + 1))
     })
 }
 
-/// How many bytes the JSON Pointers of all holes have, see `fcn_schema_holes`: the schemas that goals lead to which are
-/// lowered elsewhere.
+/// The JSON Pointers of all holes, each ended by a zero byte: the schemas that goals lead to which are lowered elsewhere.
 ///
 /// # Safety
-/// `schema` is a live handle; `length` may be written to.
+/// `schema` is a live handle; `found` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_find_holes(schema: *const Schema, length: *mut usize) -> i32 {
+pub unsafe extern "C" fn fcn_schema_holes(schema: *const Schema, found: *mut Bytes) -> i32 {
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
-        length.write((*schema).pointers.len());
+        found.write(Bytes::of(&(*schema).pointers));
         Ok(0)
     })
-}
-
-/// The JSON Pointers of holes, each ended by a zero byte.
-///
-/// # Safety
-/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_find_holes` has said.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_holes(schema: *const Schema, data: *mut u8) -> i32 {
-    // SAFETY: the handle is live, and there is room, as the caller promises.
-    guarded(|| unsafe { copy_to(data, &(*schema).pointers) })
 }
 
 /// Whether every rule derives something, given which holes do; which goals do. See `Schema::all_derive`.
@@ -94,7 +139,7 @@ pub unsafe extern "C" fn fcn_schema_all_derive(
         let mut found = vec![0; goal_count];
         let all = schema.all_derive(&holes, &mut found);
         // SAFETY: there is room, as the caller promises.
-        unsafe { copy_to(goals, &found) }?;
+        unsafe { goals.copy_from_nonoverlapping(found.as_ptr(), goal_count) };
         Ok(truth(all))
     })
 }
@@ -120,30 +165,41 @@ pub unsafe extern "C" fn fcn_schema_lower(
     })
 }
 
-/// How many bytes the schemas of scalars have whose programs are needed, see `fcn_schema_wanted`.
+/// The schemas of scalars whose programs are needed, each ended by a zero byte.
 ///
 /// # Safety
-/// `schema` is a live handle; `length` may be written to.
+/// `schema` is a live handle; `found` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_find_wanted(schema: *const Schema, length: *mut usize) -> i32 {
+pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, found: *mut Bytes) -> i32 {
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
-        length.write((*schema).wanted.len());
+        found.write(Bytes::of(&(*schema).wanted));
         Ok(0)
     })
 }
 
-/// The schemas of scalars whose programs are needed, each ended by a zero byte.
+/// Write the program of a schema that is plain as a whole, see `Schema::write_whole`; `found` is that.
 ///
 /// # Safety
-/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_find_wanted` has said.
+/// `schema` is a live handle that no other call uses; `given` points to `size` bytes; the others may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, data: *mut u8) -> i32 {
-    // SAFETY: the handle is live, and there is room, as the caller promises.
-    guarded(|| unsafe { copy_to(data, &(*schema).wanted) })
+pub unsafe extern "C" fn fcn_schema_write_whole(
+    schema: *mut Schema,
+    given: *const u8,
+    size: usize,
+    found: *mut Found,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, and the pointer fits the size, as the caller promises.
+        let (schema, given) = unsafe { (&mut *schema, view(given, size)) };
+        schema.write_whole(given)?;
+        // SAFETY: it may be written to, as the caller promises.
+        unsafe { found.write(Found::of(schema, Progress::Written)) };
+        Ok(0)
+    })
 }
 
-/// Write the rules, see `Schema::write`: how many bytes they have, and how many nodes.
+/// Write the rules, see `Schema::write`; `found` is their program.
 ///
 /// # Safety
 /// `schema` is a live handle that no other call uses; `holes` points to `hole_count` numbers, `given` to `size` bytes,
@@ -158,38 +214,50 @@ pub unsafe extern "C" fn fcn_schema_write(
     size: usize,
     written: *const u8,
     written_size: usize,
-    length: *mut usize,
-    nodes: *mut u64,
+    found: *mut Found,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handle is live and nobody else's, and the pointers fit the sizes, as the caller promises.
         let (schema, holes) = unsafe { (&mut *schema, view(holes, hole_count)) };
         // SAFETY: the pointers fit the sizes, as the caller promises.
         let (given, written) = unsafe { (view(given, size), view(written, written_size)) };
-        let count = schema.write(first, holes, given, written)?;
-        // SAFETY: these may be written to, as the caller promises.
-        unsafe {
-            length.write(schema.program.len());
-            nodes.write(count);
-        }
+        schema.write(first, holes, given, written)?;
+        // SAFETY: it may be written to, as the caller promises.
+        unsafe { found.write(Found::of(schema, Progress::Written)) };
         Ok(0)
     })
 }
 
-/// The rules that `fcn_schema_write` has written.
-///
-/// # Safety
-/// `schema` is a live handle; `data` has room for as many bytes as `fcn_schema_write` has said.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_program(schema: *const Schema, data: *mut u8) -> i32 {
-    // SAFETY: the handle is live, and there is room, as the caller promises.
-    guarded(|| unsafe { copy_to(data, &(*schema).program) })
+impl Bytes {
+    fn of(bytes: &[u8]) -> Self {
+        let (data, length) = (bytes.as_ptr(), bytes.len());
+        Bytes { data, length }
+    }
+}
+
+impl Found {
+    fn of(schema: &Schema, progress: Progress) -> Self {
+        Found {
+            program: Bytes::of(&schema.program),
+            nodes: schema.nodes,
+            progress: progress as u32,
+        }
+    }
 }
 
 /// # Safety
-/// `data` has room for all of `bytes`.
-unsafe fn copy_to(data: *mut u8, bytes: &[u8]) -> Outcome<i32> {
-    // SAFETY: there is room, as the caller promises.
-    unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-    Ok(0)
+/// `text` points to `length` bytes.
+unsafe fn utf8<'a>(text: *const u8, length: usize) -> Outcome<&'a str> {
+    // SAFETY: as the caller promises.
+    str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)
+}
+
+/// # Safety
+/// `handle` came from a box, and is nobody else's.
+unsafe fn free<T>(handle: *mut T) {
+    guarded(|| {
+        // SAFETY: as the caller promises.
+        drop(unsafe { Box::from_raw(handle) });
+        Ok(0)
+    });
 }

@@ -12,7 +12,7 @@ use crate::limits::{Fault, Outcome};
 use crate::multiples::Multiples;
 use crate::term::UNBOUNDED;
 
-const MAGIC: &[u8] = b"FCG4";
+pub const MAGIC: &[u8] = b"FCG4";
 
 pub mod operation {
     pub const RULE_END: u8 = 0;

@@ -4,6 +4,7 @@
 //! `locations` finds what is plain, `lower` makes rules, `nodes` and `terminals` write them. What a schema says of scalars
 //! comes from outside as a program, by its text.
 
+mod common;
 mod json;
 mod locations;
 mod lower;
@@ -11,18 +12,22 @@ mod nodes;
 mod scalars;
 mod terminals;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+pub use common::Common;
 use json::Tree;
 use locations::Locations;
-use lower::{Lowering, Terminal, TOKENS};
-use nodes::{derives, Node, Regular, Writer};
-use terminals::Parts;
+use lower::{Lowering, Terminal};
+use nodes::{derives, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
-use crate::program::Reader;
+use crate::program::{Reader, MAGIC};
 
 /// The plain schemas of one text, on their way to rules of a program.
 pub struct Schema {
+    common: Arc<Common>,
     locations: Locations,
     /// The schemas whose rules others use.
     goals: Vec<u32>,
@@ -40,15 +45,30 @@ pub struct Schema {
     /// The schemas of scalars whose programs are needed, each ended by a zero byte.
     pub wanted: Vec<u8>,
     pub program: Vec<u8>,
+    pub nodes: u64,
+}
+
+/// How far a schema is done without others.
+#[derive(Clone, Copy)]
+pub enum Progress {
+    /// Only others can tell what it allows.
+    Refused = 0,
+    /// Parts of it need the algebra.
+    NotPlain = 1,
+    /// There are rules, whose scalars are wanted.
+    Wanting = 2,
+    /// Its program is written.
+    Written = 3,
 }
 
 impl Schema {
     /// A schema's text; None if it is not an object in JSON that can be read here.
-    pub fn read(text: &str, draft: u32) -> Option<Schema> {
+    pub fn read(text: &str, common: Arc<Common>) -> Option<Schema> {
         let tree = Tree::read(text)?;
         tree.entries(tree.root).filter(|entries| !entries.is_empty())?;
         Some(Schema {
-            locations: Locations::new(tree, draft),
+            locations: Locations::new(tree, common.draft),
+            common,
             goals: Vec::new(),
             numbers: FastMap::default(),
             reached: FastMap::default(),
@@ -60,7 +80,23 @@ impl Schema {
             terminals: Vec::new(),
             wanted: Vec::new(),
             program: Vec::new(),
+            nodes: 0,
         })
+    }
+
+    /// Do all that needs no others, for the schema as a whole.
+    pub fn advance(&mut self, maximum_nodes: u64) -> Outcome<Progress> {
+        if self.goal("").is_none() || !self.holes.is_empty() {
+            return Ok(Progress::NotPlain);
+        }
+        if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) {
+            return Ok(Progress::Refused);
+        }
+        if !self.wanted.is_empty() {
+            return Ok(Progress::Wanting);
+        }
+        self.write_whole(&[])?;
+        Ok(Progress::Written)
     }
 
     /// The number of the goal to satisfy the schema at a JSON Pointer; None if it is not plain.
@@ -102,8 +138,10 @@ impl Schema {
         let made = Lowering::of(&self.locations, &self.goals, &self.holes, wants_any, maximum_nodes)?;
         for terminal in &made.terminals {
             if let Terminal::Scalars(text) = terminal {
-                self.wanted.extend_from_slice(text.as_bytes());
-                self.wanted.push(0);
+                if self.common.scalars(text).is_none() {
+                    self.wanted.extend_from_slice(text.as_bytes());
+                    self.wanted.push(0);
+                }
             }
         }
         self.any = made.any.unwrap_or(0);
@@ -135,44 +173,42 @@ impl Schema {
         pending.is_empty()
     }
 
-    /// Write the rules, numbered from `first` on; how many nodes they have. `holes` are the rules of the holes; `given` are the programs of the tokens, of the colon, of any string's
-    /// body and character, and then of the wanted scalars, each with its size before it; `written` those of terminals that stand in the
-    /// rules before these, by number.
-    pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<u64> {
+    /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
+    /// with its size before it.
+    pub fn write_whole(&mut self, given: &[u8]) -> Outcome<()> {
+        self.program = MAGIC.to_vec();
+        write_number(&mut self.program, self.rules.len() as u32);
+        write_number(&mut self.program, 0);
+        self.write(0, &[], given, &[])
+    }
+
+    /// Write the rules, numbered from `first` on. `holes` are the rules of the holes; `given` are the programs of the
+    /// wanted scalars, each with its size before it; `written` those of terminals that stand in the rules before these,
+    /// by number.
+    pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<()> {
         if holes.len() != self.holes.len() {
             return Err(Fault::Malformed);
         }
         let mut reader = Reader { data: given };
-        let mut next = || -> Outcome<Regular> {
-            let size = u64::from(reader.number()?);
-            let program = reader.counted_bytes()?.to_vec();
-            Ok(Regular { program, size })
-        };
-        let mut terminals = Vec::new();
-        for _ in 0..TOKENS {
-            terminals.push(next()?);
-        }
-        let (colon, any_body, any_char) = (next()?, next()?, next()?);
-        let parts = Parts {
-            colon: &colon,
-            any_body: &any_body,
-            any_char: &any_char,
-        };
+        let common = &*self.common;
+        let mut terminals: Vec<Cow<Regular>> = common.tokens.iter().map(Cow::Borrowed).collect();
         for terminal in &self.terminals {
             terminals.push(match terminal {
-                Terminal::Name(name) => parts.name(name),
-                Terminal::NameOtherThan(names) => parts.name_other_than(names),
-                Terminal::Some { strings, words } => parts.some(strings, words),
-                Terminal::Scalars(_) => next()?,
+                Terminal::Name(name) => Cow::Owned(common.parts.name(name)),
+                Terminal::NameOtherThan(names) => Cow::Owned(common.parts.name_other_than(names)),
+                Terminal::Some { strings, words } => Cow::Owned(common.parts.some(strings, words)),
+                Terminal::Scalars(text) => match common.scalars(text) {
+                    Some(known) => Cow::Borrowed(known),
+                    None => Cow::Owned(Regular::read(&mut reader)?),
+                },
             });
         }
-        let mut writer = Writer::new(first, self.any, holes, &terminals);
+        let mut writer = Writer::new(&mut self.program, first, self.any, holes, &terminals);
         writer.know(written)?;
         for rule in &self.rules {
             writer.rule(rule);
         }
-        let (program, nodes) = (writer.out, writer.nodes);
-        self.program = program;
-        Ok(nodes)
+        self.nodes = writer.nodes;
+        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! The grammar under construction: rules of nodes, and how its program is written.
 
+use std::borrow::Cow;
+
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::{operation, Reader};
@@ -86,11 +88,20 @@ pub struct Regular {
     pub size: u64,
 }
 
+impl Regular {
+    /// A size, a length and a program.
+    pub fn read(reader: &mut Reader) -> Outcome<Self> {
+        let size = u64::from(reader.number()?);
+        let program = reader.counted_bytes()?.to_vec();
+        Ok(Regular { program, size })
+    }
+}
+
 /// Writes rules of a grammar's program, see `program`.
 pub struct Writer<'a> {
-    pub out: Vec<u8>,
+    out: &'a mut Vec<u8>,
     pub nodes: u64,
-    terminals: &'a [Regular],
+    terminals: &'a [Cow<'a, Regular>],
     /// The number of each terminal that has been written: those that are the same are written once.
     written: FastMap<&'a [u8], u32>,
     next: u32,
@@ -102,9 +113,15 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// `first` is the number of the first rule, and `any` that of the rule of any value from there on.
-    pub fn new(first: u32, any: u32, holes: &'a [u32], terminals: &'a [Regular]) -> Self {
+    pub fn new(
+        out: &'a mut Vec<u8>,
+        first: u32,
+        any: u32,
+        holes: &'a [u32],
+        terminals: &'a [Cow<'a, Regular>],
+    ) -> Self {
         Writer {
-            out: Vec::new(),
+            out,
             nodes: 0,
             terminals,
             written: FastMap::default(),
@@ -145,8 +162,8 @@ impl<'a> Writer<'a> {
             Node::Repeat(item, minimum, maximum) => {
                 self.node(item);
                 self.out.push(operation::REPEAT);
-                write_number(&mut self.out, *minimum);
-                write_number(&mut self.out, maximum.map_or(0, |maximum| maximum + 1));
+                write_number(self.out, *minimum);
+                write_number(self.out, maximum.map_or(0, |maximum| maximum + 1));
             }
             Node::Members(separator, members) => {
                 self.node(separator);
@@ -155,7 +172,7 @@ impl<'a> Writer<'a> {
                 }
                 self.out.push(operation::MEMBERS);
                 self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
-                write_number(&mut self.out, members.len() as u32);
+                write_number(self.out, members.len() as u32);
                 self.out.extend(members.iter().map(|(flags, _)| *flags));
             }
         }
@@ -166,12 +183,12 @@ impl<'a> Writer<'a> {
             self.node(item);
         }
         self.out.push(operation);
-        write_number(&mut self.out, items.len() as u32);
+        write_number(self.out, items.len() as u32);
     }
 
     fn reference(&mut self, rule: u32) {
         self.out.push(operation::REFERENCE);
-        write_number(&mut self.out, rule);
+        write_number(self.out, rule);
     }
 
     fn terminal(&mut self, number: u32) {
@@ -179,10 +196,10 @@ impl<'a> Writer<'a> {
         let known = *self.written.entry(&regular.program).or_insert(self.next);
         if known < self.next {
             self.out.push(operation::AGAIN);
-            write_number(&mut self.out, known);
+            write_number(self.out, known);
         } else {
             self.next += 1;
-            write_counted(&mut self.out, operation::TERMINAL, &regular.program);
+            write_counted(self.out, operation::TERMINAL, &regular.program);
             self.nodes += regular.size;
         }
     }

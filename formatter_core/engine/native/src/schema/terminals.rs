@@ -18,13 +18,13 @@ struct Inside {
 }
 
 /// The parts that come from outside: the colon after a name, the body of any string, and any of its characters.
-pub struct Parts<'a> {
-    pub colon: &'a Regular,
-    pub any_body: &'a Regular,
-    pub any_char: &'a Regular,
+pub struct Parts {
+    pub colon: Regular,
+    pub any_body: Regular,
+    pub any_char: Regular,
 }
 
-impl Parts<'_> {
+impl Parts {
     /// A name in quotes, in every spelling, and the colon.
     pub fn name(&self, name: &str) -> Regular {
         self.quoted(|inside| inside.text(name))
@@ -34,7 +34,7 @@ impl Parts<'_> {
     pub fn name_other_than(&self, names: &[Box<str>]) -> Regular {
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         self.quoted(|inside| {
-            inside.kept(self.any_body);
+            inside.kept(&self.any_body);
             inside.trie(names, TRIE_DEPTH);
             inside.operation(operation::COMPLEMENT);
             inside.list(operation::INTERSECTION, 2);
@@ -46,7 +46,7 @@ impl Parts<'_> {
         inside.bytes(b"\"");
         body(&mut inside);
         inside.again(0);
-        inside.kept(self.colon);
+        inside.kept(&self.colon);
         inside.list(operation::SEQUENCE, 4);
         inside.regular
     }
@@ -58,7 +58,7 @@ impl Parts<'_> {
         match strings {
             Strings::Listed(texts) => inside.trie(texts.iter().map(String::as_str).collect(), TRIE_DEPTH),
             Strings::Long(minimum, maximum) => {
-                inside.kept(self.any_char);
+                inside.kept(&self.any_char);
                 inside.operation(operation::REPEAT);
                 write_number(&mut inside.regular.program, *minimum);
                 write_number(&mut inside.regular.program, maximum.map_or(0, |maximum| maximum + 1));
