@@ -40,7 +40,10 @@ _MOST_BYTES = 64 * 2**20
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit status."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before the start
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character shows its number
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
@@ -52,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except OSError as error:  # of the output, which goes nowhere from now on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever read a pipe has seen enough
+            sys.stderr.write(f"formatter-core: standard output: {error.strerror or error}\n")
         return 2
     return status
 
@@ -127,7 +132,12 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
         parser.add_argument(
             "prompt", metavar="PROMPT", help='the text before the output; "-" reads it from standard input'
         )
-        parser.add_argument("--engine", default="transformers", help="the inference engine (default %(default)s)")
+        parser.add_argument(
+            "--engine",
+            choices=("transformers",) if function is trace else ("transformers", "openai"),
+            default="transformers",
+            help="what runs the model: a library, or a server (default %(default)s)",
+        )
         parser.add_argument(
             "--max-tokens", type=_count, default=256, help="the most tokens to write (default %(default)s)"
         )

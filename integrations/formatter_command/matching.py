@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import BinaryIO
 
-from formatter_command.reading import STDIN, CommandError, read_format
+from formatter_command.reading import CommandError, opened, read_format
 from formatter_core.errors import TokenRejected
 from formatter_core.formats.protocol import Format
 from formatter_core.runtime.compiler import Compiler
@@ -33,31 +31,18 @@ def match(options: Namespace) -> int:
     compiled = Compiler(Vocabulary.of_bytes()).compile(format)
     failures = 0
     for name in options.files:
-        with _opened(name) as file:
+        with opened(name) as file:
             fault = _fault(format, compiled.formatter(), _blocks(file, name, options))
         failures += fault is not None
         sys.stdout.write(f"{name}: matches\n" if fault is None else f"{name}{fault}\n")
     return int(failures > 0)
 
 
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
-    try:
-        return nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb")
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
-
-
 def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
     """The content, without a newline at its end, which editors add."""
     left: int = options.max_bytes
     newline = b""
-    while True:
-        try:
-            block = file.read(_BLOCK)
-        except OSError as error:
-            raise CommandError(f"{name}: {error.strerror or error}") from error
-        if not block:
-            break
+    while block := file.read(_BLOCK):
         left -= len(block)
         if left < 0:
             raise CommandError(f"{name}: matches so far, but is longer than {options.max_bytes} bytes; see --max-bytes")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from formatter_core import formats
 from formatter_core.errors import InvalidFormat, LimitExceeded
@@ -16,7 +17,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import PythonTypeFormat
 
-__all__ = ["STDIN", "CommandError", "read_format", "read_text"]
+__all__ = ["STDIN", "CommandError", "opened", "read_format", "read_text"]
 
 STDIN = "-"
 #: A larger file is hardly a schema, a grammar or a prompt.
@@ -26,12 +27,33 @@ _GRAMMARS: dict[str, Callable[..., Format]] = {
     ".kbnf": formats.kbnf,
     ".gbnf": formats.gbnf,
     ".ebnf": formats.ebnf,
-    ".lark": lambda text, start=None: formats.lark(text),
+    ".lark": formats.lark,
 }
+#: The grammars whose start rule can be named; Lark's is always `start`.
+_STARTS = (".kbnf", ".gbnf", ".ebnf")
 
 
 class CommandError(Exception):
     """What a command cannot do, as a sentence for its user."""
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """A file, or standard input for "-".
+
+    Raises:
+        CommandError: it cannot be opened, or read within the block.
+    """
+    try:
+        if name != STDIN:
+            with Path(name).open("rb") as file:
+                yield file
+        elif sys.stdin is None:
+            raise CommandError("standard input is closed")
+        else:
+            yield sys.stdin.buffer
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}") from error
 
 
 def read_text(name: str) -> str:
@@ -40,14 +62,8 @@ def read_text(name: str) -> str:
     Raises:
         CommandError: it cannot be read, is too long, or not UTF-8.
     """
-    try:
-        if name == STDIN:
-            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
+    with opened(name) as file:
+        data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise CommandError(f"{name}: longer than {_MOST_BYTES} bytes")
     try:
@@ -63,6 +79,11 @@ def read_format(options: Namespace) -> Format:
         CommandError: there is no such file, module or type.
         FormatterError: it is not a valid format.
     """
+    texts = [*getattr(options, "files", ()), getattr(options, "prompt", None)]
+    if (texts if options.regex else [*texts, options.format]).count(STDIN) > 1:
+        raise CommandError("standard input can be read only once")
+    if options.start is not None and (options.regex or Path(options.format).suffix.lower() not in _STARTS):
+        raise CommandError(f"--start is only for {', '.join(_STARTS)}")
     format = _named(options.format, options)
     given = {name: value for name in ("whitespace", "key_order") if (value := getattr(options, name)) is not None}
     if not given:
@@ -79,8 +100,7 @@ def _named(name: str, options: Namespace) -> Format:
         return formats.regex(name)
     path, suffix = Path(name), Path(name).suffix.lower()
     if suffix in _GRAMMARS:
-        start = {} if options.start is None else {"start": options.start}
-        return _GRAMMARS[suffix](read_text(name), **start)
+        return _GRAMMARS[suffix](read_text(name), **({} if options.start is None else {"start": options.start}))
     module, colon, attribute = name.partition(":")
     if colon and attribute.isidentifier() and not path.exists():
         return as_format(_imported(module, attribute))
@@ -99,10 +119,11 @@ def _imported(module: str, attribute: str) -> Any:
     """What the user's own module has under a name; the working directory is searched first, as by `python -m`."""
     sys.path.insert(0, "")
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, ValueError) as error:
-        raise CommandError(f"{module}:{attribute}: {error}") from error
-    except AttributeError as error:
-        raise CommandError(f"{module}:{attribute}: the module has no {attribute}") from error
+        imported = import_module(module)
+    except (Exception, SystemExit) as error:
+        raise CommandError(f"{module}:{attribute}: importing it raises {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
+    if not hasattr(imported, attribute):
+        raise CommandError(f"{module}:{attribute}: the module has no {attribute}")
+    return getattr(imported, attribute)

@@ -11,6 +11,7 @@ from typing import Any
 
 from formatter_command.progress import progress
 from formatter_command.reading import STDIN, CommandError, read_format, read_text
+from formatter_core.errors import FormatterError
 from formatter_core.generation import Finished, Generated, Sampling, ScoreSettings, TextDelta, completion
 from formatter_core.trace import SCORES, trace_of
 
@@ -58,18 +59,20 @@ def _written(options: Namespace, scores: ScoreSettings | None, *, echo: bool) ->
 
 
 def _model(options: Namespace) -> Any:
-    """The model, made by the adapter of the inference engine that was asked for, whatever that is."""
+    """The model, made by the adapter that was asked for."""
     try:
         adapter = import_module(f"formatter_{options.engine}")
-        make = getattr(adapter, f"{options.engine}_model")
-    except (ImportError, AttributeError) as error:
+    except ImportError as error:
         raise CommandError(
             f"--engine {options.engine}: {error}; pip install 'formatter-core[{options.engine}]'"
         ) from error
     try:
-        return make(options.model)
-    except (OSError, ValueError) as error:  # what libraries raise where a name leads nowhere
-        raise CommandError(f"{options.model}: {str(error).splitlines()[0]}") from error
+        return getattr(adapter, f"{options.engine}_model")(options.model)
+    except FormatterError:
+        raise
+    except Exception as error:  # whatever libraries raise where a name leads nowhere
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CommandError(f"{options.model}: {first_line}") from error
 
 
 def _outcome(output: Generated[Any]) -> int:

@@ -46,7 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "short.json": '{"name": "Ann"', "any.json": '{"age": 7, "name": "Ann"}', "shapes_of_mine.py": MODULE,
         "letters.kbnf": 'start ::= "a" start "b" | "c"; other ::= "d";', "letters.gbnf": 'root ::= "a" root "b" | "c"',
         "letters.ebnf": 'root ::= "a" root "b" | "c"', "letters.lark": 'start: "a" start "b" | "c"',
-        "letters.txt": "aacbb",
+        "letters.txt": "aacbb", "module_that_fails.py": "raise RuntimeError('no luck')",
+        "module_that_ends.py": "raise SystemExit(0)", "module_with_a_mistake.py": "(",
         "broken.json": "{", "refused.json": '{"items": {"uniqueItems": true}}', "not_a_schema.json": "[1]",
     }  # fmt: skip
     for name, text in files.items():
@@ -96,6 +97,15 @@ WRONG = [
     (["not_a_schema.json", "good.json"], "not_a_schema.json: not a JSON Schema"),
     (["refused.json", "good.json"], "uniqueItems"),
     (["no_such_module:Type", "good.json"], "no_such_module"),
+    (["module_that_fails:Type", "good.json"], "importing it raises RuntimeError: no luck"),
+    (["module_that_ends:Type", "good.json"], "importing it raises SystemExit"),
+    (["module_with_a_mistake:Type", "good.json"], "importing it raises SyntaxError"),
+    (["..module:Type", "good.json"], "importing it raises TypeError"),
+    (["-", "-"], "standard input can be read only once"),
+    (["schema.json", "-", "good.json", "-"], "standard input can be read only once"),
+    (["schema.json", "good.json", "--start", "name"], "--start is only for"),
+    (["letters.lark", "letters.txt", "--start", "start"], "--start is only for"),
+    (["--regex", "letters.kbnf", "letters.txt", "--start", "start"], "--start is only for"),
     (["shapes_of_mine:Nobody", "good.json"], "has no Nobody"),
     (["--regex", "(", "good.json"], "position 0"),
     (["--regex", "a", "good.json", "--key-order", "any"], "only for JSON Schemas and Python types"),
@@ -116,7 +126,15 @@ def test_what_cannot_be_found_out(folder, capsys, arguments: list[str], shown: s
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nothing"], ["match"], ["match", "schema.json"], ["sample", "x", "-n", "0"]]
+    "arguments",
+    [
+        [],
+        ["nothing"],
+        ["match"],
+        ["match", "schema.json"],
+        ["sample", "x", "-n", "0"],
+        ["run", "m", "f", "p", "--engine", "x"],
+    ],
 )
 def test_wrong_usage(capsys, arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -221,6 +239,23 @@ def test_a_reader_that_has_seen_enough(folder) -> None:
     assert writer.returncode == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell and /dev/full")
+@pytest.mark.parametrize(
+    ("redirection", "status", "shown"),
+    [
+        ("- <&-", 2, "formatter-core: standard input is closed\n"),
+        ("- </dev/null >&-", 1, ""),
+        ("- </dev/null >/dev/full", 2, "formatter-core: standard output: No space left on device\n"),
+        ("- </dev/null 2>&-", 1, ""),
+        ("absent 2>&-", 2, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_no_answer(folder, redirection: str, status: int, shown: str) -> None:
+    line = f"{sys.executable} -m formatter_core match schema.json {redirection}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (status, shown)
+
+
 def test_a_terminal_that_knows_ascii_alone(folder) -> None:
     environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     program = [sys.executable, "-m", "formatter_core", "match", "--regex", "é[a-z]", "letters.txt"]
@@ -261,8 +296,17 @@ def test_run(folder, tiny_model: str, capsys) -> None:
 
 
 def test_run_with_what_is_not_there(folder, capsys) -> None:
-    assert main(["run", "no/such/model", "schema.json", "p", "--engine", "nothing"]) == 2
-    assert "--engine nothing" in capsys.readouterr().err
+    assert main(["run", "no/such/model", "schema.json", "p"]) == 2
+    assert "no/such/model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["", "none"], ids=["without a key", "without a server"])
+def test_run_on_a_server(folder, capsys, monkeypatch, key: str) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert main(["run", "small", "schema.json", "p", "--engine", "openai"]) == (1 if key else 2)
+    assert ("Connection error" if key else "small: Missing credentials") in capsys.readouterr().err
 
 
 def test_trace(folder, tiny_model: str, capsys) -> None:
