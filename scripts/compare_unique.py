@@ -8,7 +8,8 @@ A document that `jsonschema` refuses and the format accepts is a wrong accept; t
 has a number that is not a plain decimal, or an object in which an extra key occurs twice.
 
 Then each schema is walked under tight budgets with tokens that are pieces of its documents: a mask, which takes many
-values for alike, must hold just the tokens that are accepted one by one.
+values for alike, must hold just the tokens that are accepted one by one. Where a sequence has end ids of its own that
+are also text, every allowed token must leave another one, to the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.errors import BudgetTooSmall, InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors import BudgetTooSmall, DeadEnd, InvalidGrammar, UnsatisfiableSchema, UnsupportedSchema
 
 _TEXTS = ["", "a", "b", "ab", "abc", "é", "/", '"', "\n", "😀", "1", "true"]
 _NUMBERS = [0, -0.0, 1, 1.0, 2, -1, 1.5, 10, 100, 0.25]
@@ -80,7 +81,9 @@ def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[st
         found["no budget suffices"] += 1
         return found
     found["masks within budgets"] += masks
-    found.update(f"wrong: {fault} {json.dumps(schema)}" for fault in faults)
+    masks, dead_ends = search_within(schema, rng, most=4, masks=100)
+    found["masks with own end ids"] += masks
+    found.update(f"wrong: {fault} {json.dumps(schema)}" for fault in faults + dead_ends)
     return found
 
 
@@ -114,6 +117,45 @@ def walk_within(schema: dict[str, Any], tokens: list[bytes], rng: random.Random,
         if len(formatter.tokens) > budget:
             faults.append(f"{formatter.bytes!r} takes more than {budget} tokens")
     return masks, faults
+
+
+def search_within(schema: dict[str, Any], rng: random.Random, *, most: int, masks: int) -> tuple[int, list[str]]:
+    """The same with a small vocabulary, of which tokens of text are end ids: every token that is allowed is taken, the
+    last ones first, until a budget has had as many masks."""
+    found = pieces(schema, rng)
+    tokens = sorted({text for text in found if len(text) > 1 or text in b'[]{},:" ab01'})
+    compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
+    compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+    end_ids = [len(tokens), *rng.sample(range(len(tokens)), rng.randint(1, 4))]
+    try:
+        compiled.formatter(end_ids, max_tokens=1)
+        needed = 1
+    except BudgetTooSmall as error:
+        if error.needed is None:
+            return 0, []
+        needed = error.needed
+    count, faults = 0, list[str]()
+    for budget in range(needed, needed + most):
+        formatter = compiled.formatter(end_ids, max_tokens=budget)
+        left = masks
+        untried: list[list[int]] = []
+        while left and not faults:
+            left -= 1
+            try:
+                allowed = formatter.allowed_tokens()
+            except DeadEnd:
+                faults.append(f"after {formatter.bytes!r} within {budget} tokens nothing may come")
+                break
+            texts = [token for token in allowed if token not in end_ids]
+            untried.append(rng.sample(texts, len(texts)))
+            while untried and not untried[-1]:
+                untried.pop()
+                formatter.rollback(min(len(untried), 1))
+            if not untried:
+                break
+            formatter.accept_token(untried[-1].pop())
+        count += masks - left
+    return count, faults
 
 
 def _by_masks(compiled: Any, text: str) -> bool:

@@ -1,7 +1,8 @@
 """Token budgets by brute force: whether masks hold only tokens that leave a completion that fits, and always one.
 
 Completions are looked for by trying tokens one after the other in the oracle, which knows no budgets; whether a whole
-text keeps those of its regions is for the `RegionJudge` to say.
+text keeps those of its regions is for the `RegionJudge` to say. In some cases tokens of text are end ids, so that no
+completion has them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _MOST_TRIALS_WITH_REGIONS = 100  # each of which may be a text to judge
 #: Judging a text takes time that grows fast with its length.
 _LONGEST_WALK = 8
 _LONGEST_TEXT = 24
+_WITH_OWN_END_IDS = 0.3
+_MOST_OWN_END_IDS = 3
 #: How often budgets are raised that are too small for any text.
 _MOST_TRIES = 4
 
@@ -122,6 +125,10 @@ class _Comparison:
         self._judged = engine.compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
         self._row = np.zeros(case.vocabulary.words, dtype=np.int32)
         self._fewest: dict[tuple[tuple[int, ...], int], bool] = {}
+        self._end_ids: list[int] = []
+        if self._rng.random() < _WITH_OWN_END_IDS:
+            texts = [token for token in range(len(case.vocabulary)) if case.vocabulary.text_token(token)]
+            self._end_ids = self._rng.sample(texts, min(len(texts), self._rng.randint(1, _MOST_OWN_END_IDS)))
         self._regions = RegionJudge(case)
         self._has_regions = bool(case.grammar.check(DEFAULT_LIMITS).regions)
         self._most_trials = _MOST_TRIALS_WITH_REGIONS if self._has_regions else _MOST_TRIALS
@@ -158,7 +165,7 @@ class _Comparison:
         return not self._has_regions or self._regions.accepts(steps)
 
     def run(self, walks: int) -> None:
-        needed = self._judged.start().set_budget(0, ())
+        needed = self._judged.start().set_budget(0, self._end_ids)
         start = self._judge.start()
         fewest = self._completed(start, (), _DEEPEST)
         if needed is None:
@@ -171,14 +178,14 @@ class _Comparison:
             if excess < 0:
                 raise _Wrong(f"{needed} tokens are not enough; {fewest} are needed")
             self._report.excess[excess] = self._report.excess.get(excess, 0) + 1
-        if self._judged.start().set_budget(needed - 1, ()) != needed:
+        if self._judged.start().set_budget(needed - 1, self._end_ids) != needed:
             raise _Wrong("the number of tokens needed depends on the budget")
         for _ in range(walks):
             self._walk(needed + self._rng.randint(0, _MORE_THAN_NEEDED))
 
     def _walk(self, budget: int) -> None:
         judge, judged = self._judge.start(), self._judged.start()
-        judged.set_budget(budget, ())
+        judged.set_budget(budget, self._end_ids)
         steps: list[int] = []
         masks: list[list[int]] = []
         while True:
@@ -198,14 +205,18 @@ class _Comparison:
                 continue
             if chance < 0.3:
                 judged = judged.fork()
-            if not allowed or (judged.can_stop() and self._rng.random() < 0.2):
+            texts = self._without_end_ids(allowed)
+            if not texts or (judged.can_stop() and self._rng.random() < 0.2):
                 return
             masks.append(allowed)
-            token = self._rng.choice(allowed)
+            token = self._rng.choice(texts)
             taken = judged.accept_token(token) if chance < 0.6 else judged.step(token, self._row) != 0
             if not taken or not judge.accept_token(token):
                 raise _Wrong(f"after {steps} token {token} is in the mask, but not accepted")
             steps.append(token)
+
+    def _without_end_ids(self, tokens: list[int]) -> list[int]:
+        return [token for token in tokens if token not in self._end_ids]
 
     def _mask(self, state: EngineState) -> list[int]:
         self._status = state.fill_bitmask(self._row)
@@ -220,7 +231,7 @@ class _Comparison:
         ordinary = self._ordinary(judge)
         is_narrowed = bool(self._status & MaskStatus.SHORTENED)
         self._report.narrowed += is_narrowed
-        if left < 1 or not (allowed or judged.can_stop()):
+        if left < 1 or not (self._without_end_ids(allowed) or judged.can_stop()):
             raise _Wrong(f"{where} nothing may follow")
         if judged.can_stop() and not (judge.can_stop() and self._is_complete(steps)):
             raise _Wrong(f"{where} the text may not end, but the engine says so")
@@ -267,7 +278,7 @@ class _Comparison:
             self._trials += 1
             if self._trials >= self._most_trials:
                 return False
-            for token in self._ordinary(judge):
+            for token in self._without_end_ids(self._ordinary(judge)):
                 judge.accept_token(token)
                 known = self._completes(judge, (*steps, token), most - 1)
                 judge.rollback(1)

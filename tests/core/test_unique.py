@@ -102,6 +102,24 @@ def test_the_nearest_value_depends_on_the_end_ids_of_a_sequence() -> None:
             assert allowed == [token for token in range(end + 1) if formatter.count_valid([token])], (end_ids, budget)
 
 
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_end_ids_that_are_text_leave_no_dead_end(seed: int) -> None:
+    rng = random.Random(seed)
+    schema = compare_unique.random_schema(rng)
+    with suppress(UnsupportedSchema, UnsatisfiableSchema, InvalidGrammar):
+        assert not compare_unique.search_within(schema, rng, most=4, masks=100)[1], schema
+
+
+def test_without_a_quote_no_value_is_left() -> None:
+    tokens = [bytes([byte]) for byte in b'[]" ,'] + [b'"",']
+    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [6]), engine="native").compile(
+        formats.json_schema({**STRINGS, "items": {"type": "string", "maxLength": 0}})
+    )
+    formatter = compiled.formatter(end_ids=[6, 2], max_tokens=4)
+    formatter.accept_token(0)
+    assert formatter.allowed_tokens() == [1, 3]
+
+
 NOT_INTEGERS: dict[str, Any] = {"type": "object", "not": {"additionalProperties": {"type": "integer"}}}
 NOT_AB: dict[str, Any] = {"type": "object", "not": {"patternProperties": {"^[ab]$": {"type": "string"}}}}
 

@@ -72,15 +72,16 @@ impl Nearest {
         Ok(self.way(state, lexicon, meter)?.distance)
     }
 
-    /// The shortest way from `state` to an end, which there is: the first in byte order.
-    pub fn bytes(&mut self, mut state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Vec<u8>> {
+    /// The shortest way from `state` to an end, the first in byte order; none if there is no way.
+    pub fn bytes(&mut self, mut state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         loop {
             let way = self.way(state, lexicon, meter)?;
-            if way.distance == 0 || way.distance == NEVER {
-                return Ok(bytes);
+            match way.distance {
+                NEVER => return Ok(None),
+                0 => return Ok(Some(bytes)),
+                _ => bytes.push(way.byte),
             }
-            bytes.push(way.byte);
             state = way.target;
         }
     }

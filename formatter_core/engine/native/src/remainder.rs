@@ -209,7 +209,7 @@ impl Remainders {
             match parts.threads.get(index) {
                 Some(thread) => {
                     let bytes = self.rules.nearest.bytes(thread.state, &self.rules.lexicon, meter)?;
-                    beginning.extend(bytes.into_iter().map(u32::from));
+                    beginning.extend(bytes.into_iter().flatten().map(u32::from));
                 }
                 None => beginning.push(FIRST_TOKEN + parts.tokens[index - parts.threads.len()].token),
             }

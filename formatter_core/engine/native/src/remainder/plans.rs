@@ -182,7 +182,7 @@ impl Remainders {
         let symbols = match parts.threads.get(index) {
             Some(thread) => {
                 let bytes = self.rules.nearest.bytes(thread.state, &self.rules.lexicon, meter)?;
-                bytes.into_iter().map(u32::from).collect()
+                bytes.into_iter().flatten().map(u32::from).collect()
             }
             None => vec![FIRST_TOKEN + parts.tokens[index - parts.threads.len()].token],
         };

@@ -335,8 +335,10 @@ impl RuleRemainders {
             }
             Position::Terminal { term, next, .. } | Position::Distinct { term, next } => {
                 let rest = text_of(*next, self);
-                let bytes = self.nearest.bytes(*term, &self.lexicon, meter)?;
-                self.after_bytes(&bytes, rest, meter)
+                match self.nearest.bytes(*term, &self.lexicon, meter)? {
+                    Some(bytes) => self.after_bytes(&bytes, rest, meter),
+                    None => Ok(IMPOSSIBLE),
+                }
             }
             Position::Token { token, next } => match text_of(*next, self) {
                 IMPOSSIBLE => Ok(IMPOSSIBLE),

@@ -10,7 +10,6 @@ use crate::members::{Cost, Members, Memory, Prices, Search, WayTexts};
 use crate::network::{Network, Position, END};
 use crate::remainder::{Sized, LONGEST, NONE};
 use crate::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
-use crate::term::NOTHING;
 
 /// A list of members, and the texts of its ways.
 pub struct List {
@@ -108,11 +107,12 @@ impl RuleRemainders {
                 continue;
             };
             let left = self.lexicon.without(term, &memory.seen, meter)?;
-            if left == NOTHING || !members.may_end(&members.after(memory, *way)) {
-                continue;
-            }
-            let after = self.shortest[next as usize];
             let bytes = self.nearest.bytes(left, &self.lexicon, meter)?;
+            let ends = |_: &Vec<u8>| members.may_end(&members.after(memory, *way));
+            let Some(bytes) = bytes.filter(ends) else {
+                continue;
+            };
+            let after = self.shortest[next as usize];
             let length = add(add(bytes.len() as u32, after.length), rest.length);
             if length <= LONGEST && length < best.length {
                 let text = self.join(after.text, rest.text, meter)?;
@@ -128,13 +128,13 @@ impl RuleRemainders {
         let Position::Terminal { term, .. } = network.position(list.separator) else {
             return Ok(Sized::EMPTY);
         };
-        let length = self.nearest.distance(*term, &self.lexicon, meter)?;
-        if length > LONGEST {
+        let Some(bytes) = self.nearest.bytes(*term, &self.lexicon, meter)? else {
             return Ok(NONE);
-        }
-        let bytes = self.nearest.bytes(*term, &self.lexicon, meter)?;
-        let text = self.after_bytes(&bytes, NIL, meter)?;
-        Ok(Sized { length, text })
+        };
+        Ok(Sized {
+            length: bytes.len() as u32,
+            text: self.after_bytes(&bytes, NIL, meter)?,
+        })
     }
 
     /// The shortest text of a whole list, from what is known of its ways.

@@ -102,13 +102,13 @@ impl RuleRemainders {
                 return Ok(());
             }
             let rest = self.nearest.bytes(state, &self.lexicon, meter)?;
-            values.push(Value::of(&[memory.text(), &rest].concat()));
+            values.extend(rest.map(|rest| Value::of(&[memory.text(), &rest].concat())));
         } else if tail.way.is_none() && !needs_several_values(&self.members[tail.list as usize]) {
             let terms = self.lists[tail.list as usize].distinct.clone();
             for (term, _) in terms.by_way.iter().flatten() {
                 let left = self.lexicon.without(*term, &memory.seen, meter)?;
                 let text = self.nearest.bytes(left, &self.lexicon, meter)?;
-                values.push(Value::of(&text));
+                values.extend(text.map(|text| Value::of(&text)));
             }
         }
         Ok(())
