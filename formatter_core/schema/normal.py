@@ -19,6 +19,7 @@ from formatter_core.schema.keywords import ANNOTATIONS, IN_PLACE, IN_PLACE_ORDER
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.shapes import ANY, NONE, Goal, ObjectPart, ObjectSet, Shape, meet, unite
+from formatter_core.schema.strings import MOST_COMPARED
 
 __all__ = ["Normalizer"]
 
@@ -29,6 +30,8 @@ _MOST_TRACKED = 6
 _MOST_PRODUCTS = 100
 #: Above this many branches we count a `oneOf` where we can; otherwise each branch excludes the others.
 _FEW_BRANCHES = 8
+#: As many sets of strings are compared in the time that a pair of alternatives takes.
+_STRINGS_COMPARED = 12
 
 
 #: A literal, whether evaluation is tracked, and whether refusals are strict.
@@ -144,6 +147,8 @@ class Normalizer(Emptiness):
         if b is ANY:
             return a
         self.spend(1 + a.alternatives * b.alternatives)
+        strings = len(a.strings) * len(b.strings)
+        self.spend(strings * min(strings, MOST_COMPARED) // _STRINGS_COMPARED)
         met = meet(a, b)
         if len(met.objects) > max(len(a.objects), len(b.objects)):
             simplified = (self.simplified(item, 2) for item in met.objects)

@@ -30,6 +30,7 @@ from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
     "ANY_STRING",
+    "MOST_COMPARED",
     "StringSet",
     "Test",
     "count_texts",
@@ -49,7 +50,7 @@ __all__ = [
 _DECIDING = Limits(states=500, work=20_000)
 _COUNTING = Limits(states=5_000, work=1_000_000)
 #: Maximum wider alternatives that we compare an alternative with.
-_MOST_COMPARED = 64
+MOST_COMPARED = 64
 
 
 @value()
@@ -138,27 +139,22 @@ def largest_strings(union: tuple[StringSet, ...]) -> tuple[StringSet, ...]:
     """A union without alternatives that are obviously inside others; products of unions have many."""
     if len(union) < 2:
         return union
-    demands = [each.values is None and len(each.passed) + len(each.failed) + len(each.excluded) for each in union]
-    wide: list[StringSet] = []
-    kept: set[int] = set()
-    for index in sorted(range(len(union)), key=demands.__getitem__):
-        each = union[index]
-        if each.values is not None:
-            kept.add(index)
-        elif not any(_lies_within(each, other) for other in wide[:_MOST_COMPARED]):
-            wide.append(each)
-            kept.add(index)
-    return tuple(union[index] for index in sorted(kept))
+    demands = [frozenset((*each.passed, *((test, False) for test in each.failed), *each.excluded)) for each in union]
+    wide: list[int] = []
+    kept = {index for index, each in enumerate(union) if each.values is not None}
+    for index in sorted(set(range(len(union))) - kept, key=lambda index: len(demands[index])):
+        if not any(
+            demands[other] <= demands[index] and _lies_within(union[index], union[other])
+            for other in wide[:MOST_COMPARED]
+        ):
+            wide.append(index)
+    return tuple(union[index] for index in sorted(kept.union(wide)))
 
 
 def _lies_within(narrow: StringSet, wide: StringSet) -> bool:
-    """Whether one set has every constraint of another; neither is a list of values."""
-    return (
-        narrow.minimum >= wide.minimum
-        and (wide.maximum is None or (narrow.maximum is not None and narrow.maximum <= wide.maximum))
-        and wide.excluded <= narrow.excluded
-        and all(test in narrow.passed for test in wide.passed)
-        and all(test in narrow.failed for test in wide.failed)
+    """Whether the bounds of one set's lengths are inside those of another."""
+    return narrow.minimum >= wide.minimum and (
+        wide.maximum is None or (narrow.maximum is not None and narrow.maximum <= wide.maximum)
     )
 
 

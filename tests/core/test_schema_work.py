@@ -66,6 +66,13 @@ def test_exclusive_branches_can_be_negated() -> None:
         assert judge.accepts("{" + ", ".join(pairs) + "}") == (values.count("1") != 1), pairs
 
 
+def test_comparing_strings_is_charged() -> None:
+    pairs = [{"anyOf": [{"pattern": f"a{{{n}}}"}, {"pattern": f"b.{{{n}}}c"}]} for n in range(13)]
+    with pytest.raises(LimitExceeded) as caught:
+        lower_schema({"allOf": pairs}, limits=Limits(work=2_000_000))
+    assert caught.value.limit == "work"
+
+
 def test_telling_keys_apart_is_charged() -> None:
     patterns = {f"^x{n}.*a{n}": {"minimum": n} for n in range(80)}
     with pytest.raises(LimitExceeded) as caught:
