@@ -58,7 +58,12 @@ class Normalizer(Emptiness):
         if shape is None:
             tracked, self._tracked = self._tracked, False
             try:
-                shape = self.literal(goal[0]) if len(goal) == 1 else self._all(map(self.literal, goal))
+                # Conditionals about one property exclude its values one by one: each goal is the one before and one more.
+                before = self._goals.get((goal[:-1], self._refusals.is_strict)) if len(goal) > 2 else None
+                if before is not None and len(before.objects) < 2:
+                    shape = self._meet(before, self.literal(goal[-1]))
+                else:
+                    shape = self.literal(goal[0]) if len(goal) == 1 else self._all(map(self.literal, goal))
             finally:
                 self._tracked = tracked
             self._goals[key] = shape

@@ -66,6 +66,18 @@ def test_exclusive_branches_can_be_negated() -> None:
         assert judge.accepts("{" + ", ".join(pairs) + "}") == (values.count("1") != 1), pairs
 
 
+def test_conditionals_about_one_property_are_met_once() -> None:
+    """Seventy of them were refused: each goal was worked out from its first literal on."""
+    numbers = range(40)
+    kinds = {"type": "object", "properties": {"k": {"enum": list(numbers)}}, "required": ["k"]}
+    rules = [
+        {"if": {"properties": {"k": {"const": n}}, "required": ["k"]}, "then": {"required": [f"r{n}"]}} for n in numbers
+    ]
+    judge = Judge({**kinds, "allOf": rules}, limits=Limits(work=2_000_000))
+    assert judge.accepts('{"k": 7, "r7": 0}') and judge.accepts('{"k": 39, "r7": 0, "r39": 0}')
+    assert not judge.accepts('{"k": 7, "r8": 0}') and not judge.accepts('{"k": 39}')
+
+
 def test_comparing_strings_is_charged() -> None:
     pairs = [{"anyOf": [{"pattern": f"a{{{n}}}"}, {"pattern": f"b.{{{n}}}c"}]} for n in range(13)]
     with pytest.raises(LimitExceeded) as caught:
