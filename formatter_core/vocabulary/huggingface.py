@@ -15,13 +15,14 @@ for exactly their content. `tokenizers_json` says what becomes of the leading sp
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Any
 
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.vocabulary import mistral_common, sentencepiece, tiktoken, tokenizers_json
 from formatter_core.vocabulary.table import TokenTable
 
-__all__ = ["read"]
+__all__ = ["read", "state"]
 
 
 def read(tokenizer: Any) -> TokenTable:
@@ -52,6 +53,12 @@ def read(tokenizer: Any) -> TokenTable:
     eos = tokenizer.eos_token_id
     ends = () if eos is None else tuple(eos) if isinstance(eos, (list, tuple)) else (eos,)
     return TokenTable(tokens, ends, special)
+
+
+def state(tokenizer: Any) -> Hashable:
+    """What differs once tokens were added to a tokenizer after it was read, were made special, or another one ends."""
+    special = map(str, getattr(tokenizer, "all_special_tokens", ()))
+    return len(tokenizer), str(getattr(tokenizer, "eos_token_id", None)), *special
 
 
 def _apply_added(tokenizer: Any, tokens: list[bytes | None]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
+from formatter_core.vocabulary import huggingface
 from formatter_mlx import _compat
 
 __all__ = ["compiler_for", "create_vocabulary", "needed_width"]
@@ -37,7 +38,8 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
         raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
     ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
-    return _compilers.get(inner, (ends, width), lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
+    key = (huggingface.state(inner), ends, width)
+    return _compilers.get(inner, key, lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
 
 
 def needed_width(vocabulary: Vocabulary) -> int:

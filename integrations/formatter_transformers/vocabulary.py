@@ -9,6 +9,7 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
+from formatter_core.vocabulary import huggingface
 from formatter_transformers import _compat
 
 __all__ = ["compiler_for", "create_vocabulary"]
@@ -46,5 +47,5 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
         )
     ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
-    key = (len(tokenizer), width, ends)  # the length, because tokens can be added to a tokenizer later
+    key = (huggingface.state(tokenizer), width, ends)
     return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable
@@ -405,6 +406,16 @@ class TestReuse:
         first = create_vocabulary(tokenizer, model=llama)
         assert create_vocabulary(tokenizer, model=llama) is first
         assert create_vocabulary(tokenizer, end_ids=[5]) is not first
+
+    def test_a_tokenizer_that_was_changed_is_read_again(self, tokenizer) -> None:
+        changed = copy.deepcopy(tokenizer)
+        letter = create_vocabulary(changed).tokens.index(b"z")
+        changed.eos_token = changed.convert_ids_to_tokens(letter)
+        assert create_vocabulary(changed).end_ids == (letter,)
+        changed.add_special_tokens({"additional_special_tokens": ["y"]})
+        assert b"y" not in create_vocabulary(changed).tokens
+        changed.add_tokens(["xylophone"])
+        assert b"xylophone" in create_vocabulary(changed).tokens
 
     def test_prompts_as_embeddings(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
