@@ -141,7 +141,7 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         Raises:
             InvalidArgument: something else, or another number of outputs than the processor has served.
         """
-        return results_of(self._sequences(), outputs)
+        return results_of(self._sequences(), outputs, self._misuse)
 
     def __iter__(self) -> Iterator[Any]:
         raise InvalidArgument("mlx-lm takes a list of processors; write logits_processors=[processor]")

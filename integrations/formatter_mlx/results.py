@@ -40,6 +40,8 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
     tokens, reason = _tokens_of(sequence, output, misuse)
     formatter = sequence.start()
     _accept(formatter, tokens)
+    if isinstance(output, str) and not sequence.has_drafts and not _spells(formatter, tokens, output):
+        raise misuse or _other_output()
     if formatter.is_finished:
         return formatter.result("end")
     if isinstance(output, str):
@@ -50,7 +52,9 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
     return formatter.result(_ENDED.get(reason))
 
 
-def results_of(sequences: Mapping[int, Sequence | None], outputs: Any) -> list[Result | None]:
+def results_of(
+    sequences: Mapping[int, Sequence | None], outputs: Any, misuse: FormatterError | None
+) -> list[Result | None]:
     """The result of each output of a batch; see `FormatterLogitsProcessor.results`."""
     texts = getattr(outputs, "texts", None)
     if texts is None and not isinstance(outputs, (list, tuple)):
@@ -76,9 +80,12 @@ def results_of(sequences: Mapping[int, Sequence | None], outputs: Any) -> list[R
         if sequence is None:
             results.append(None)
         elif texts is None and sequence.cursor.error is None:
-            results.append(result_of({row: sequence}, outputs[number], None))
+            results.append(result_of({row: sequence}, outputs[number], misuse))
         else:
-            ended: Ended = "end" if sequence.cursor.formatter.is_finished else "length"
+            formatter, tokens = sequence.cursor.formatter, sequence.tokens
+            if sequence.cursor.error is None and texts is not None and not _spells(formatter, tokens, texts[number]):
+                raise misuse or _other_output()
+            ended: Ended = "end" if formatter.is_finished else "length"
             results.append(sequence.cursor.result(ended))
     return results
 
@@ -99,10 +106,38 @@ def _tokens_of(sequence: Sequence, output: Any, misuse: FormatterError | None) -
     is_seen = count <= len(seen) and seen[count - 1 : count] == [token]
     is_last = count <= len(seen) + 1 and sequence.has_drafts
     if not (is_seen or is_last) or (whole is not None and list(whole[len(whole) - count :]) != seen):
-        raise misuse or InvalidArgument(
-            "this is not an output of the call that the processor served last", argument="output"
-        )
+        raise misuse or _other_output()
     return [*seen[: count - 1], token], output.finish_reason
+
+
+def _other_output() -> InvalidArgument:
+    return InvalidArgument("this is not an output of the call that the processor served last", argument="output")
+
+
+def _spells(formatter: Formatter, tokens: list[int], text: str) -> bool:
+    """Whether a text is that of the tokens, whatever a detokenizer does to spaces and to parts of characters.
+
+    Args:
+        formatter: after the tokens up to the first that ends the output.
+        tokens: all of them; a loop that does not stop at this end goes on.
+        text: what the loop gave, with the names of special tokens.
+    """
+    for name, token_id in formatter.compiled.vocabulary.special_tokens.items():
+        if token_id in tokens:
+            text = text.replace(name, "")
+    shown, seen = "".join(text.split()), "".join(formatter.bytes.decode("utf-8", "ignore").split())
+    if len(tokens) > len(formatter.tokens):
+        seen += shown[len(seen) :]
+    # U+FFFD stands for any number of characters: some detokenizers take bytes that are whole ones for broken, too.
+    first, *others = shown.split("\ufffd")
+    if not others or not seen.startswith(first):
+        return seen == shown
+    place = len(first)
+    for part in others[:-1]:
+        place = seen.find(part, place) + len(part)
+        if place < len(part):
+            return False
+    return seen[place:].endswith(others[-1])
 
 
 def _accept(formatter: Formatter, tokens: list[int]) -> None:

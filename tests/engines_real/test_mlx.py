@@ -326,6 +326,27 @@ def test_a_second_call_with_the_same_prompt(model: Any, tokenizer: Any) -> None:
     assert mlx_lm.generate(model, tokenizer, PROMPT, max_tokens=60, logits_processors=[processor]) == first
 
 
+def test_texts_of_other_calls_are_refused(model: Any, tokenizer: Any) -> None:
+    prompts = [tokenizer.encode(text) for text in (PROMPT, OTHER)]
+    processor, other = (create_logits_processor(tokenizer, format) for format in (SCHEMA, formats.regex("[a-z ]{20}")))
+    first, second = (
+        mlx_lm.batch_generate(model, tokenizer, prompts, max_tokens=60, logits_processors=[one])
+        for one in (processor, other)
+    )
+    with pytest.raises(InvalidArgument, match="not an output of the call"):
+        processor.results(second)
+    again = mlx_lm.batch_generate(model, tokenizer, prompts, max_tokens=60, logits_processors=[processor])
+    with pytest.raises(HookReused):  # its rows could only end
+        processor.results(again)
+    assert all(result.is_complete for result in processor.results(first))
+    alone = create_logits_processor(tokenizer, SCHEMA)
+    text = mlx_lm.generate(model, tokenizer, PROMPT, max_tokens=60, logits_processors=[alone])
+    for wrong in ("", text[:-1], text + text, first.texts[1]):
+        with pytest.raises(InvalidArgument, match="not an output of the call"):
+            alone.result(wrong)
+    assert alone.result(f" {text}").is_complete  # detokenizers differ in spaces
+
+
 def test_two_calls_at_the_same_time(model: Any, tokenizer: Any) -> None:
     """The second is refused before a token is chosen; the first does not notice."""
     processor = create_logits_processor(tokenizer, SCHEMA)
