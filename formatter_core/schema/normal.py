@@ -58,7 +58,7 @@ class Normalizer(Emptiness):
         if shape is None:
             tracked, self._tracked = self._tracked, False
             try:
-                # Conditionals about one property exclude its values one by one: each goal is the one before and one more.
+                # Conditionals about one property exclude its values one by one: a goal is the one before and one more.
                 before = self._goals.get((goal[:-1], self._refusals.is_strict)) if len(goal) > 2 else None
                 if before is not None and len(before.objects) < 2:
                     shape = self._meet(before, self.literal(goal[-1]))
