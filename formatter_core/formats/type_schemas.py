@@ -20,7 +20,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
-from formatter_core.formats.json_values import is_integral, plain
+from formatter_core.formats.json_values import is_integral, plain, write_value
 
 __all__ = ["Shaped", "shape_of"]
 
@@ -118,19 +118,30 @@ class _Reader:
             item = self.read(arguments[0])
             return _list_of(item, _ITERABLES[origin])
         if origin in _MAPPINGS:
-            if arguments[0] is not str:
-                raise InvalidFormat(f"{tp!r} has keys that JSON cannot represent; use str keys")
-            item = self.read(arguments[1])
-            return Shaped(
-                {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})},
-                lambda value: isinstance(value, dict) and all(map(item.accepts, value.values())),
-                _ANY.convert
-                if item is _ANY
-                else lambda value, pointer: {
-                    key: item.convert(one, _below(pointer, key)) for key, one in value.items()
-                },
-            )
+            return self._mapping(tp, *arguments)
         return self._adapted(tp)
+
+    def _mapping(self, tp: Any, key_type: Any, item_type: Any) -> Shaped:
+        key, item = self.read(key_type), self.read(item_type)
+        if not _has_only_texts(key.schema):
+            raise InvalidFormat(f"{tp!r} has keys that JSON cannot represent; use str keys")
+        schema: dict[str, Any] = {"type": "object"}
+        if key.schema != _SCALARS[str].schema:
+            schema["propertyNames"] = key.schema
+        if item.schema:
+            schema["additionalProperties"] = item.schema
+        return Shaped(
+            schema,
+            lambda value: (
+                isinstance(value, dict) and all(map(key.accepts, value)) and all(map(item.accepts, value.values()))
+            ),
+            _ANY.convert
+            if key is _SCALARS[str] and item is _ANY
+            else lambda value, pointer: {
+                key.convert(name, _below(pointer, name)): item.convert(one, _below(pointer, name))
+                for name, one in value.items()
+            },
+        )
 
     def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
         """A type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`; they hold beside the type's own."""
@@ -274,28 +285,38 @@ def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
     except RecursionError:
         raise
     except Exception as error:
-        raise InvalidValue(f"{type(error).__name__}: {error}", text=repr(value), pointer=pointer) from error
+        raise InvalidValue(f"{type(error).__name__}: {error}", text=write_value(value), pointer=pointer) from error
 
 
 def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
+    def convert(value: Any, pointer: str) -> Any:
+        items = [item.convert(one, f"{pointer}/{index}") for index, one in enumerate(value)]
+        return items if make is list else _made(lambda: make(items), value, pointer)
+
     return Shaped(
         {"type": "array", **({"items": item.schema} if item.schema else {})},
         lambda value: isinstance(value, list) and all(map(item.accepts, value)),
-        lambda value, pointer: make([item.convert(one, f"{pointer}/{index}") for index, one in enumerate(value)]),
+        convert,
     )
+
+
+def _has_only_texts(schema: Mapping[str, Any]) -> bool:
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return schema.get("type") == "string" if listed is None else all(isinstance(value, str) for value in listed)
 
 
 def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
     """One of these values; the keys are what `_key` makes of JSON values."""
 
-    def accepts(value: Any) -> bool:
-        value = _rounded(value)
-        return isinstance(value, (str, int, float, type(None))) and (isinstance(value, bool), value) in members
+    def key(value: Any) -> tuple[bool, Any]:
+        exact = isinstance(value, bool), value
+        return exact if exact in members else (exact[0], _rounded(value))
 
-    def convert(value: Any, pointer: str) -> Any:
-        return members[isinstance(value, bool), _rounded(value)]
-
-    return Shaped({"enum": [value for _, value in members]}, accepts, convert)
+    return Shaped(
+        {"enum": [value for _, value in members]},
+        lambda value: isinstance(value, (str, int, float, Decimal, type(None))) and key(value) in members,
+        lambda value, pointer: members[key(value)],
+    )
 
 
 def _key(value: Any, tp: Any) -> tuple[bool, Any]:

@@ -7,6 +7,7 @@ import json
 from collections import abc
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar, Union
+from uuid import UUID
 
 import pytest
 
@@ -64,6 +65,12 @@ class Box(Generic[T]):
 
 
 UserId = NewType("UserId", int)
+Name = NewType("Name", str)
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+    RIGHT = "right"
 
 
 def move(distance: int, *, to: Color = Color.RED, note: str | None = None) -> None:
@@ -89,6 +96,7 @@ ROWS: list[tuple[Any, str, Any]] = [
     (Literal["a", 1], "1", 1),
     (Literal["a", 1], "true", "rejected"),
     (Literal[True], "1", "rejected"),
+    (Literal[2**64 + 1] | str, "18446744073709551617.0", 2**64 + 1),
     (Color, '"red"', Color.RED),
     (Color, "2", Color.BLUE),
     (Level, "1", Level.LOW),
@@ -108,6 +116,12 @@ ROWS: list[tuple[Any, str, Any]] = [
     (abc.Sequence[int], "[1]", [1]),
     (dict[str, Point], '{"p": {"x": 1}}', {"p": Point(1)}),
     (abc.Mapping[str, int], '{"p": 1}', {"p": 1}),
+    (dict[Literal["p", "q"], int], '{"q": 1}', {"q": 1}),
+    (dict[Literal["p", "q"], int], '{"r": 1}', "rejected"),
+    (dict[Name, int], '{"\\u0061nn": 1}', {"ann": 1}),
+    (dict[Annotated[str, {"maxLength": 1}], int], '{"pq": 1}', "rejected"),
+    (dict[UUID, int], '{"12345678-1234-5678-1234-567812345678": 1}', {UUID("12345678-1234-5678-1234-567812345678"): 1}),
+    (dict[Side, int] | int, '{"left": 1}', {Side.LEFT: 1}),
     (Point, '{"x": 1, "y": 2}', Point(1, 2.0)),
     (Point, '{"y": 2, "x": 1}', "rejected"),
     (Point, '{"x": 1, "z": 2}', "rejected"),
@@ -132,7 +146,9 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize("tp", [Plain, Box[int], dict[int, str], WithInitVar, Literal[b"x"], object(), 3])
+@pytest.mark.parametrize(
+    "tp", [Plain, Box[int], dict[int, str], dict[Literal["a", 1], str], WithInitVar, Literal[b"x"], object(), 3]
+)
 def test_other_types_are_refused(tp: Any) -> None:
     with pytest.raises(InvalidFormat):
         formats.python_type(tp)

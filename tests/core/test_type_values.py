@@ -165,6 +165,8 @@ INVALID: list[tuple[Any, str, str, str]] = [
     (Floats, '{"x": 1' + "0" * 400 + "}", "", "too large for a float"),
     (list[Even], '[{"number": 2}, {"number": 3}]', "/1", "ArithmeticError: odd"),
     (Even | None, '{"number": 3}', "", "odd"),
+    (dict[str, set[Even]], '{"a": [{"number": 2}]}', "/a", "unhashable"),
+    (set[list[int]], "[[" + "1" * 5000 + "]]", "", "unhashable"),
     (Checked, '{"inner": [{"number": 2}, {"number": 2}]}', "", "LookupError"),
     (Checked, '{"inner": [{"number": 1}]}', "", "odd"),
     (list[Exact], '[{"price": 1, "count": 1' + "0" * 5000 + "}]", "/0", "number"),
