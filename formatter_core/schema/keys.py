@@ -132,11 +132,12 @@ class Keys:
     ) -> Iterator[tuple[int, Goal]]:
         """The goal as ways in which values meet conditions: `always` those, with a literal those that it decides."""
         conjoin = self._normalizer.conjoin
-        if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
-            what = f"the `oneOf` over {what}"
-            remedy = "use fewer branches, or tell them apart by a `const`"
-            raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True, remedy=remedy)
         ways = {goal: always}
+        if 2 ** (len(literals) + len(exclusive)) > _MOST_WAYS:
+            ways = self._ways_of_values(
+                goal, always, [*literals.items(), *((each, bit) for bit, each in exclusive)], what
+            )
+            literals, exclusive = {}, ()
         for literal, bits in literals.items():
             for known, met in list(ways.items()):
                 both = conjoin((*known, literal))
@@ -151,6 +152,31 @@ class Keys:
         for way, met in ways.items():
             if way != (FALSE,) and not self._normalizer.is_empty(way, 2):
                 yield met, way
+
+    def _ways_of_values(
+        self, goal: Goal, always: int, literals: Sequence[tuple[int, int]], what: str
+    ) -> dict[Goal, int]:
+        """The ways of many literals that only tell values apart: one for each value, and one for all others."""
+        listed = self._normalizer.listed
+        told: list[tuple[list[int], bool, int]] = []
+        for literal, bits in literals:
+            values, without = listed((literal,), _MOST_WAYS), listed((-literal,), _MOST_WAYS)
+            if values is None and without is None:
+                break
+            told.append((values or without or [], values is None, bits))
+        named = list(dict.fromkeys(each for values, _, _ in told for each in values))
+        if len(told) < len(literals) or len(named) >= _MOST_WAYS:
+            what = f"the `oneOf` over {what}"
+            remedy = "use fewer branches, or tell them apart by a `const`"
+            raise LimitExceeded("combinations of branches", _MOST_WAYS, what, is_fixed=True, remedy=remedy)
+        ways: dict[Goal, int] = {}
+        for each in (*named, None):
+            met = always
+            for values, is_negated, bits in told:
+                met |= bits if (each in values) != is_negated else 0
+            way = self._normalizer.conjoin((*goal, *((each,) if each is not None else (-other for other in named))))
+            ways[way] = ways.get(way, 0) | met
+        return ways
 
     def _is_covered(self, some: SomeKey, name: str) -> bool:
         if name in some.named or any(matches(Test("pattern", pattern), name) for pattern in some.patterns):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
@@ -76,6 +77,20 @@ def test_conditionals_about_one_property_are_met_once() -> None:
     judge = Judge({**kinds, "allOf": rules}, limits=Limits(work=2_000_000))
     assert judge.accepts('{"k": 39, "r7": 0, "r39": 0}')
     assert not judge.accepts('{"k": 39, "r7": 0}')
+
+
+@pytest.mark.parametrize("kinds", [{"type": "string"}, {"enum": ["a", "k1", "k11", 5]}, True])
+def test_conditionals_about_a_property_that_may_be_absent(kinds: Any) -> None:
+    """Their values tell them apart; from nine on, all combinations of them were too many."""
+    rules = [{"if": {"properties": {"k": {"const": f"k{n}"}}}, "then": {"required": [f"r{n}"]}} for n in range(12)]
+    rules[3]["if"] = {"properties": {"k": {"not": {"enum": ["a", "k3"]}}}, "required": ["k"]}
+    schema = {"type": "object", "properties": {"k": kinds}, "allOf": rules}
+    validator, judge = Draft202012Validator(schema), Judge(schema)
+    every = [f"r{n}" for n in range(12)]
+    for value in ("a", "k1", "k3", "k11", "b", 5, None):
+        for names in ([], ["r1"], ["r11"], ["r3"], ["r1", "r3"], ["r3", "r11"], every[:3] + every[4:], every):
+            for document in ({"k": value, **dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
+                assert judge.accepts_value(document, orders=1) == validator.is_valid(document), document
 
 
 def test_comparing_strings_is_charged() -> None:
