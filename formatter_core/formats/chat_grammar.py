@@ -8,6 +8,7 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from formatter_core.engine.emptiness import decide_empty
 from formatter_core.errors import (
     FormatterError,
     InvalidFormat,
@@ -55,6 +56,8 @@ __all__ = ["ChatTurn", "Reasoning", "lowered_turn"]
 
 Reasoning: TypeAlias = Literal["auto", "required", "off"]
 
+#: Maximum states of an automaton that decides whether an argument can be written at all.
+_DECIDING = Limits(states=500, work=20_000)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
 #: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
@@ -221,6 +224,8 @@ class _Writer:
         return Capture("tool_arguments", self._placed(lowered, label))
 
     def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
+        # Read as JSON first, which names whatever is wrong with the schema, and where.
+        convert = self._lowered(tool.arguments).value
         keys: dict[str, str] = {}
         members: list[tuple[Node, bool]] = []
         if calls.values == "plain":
@@ -228,7 +233,6 @@ class _Writer:
                 members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
         else:
             members += self._literal_parameters(calls, tool.schema, label, keys)
-        convert = self._lowered(tool.arguments).value
 
         def call(match: Match) -> ToolCall:
             # Put together as JSON text: numbers stay exactly as they were written.
@@ -274,6 +278,9 @@ class _Writer:
         written: list[Node] = []
         if parameter.text is not None:
             text = Terminal(marker_free_text(self._layout.markers, parameter.text, *_TRIMMED))
+            if parameter.required and parameter.other is None and decide_empty(text.item, _DECIDING)[0]:
+                reason = "this layout can write none of its texts, as they have a marker in them or blanks around them"
+                raise UnsupportedSchema(reason, pointer=f"/properties/{parameter.key}", keyword="type")
             keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
         if parameter.other is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.grammar import ANY_CHAR, ANY_TEXT, Choice, Intersection, Node, Repeat, literal
+from formatter_core.grammar import ANY_CHAR, ANY_TEXT, NOTHING, Choice, Intersection, Node, Repeat, literal
 from formatter_core.schema.string_formats import is_regular
 from formatter_core.schema.strings import Test
 
@@ -32,7 +32,8 @@ def plain_strings(schema: dict[str, Any], pointer: str) -> Node:
         if options is not None:
             items.append(Choice(tuple(literal(option) for option in options if isinstance(option, str))))
     if "minLength" in schema or "maxLength" in schema:
-        items.append(Repeat(ANY_CHAR, int(schema.get("minLength", 0)), _maybe_int(schema.get("maxLength"))))
+        minimum, maximum = int(schema.get("minLength", 0)), _maybe_int(schema.get("maxLength"))
+        items.append(NOTHING if maximum is not None and minimum > maximum else Repeat(ANY_CHAR, minimum, maximum))
     if "pattern" in schema:
         items.append(Test("pattern", schema["pattern"]).node())
     if is_regular(str(schema.get("format")), _DRAFT):

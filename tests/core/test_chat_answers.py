@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, Limits, ToolCall, Vocabulary, formats, parse
+from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, Limits, ToolCall, Vocabulary, check, formats, parse
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, LimitExceeded, UnsupportedLayout
 from formatter_core.formats.json_schema import JsonSchemaFormat
 
@@ -275,6 +275,44 @@ class TestTools:
         tool = {"type": "function", "function": {"name": "strange", "parameters": parameters}}
         with pytest.raises(InvalidFormat, match="strange"):
             Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("qwen3-coder", tools=[tool]))
+
+    @pytest.mark.parametrize("layout", Layout.names())
+    @pytest.mark.parametrize(
+        ("schema", "told"),
+        [
+            ({"type": "string", "minLength": "x"}, "at /properties/x: `minLength`"),
+            ({"type": "string", "pattern": 5}, "at /properties/x: `pattern`"),
+            ({"type": "string", "pattern": "(a"}, "`pattern` at /properties/x"),
+            ({"type": "string", "enum": ["\ud800"]}, "`enum` at /properties/x"),
+            ({"type": 5}, "at /properties/x"),
+            ({"anyOf": 5}, "at /properties/x: `anyOf`"),
+            ({"type": "object", "properties": 5}, "at /properties/x: `properties`"),
+            ({"type": "object", "required": 5}, "at /properties/x: `required`"),
+            ({"type": "array", "items": {"type": "string", "minLength": "x"}}, "at /properties/x/items: `minLength`"),
+            ({"type": "integer", "minimum": 3, "maximum": 2}, "/properties/x/minimum"),
+        ],
+    )
+    def test_a_faulty_schema_is_told_alike_in_every_layout(self, layout: str, schema: Any, told: str) -> None:
+        parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+        tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
+        with pytest.raises(InvalidFormat) as caught:
+            Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer(layout, tools=[tool]))
+        assert "'faulty'" in str(caught.value)
+        assert told in str(caught.value)
+
+    @pytest.mark.parametrize("schema", [{"const": " x "}, {"type": "string", "pattern": "</arg_value>"}])
+    def test_an_argument_that_a_layout_cannot_write(self, schema: Any) -> None:
+        parameters = {"type": "object", "properties": {"x": schema}}
+        tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
+        check(formats.chat_answer("glm-4.5", tools=[tool]))
+        parameters["required"] = ["x"]
+        with pytest.raises(InvalidFormat, match=r"'faulty'.* at /properties/x "):
+            check(formats.chat_answer("glm-4.5", tools=[tool]))
+
+    def test_an_optional_text_of_no_length(self) -> None:
+        parameters = {"type": "object", "properties": {"x": {"type": "string", "minLength": 5, "maxLength": 2}}}
+        tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+        check(formats.chat_answer("glm-4.5", tools=[tool]))
 
     def test_ten_thousand_tools(self) -> None:
         tools = [{**WEATHER, "function": {**WEATHER["function"], "name": f"tool_{i}"}} for i in range(10_000)]  # type: ignore[dict-item]
