@@ -138,6 +138,8 @@ class _Reader:
                 pointer=f"{pointer}/style",
             )
         with _located(f"{pointer}/json_schema"):
+            # Read as JSON first, which names whatever is wrong with the schema, and where.
+            lower_schema(schema, limits=self._limits)
             return styled(schema, style, self._other_than_text, any_order=any_order)
 
     def _other_than_text(self, format: Format, end: str) -> Node:

@@ -168,6 +168,24 @@ def test_a_schema_that_no_style_writes_is_refused_with_the_whole_pointer() -> No
         check(formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}}))
 
 
+@pytest.mark.parametrize("style", ["json", "qwen_xml", "minimax_xml", "glm_xml", "deepseek_xml", "deepseek_v4_1_xml"])
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "string", "minLength": "x"}, "at /format/json_schema/properties/a: `minLength`"),
+        ({"type": "string", "pattern": 5}, "at /format/json_schema/properties/a: `pattern`"),
+        ({"type": "string", "pattern": "(a"}, "`pattern` at /format/json_schema/properties/a"),
+        ({"type": 5}, "at /format/json_schema/properties/a"),
+        ({"anyOf": 5}, "at /format/json_schema/properties/a: `anyOf`"),
+    ],
+)
+def test_a_faulty_schema_is_told_alike_in_every_style(style: str, schema: Any, told: str) -> None:
+    schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises((InvalidSchema, UnsupportedSchema)) as caught:
+        check(formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": style}}))
+    assert told in str(caught.value)
+
+
 A, B, C = 257, 258, 259
 
 #: format, outputs that it describes, outputs that it does not; special tokens as ids, text as text
