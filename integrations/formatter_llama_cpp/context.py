@@ -76,8 +76,9 @@ class SharedContext:
         self.max_sequences = max_sequences
         self._llama = llama  # keeps the model
         wanted = _default_size(llama, max_sequences) if context_size is None else context_size
+        # With more sequences than tokens llama.cpp aborts the process.
         self._context = _compat_context.new_context(
-            llama, context_size=wanted, batch=self.batch, max_sequences=max_sequences
+            llama, context_size=max(wanted, max_sequences), batch=self.batch, max_sequences=max_sequences
         )
         self.context_size = min(wanted, int(_compat.library.llama_n_ctx(self._context)))
         self._copy, self._drop = _compat_context.memory_of(self._context)

@@ -44,6 +44,7 @@ class Context:
 
     def __init__(self, params: Any) -> None:
         self.n_ctx, self.n_batch, self.n_seq_max = params.n_ctx, params.n_batch, params.n_seq_max
+        assert self.n_seq_max <= self.n_ctx, "llama.cpp would abort the process"
         assert getattr(params, "kv_unified", True), "streams of their own do not share cells"
         self.cells: list[tuple[int, int, set[int]]] = []
         self.rows: dict[int, np.ndarray] = {}

@@ -377,6 +377,8 @@ def test_the_context_is_at_least_as_large_as_its_sequences_need(llama: ContextLl
             assert scheduler.context.context_size == expected
     with Scheduler(ContextLlama(NEWEST, n_ctx=4096), max_sequences=1) as scheduler:
         assert scheduler.context.context_size == 4096
+    with Scheduler(ContextLlama(NEWEST), max_sequences=8, context_size=4) as scheduler:
+        assert scheduler.context.context_size == 4
 
 
 FORCED = formats.sequence(

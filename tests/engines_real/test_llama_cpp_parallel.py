@@ -389,6 +389,8 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         for _ in scheduler.run():
             pass
         assert len(cut.samples[0].output.tokens) <= 6
+    with Scheduler(llama, max_sequences=64, context_size=8) as scheduler, pytest.raises(PromptTooLong):
+        scheduler.submit([5] * 8)
     with pytest.raises(InvalidArgument, match="max_sequences"):
         Scheduler(llama, max_sequences=10_000)
     with pytest.raises(InvalidArgument, match="one for each prompt"):
