@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import isfinite
+from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
@@ -15,8 +17,10 @@ __all__ = [
     "not_a_token_id",
     "not_picklable",
     "one_of",
+    "real_number",
     "shown",
     "token_ids_of",
+    "true_or_false",
     "whole_number",
 ]
 
@@ -50,6 +54,28 @@ def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
     return number
 
 
+def real_number(value: Any, argument: str) -> float:
+    """A finite number, numpy's included.
+
+    Raises:
+        InvalidArgument: not one.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
+        raise InvalidArgument(f"{argument} is {shown(value)}; give a number", argument=argument)
+    return float(value)
+
+
+def true_or_false(value: Any, argument: str) -> bool:
+    """A switch.
+
+    Raises:
+        InvalidArgument: neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{argument} is {shown(value)}; give True or False", argument=argument)
+    return value
+
+
 def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
     """One of several names.
 
@@ -78,9 +104,11 @@ def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
     """What an iterable holds.
 
     Raises:
-        InvalidArgument: not iterable.
+        InvalidArgument: not iterable, or one text.
     """
     try:
+        if isinstance(values, str):
+            raise TypeError("its elements would be letters")
         return iter(values)
     except TypeError as error:
         raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument) from error

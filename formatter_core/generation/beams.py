@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
-from formatter_core.generation.models import LogitsModel
+from formatter_core.errors import DeadEnd, PromptTooLong
+from formatter_core.errors.arguments import whole_number
+from formatter_core.generation.models import LogitsModel, with_logits
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.grammar.lazy import cached_property
@@ -45,10 +46,9 @@ def beam_search(
         DeadEnd: the vocabulary cannot spell any output.
         FormatterError: whatever compiling the format raises.
     """
+    with_logits(model)
     before = beginning(model, prompt, None).tokens
-    most = 128 if max_tokens is None else max_tokens
-    if most < 1:
-        raise InvalidArgument(f"max_tokens is {max_tokens}; give a number from 1", argument="max_tokens")
+    most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
     if len(before) + most > model.max_length:
         raise PromptTooLong(len(before), model.max_length, output=most)
     compiled = model.compiler.compile(format)
@@ -122,9 +122,7 @@ class BeamSearch:
     """
 
     def __init__(self, formatter: Formatter, width: int) -> None:
-        if width < 1:
-            raise InvalidArgument(f"a search needs at least one beam, not {width}")
-        self.width = width
+        self.width = whole_number(width, "width", 1)
         self.beams: list[Beam] = [Beam((), (), 0.0, 0, formatter)]
         self.finished: list[Beam] = []
         #: How many of the best tokens of a beam are considered: more than beams, for those that are left out.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from formatter_core.engine import native_logits
 from formatter_core.engine.native_library import is_available
 from formatter_core.errors import InvalidArgument, LimitExceeded
+from formatter_core.errors.arguments import elements_of, whole_number
 from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.vocabulary import Vocabulary
@@ -170,8 +171,10 @@ def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[in
         InvalidArgument: a negative number, or not one for each row.
         LimitExceeded: more than `Limits.max_top_n`.
     """
-    counts = [n] * rows if isinstance(n, int) else [int(count) for count in n]
-    if len(counts) != rows or min(counts, default=0) < 0:
+    is_one = hasattr(n, "__index__") and not getattr(n, "ndim", 0)
+    given = [n] * rows if is_one else elements_of(cast("Sequence[int]", n), "n", "numbers")
+    counts = [whole_number(count, "n") for count in given]
+    if len(counts) != rows:
         raise InvalidArgument(f"n is {n!r} for {rows} rows of logits; give a number from 0, or one for each row")
     if max(counts, default=0) > limits.max_top_n:
         raise LimitExceeded("max_top_n", limits.max_top_n, f"top-{max(counts)}")

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from formatter_core.errors import InvalidArgument, PromptTooLong
+from formatter_core.errors.arguments import elements_of, true_or_false
 from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.combinators import SequenceFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.text import TextFormat
-from formatter_core.generation.models import LogitsModel, SequenceBatch
+from formatter_core.generation.models import LogitsModel, SequenceBatch, with_logits
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import Generated
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
@@ -46,11 +47,14 @@ def choose(
         InvalidArgument: no options, an empty one, or the same one twice.
         PromptTooLong: the prompt and an option are longer than the model accepts.
     """
-    if len(set(options)) < len(options) or not all(options):
-        raise InvalidArgument("the options must be texts that are all different and not empty")
+    with_logits(model)
+    true_or_false(with_end, "with_end")
+    texts = list(elements_of(options, "options", "texts"))
+    if not all(isinstance(text, str) and text for text in texts) or len(set(texts)) < len(texts):
+        raise InvalidArgument("the options must be texts that are all different and not empty", argument="options")
     before = list(beginning(model, prompt, None).tokens)
-    tokens = [_continuation(model, prompt, before, option) for option in options]
-    return _scores(model, before, list(options), tokens, with_end)
+    tokens = [_continuation(model, prompt, before, text) for text in texts]
+    return _scores(model, before, texts, tokens, with_end)
 
 
 def branches(model: LogitsModel, output: Generated) -> list[Branches]:
@@ -67,7 +71,13 @@ def branches(model: LogitsModel, output: Generated) -> list[Branches]:
     Raises:
         InvalidArgument: the output has no format, or no prompt.
     """
-    if output.formatter is None or not output.prompt or isinstance(output.prompt, str):
+    with_logits(model)
+    if (
+        not isinstance(output, Generated)
+        or output.formatter is None
+        or not output.prompt
+        or isinstance(output.prompt, str)
+    ):
         raise InvalidArgument("branches are those of an output with a format and with the ids of its prompt")
     holes = {hole.name: hole for hole in _holes(output.formatter.compiled.format)}
     result = output.result

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.errors.arguments import whole_number
+
 __all__ = ["sequence_key", "uniforms"]
 
 # The constants of SplitMix64 (Steele, Lea, Flood 2014: Fast splittable pseudorandom number generators).
@@ -21,10 +23,13 @@ def sequence_key(seed: int | None, prompt: Sequence[int], sample: int) -> int:
     """What a sequence's draws depend on: the seed, the ids of its prompt, and which of its samples it is.
 
     Without a seed every call draws anew.
+
+    Raises:
+        InvalidArgument: the seed is not a whole number.
     """
     if seed is None:
         return secrets.randbits(64)
-    content = f"{seed} {sample} {','.join(map(str, prompt))}".encode()
+    content = f"{whole_number(seed, 'seed', -(2**63))} {sample} {','.join(map(str, prompt))}".encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 

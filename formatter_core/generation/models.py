@@ -37,6 +37,7 @@ __all__ = [
     "SequenceBatch",
     "TextDelta",
     "TextRequest",
+    "with_logits",
 ]
 
 NO_SCORES = ScoreSettings()
@@ -255,6 +256,20 @@ class LogitsModel(Protocol):
 
 
 # --- models behind an API ----------------------------------------------------------------------------------------
+
+
+def with_logits(model: Any) -> LogitsModel:
+    """The model.
+
+    Raises:
+        InvalidArgument: it is not one that gives its logits.
+    """
+    if not isinstance(model, LogitsModel):
+        raise InvalidArgument(
+            f"{shown(model)} is not a model that gives its logits; pass one, such as transformers_model(...)",
+            argument="model",
+        )
+    return model
 
 
 @dataclass(frozen=True)

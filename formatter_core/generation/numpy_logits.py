@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown
 from formatter_core.generation.candidates import ScoreSettings, chosen_token, measured_tokens
 from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked, SequenceBatch
 from formatter_core.generation.results import ChosenToken
@@ -66,7 +68,11 @@ class NumpyLogits:
             bitmask.apply_inplace(masked, allowed)
         is_sound = np.isfinite(masked.max(axis=1))
         # A row without numbers ends its own sequence; another's sampler must not trip over it.
-        tokens = np.asarray(sampler(np.where(is_sound[:, None], masked, np.single(0)), rows), dtype=np.int64)
+        taken = np.asarray(sampler(np.where(is_sound[:, None], masked, np.single(0)), rows))
+        if taken.shape != (len(masked),) or taken.dtype.kind not in "iu":
+            raise InvalidArgument(f"the sampler gave {shown(taken)}; give a token id for each of {len(masked)} rows")
+        is_sound &= (taken >= 0) & (taken < masked.shape[1])
+        tokens = np.where(is_sound, taken, 0).astype(np.int64)
         is_sound &= np.isfinite(masked[np.arange(len(tokens)), tokens])
         chosen: list[ChosenToken] = []
         if scores:

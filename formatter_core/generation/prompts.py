@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeGuard, cast
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
@@ -79,11 +80,7 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
             f"{type(prompts).__name__} is not a prompt; give text, token ids, messages, an earlier output, or a list "
             "of these"
         )
-    given = [_one(prompt) for prompt in prompts]
-    for prompt in given:
-        if not (isinstance(prompt, (str, Generated, Prompt)) or _is_ids(prompt) or _is_conversation(prompt)):
-            raise InvalidArgument(f"{prompt!r} is not a prompt; give text, token ids, messages or an earlier output")
-    return given, False
+    return [_one(prompt) for prompt in prompts], False
 
 
 def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:
@@ -107,10 +104,12 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
         return Beginning(tokens, prompt if resumes else None)
     if isinstance(prompt, Prompt):
         before = beginning(model, prompt.before, None).tokens
-        return Beginning((*before, *_continued(model, prompt.text.encode())))
+        return Beginning((*before, *_continued(model, _utf8(prompt.text))))
     if _is_conversation(prompt):
         ids = tuple(_encoded(model, prompt, compiled))
     else:
+        if isinstance(prompt, str):
+            _utf8(prompt)
         ids = tuple(map(int, model.encode(prompt) if isinstance(prompt, str) else cast("Sequence[int]", prompt)))
     if not ids:
         raise InvalidArgument("the prompt has no tokens; give at least the model's first token")
@@ -149,10 +148,18 @@ def _unpacked(prompts: Any) -> Any:
 
 
 def _one(prompt: Any) -> Any:
-    """A prompt that is unpacked; what holds one row of ids is that row."""
+    """A prompt that is unpacked; what holds one row of ids is that row.
+
+    Raises:
+        InvalidArgument: something that is not a prompt.
+    """
     unpacked = _unpacked(prompt)
-    is_row = unpacked is not prompt and len(unpacked) == 1 and _is_ids(unpacked[0])
-    return unpacked[0] if is_row else unpacked
+    if unpacked is not prompt and isinstance(unpacked, list) and len(unpacked) == 1 and _is_ids(unpacked[0]):
+        return unpacked[0]
+    is_empty = isinstance(unpacked, (list, tuple)) and not unpacked  # which says more where it is used
+    if isinstance(unpacked, (str, Generated, Prompt)) or is_empty or _is_ids(unpacked) or _is_conversation(unpacked):
+        return unpacked
+    raise InvalidArgument(f"{shown(prompt)} is not a prompt; give text, token ids, messages or an earlier output")
 
 
 def _without_padding(encoding: Mapping[str, Any]) -> list[Any]:
@@ -251,6 +258,14 @@ def continuation_tokens(
             if b"".join(spelt[start:]) == text:
                 return ids[start:]
     return None
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        reason = f"the prompt has half of a surrogate pair at {error.start}, which is no character; leave it out"
+        raise InvalidArgument(reason) from error
 
 
 def _continued(model: LogitsModel, text: bytes) -> list[int]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import real_number, whole_number
 
 __all__ = ["Sampler", "Sampling", "SamplingRows", "greedy", "multinomial"]
 
@@ -80,10 +81,15 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "min_p", "typical_p"):
+            real_number(getattr(self, name), name)
+        whole_number(self.top_k, "top_k")
+        if self.seed is not None:
+            whole_number(self.seed, "seed")
         is_share = 0 < self.top_p <= 1 and 0 < self.typical_p <= 1 and 0 <= self.min_p <= 1
-        if not self.temperature >= 0 or self.top_k < 0 or not is_share:
+        if self.temperature < 0 or not is_share:
             raise InvalidArgument(
-                f"invalid sampling parameters: {self}; give a temperature and top_k from 0, top_p and typical_p above "
+                f"invalid sampling parameters: {self}; give a temperature from 0, top_p and typical_p above "
                 "0 and at most 1, min_p from 0 to 1"
             )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
-from formatter_core.errors.arguments import one_of, shown, token_ids_of, whole_number
+from formatter_core.errors.arguments import one_of, shown, token_ids_of, true_or_false, whole_number
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -119,7 +119,7 @@ def completion(
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
         asked = _asked(scores, top_logprobs, LOGPROBS)
-        fits = fit and max_tokens is not None
+        fits = true_or_false(fit, "fit") and max_tokens is not None
         most = 1024 if max_tokens is None else max_tokens
         return LogitsWriter(model, compiled, most, sampling, asked, batch, LoopSettings(forced_text), fits)
     return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), format=format)
@@ -157,7 +157,7 @@ def continuation(
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
         most = 128 if max_tokens is None else max_tokens
-        settings = LoopSettings("off", ids, stops, ignore_eos)
+        settings = LoopSettings("off", ids, stops, true_or_false(ignore_eos, "ignore_eos"))
         return LogitsWriter(model, None, most, sampling, _asked(scores, top_logprobs, LOGPROBS), batch, settings)
     if ids or ignore_eos:
         raise InvalidArgument("a model behind an API has no token ids; use stop_strings")
@@ -191,8 +191,8 @@ class LogitsWriter(Generic[Value_co]):
         settings: LoopSettings,
         fits: bool = False,
     ) -> None:
-        if max_tokens < 1 or batch < 1:
-            raise InvalidArgument(f"max_tokens is {max_tokens} and batch {batch}; both are at least 1")
+        whole_number(max_tokens, "max_tokens", 1)
+        whole_number(batch, "batch", 1)
         one_of(settings.forced_text, "forced_text", get_args(ForcedText))
         if scores.prompt and not hasattr(model, "score_prompt"):
             raise InvalidArgument(
@@ -205,7 +205,7 @@ class LogitsWriter(Generic[Value_co]):
         self.max_tokens = max_tokens
         self.batch = batch
         self.fits = fits  # whether `max_tokens` is a budget
-        self.sampling: BatchSampler = getattr(model, "sampling", GREEDY) if sampling is None else sampling
+        self.sampling = _sampler(getattr(model, "sampling", GREEDY) if sampling is None else sampling)
         self.scores = scores
         self._settings = settings
 
@@ -253,7 +253,7 @@ class LogitsWriter(Generic[Value_co]):
             and for both a list of lists. An output that went wrong carries its `error`; the others are there.
         """
         given, is_one = as_list(prompts)
-        outputs: list[list[Any]] = [[None] * samples for _ in given]
+        outputs: list[list[Any]] = [[None] * whole_number(samples, "samples", 1) for _ in given]
         options = self._options(len(given), formats, sampling, top_logprobs)
         for event in self._events(self._rows(given, options, samples, seed), self._settings):
             if isinstance(event, Finished):
@@ -291,7 +291,7 @@ class LogitsWriter(Generic[Value_co]):
         compiled = [self.compiled] * prompts
         if formats is not None:
             compiled = [None if one is None else _compiled(self.model, one) for one in formats]
-        samplings = [self.sampling] * prompts if sampling is None else sampling
+        samplings = [self.sampling] * prompts if sampling is None else map(_sampler, sampling)
         tops = [None] * prompts if top_logprobs is None else top_logprobs
         scores = [_asked(self.scores, top, self.scores) for top in tops]
         return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
@@ -409,6 +409,16 @@ def _api_writer(
     # What is not a Sampling is refused by the request.
     drawn = cast("Sampling | None", sampling)
     return ApiWriter(model, TextRequest(format, max_tokens, stop_strings, drawn, scores=scores))
+
+
+def _sampler(sampling: Any) -> BatchSampler:
+    if not callable(sampling):
+        raise InvalidArgument(
+            f"sampling is {shown(sampling)}; give greedy(), multinomial(...) or a function of your own",
+            argument="sampling",
+        )
+    chosen: BatchSampler = sampling
+    return chosen
 
 
 def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: ScoreSettings) -> ScoreSettings:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import elements_of
 from formatter_core.generation import Generated, Sampling
 from formatter_llama_cpp.scheduler import GREEDY, Scheduler
 
@@ -48,9 +49,10 @@ def generate_parallel(
         InvalidArgument: `formats` has another length than `prompts`; an invalid format.
         FormatterError: whatever else `Scheduler.submit` raises.
     """
-    wanted = [format] * len(prompts) if formats is None else list(formats)
-    if len(wanted) != len(prompts):
-        raise InvalidArgument(f"{len(wanted)} formats were given for {len(prompts)} prompts; give one for each prompt")
+    given = list(elements_of(prompts, "prompts", "prompts"))
+    wanted = [format] * len(given) if formats is None else list(formats)
+    if len(wanted) != len(given):
+        raise InvalidArgument(f"{len(wanted)} formats were given for {len(given)} prompts; give one for each prompt")
     stops = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
     with Scheduler(llama, max_sequences=max_sequences, context_size=context_size) as scheduler:
         requests = [
@@ -64,7 +66,7 @@ def generate_parallel(
                 seed=seed,
                 top_logprobs=top_logprobs,
             )
-            for prompt, one in zip(prompts, wanted, strict=True)
+            for prompt, one in zip(given, wanted, strict=True)
         ]
         for _ in scheduler.run():
             pass

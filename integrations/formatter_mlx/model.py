@@ -69,6 +69,8 @@ class MlxModel(NumpyLogits):
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
         """The ids of a conversation, up to where the model's answer begins, by the tokenizer's chat template."""
+        if not getattr(self._tokenizer, "has_chat_template", True):
+            raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": False}
         return list(self._tokenizer.apply_chat_template(list(messages), **wanted))
 

@@ -254,9 +254,8 @@ class _Job:
 
 
 def _texts(prompts: Sequence[str], request: TextRequest) -> list[str]:
-    if isinstance(prompts, str) or not isinstance(request, TextRequest):
-        reason = f"prompts is {shown(prompts)} and request {shown(request)}; give a list of texts and a TextRequest"
-        raise InvalidArgument(reason)
+    if not isinstance(request, TextRequest):
+        raise InvalidArgument(f"request is {shown(request)}; give a TextRequest", argument="request")
     return list(elements_of(prompts, "prompts", "texts"))
 
 

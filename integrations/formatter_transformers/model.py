@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import PromptTooLong
+from formatter_core.errors import InvalidArgument, PromptTooLong
+from formatter_core.errors.arguments import shown
 from formatter_core.generation import (
     NO_SCORES,
     BatchSampler,
@@ -129,6 +130,8 @@ class TransformersModel:
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
         """The ids of a conversation, up to where the model's answer begins; arguments of `apply_chat_template`."""
+        if getattr(self.tokenizer, "chat_template", "") is None and "chat_template" not in options:
+            raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": True}
         return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
 
@@ -210,7 +213,13 @@ class TransformersModel:
             exact = logits.float()
             masked = exact if allowed is None else torch_bitmask.apply(exact, allowed)
             ids = _drawn(sampler, masked, rows)
+            is_token = None
+            if not isinstance(sampler, Sampling):  # a function of the caller's may give anything
+                is_token = (ids >= 0) & (ids < masked.shape[1])
+                ids = ids * is_token
             columns = [masked.gather(1, ids[:, None])]
+            if is_token is not None:
+                columns = [columns[0].where(is_token[:, None], torch.nan)]
             is_simple = not (scores.top or scores.rank)
             if is_simple and scores.logprob:
                 columns.append(columns[0] - masked.logsumexp(dim=-1, keepdim=True))
@@ -268,4 +277,11 @@ def _drawn(sampler: BatchSampler, masked: torch.Tensor, rows: SamplingRows) -> t
     # A row without numbers ends its own sequence; another's sampler must not trip over it.
     best = masked.amax(dim=-1, keepdim=True)
     given = masked.masked_fill(best.isnan() | (best == -torch.inf), 0.0)
-    return torch.as_tensor(sampler(given, rows), device=masked.device).to(torch.int64)
+    taken = sampler(given, rows)
+    try:
+        ids = torch.as_tensor(taken, device=masked.device)
+    except (TypeError, ValueError, RuntimeError):
+        ids = masked
+    if ids.shape != (len(masked),) or ids.is_floating_point():
+        raise InvalidArgument(f"the sampler gave {shown(taken)}; give a token id for each of {len(masked)} rows")
+    return ids.to(torch.int64)

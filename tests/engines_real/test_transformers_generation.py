@@ -606,6 +606,18 @@ def test_a_sampler_of_ones_own_in_torch(uncached) -> None:
     assert all(output.result.is_complete for output in outputs)
 
 
+@pytest.mark.parametrize("given", [None, "x", [1, 2, 3], [[1, 2]], [0.5, 1.5]], ids=repr)
+def test_a_sampler_gives_a_token_for_each_row(uncached, given) -> None:
+    with pytest.raises(InvalidArgument, match="the sampler gave"):
+        continuation(uncached, sampling=lambda logits, rows: given)(PROMPTS[:2])
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**40])
+def test_a_token_that_is_none_ends_its_output_alone(uncached, wrong) -> None:
+    write = continuation(uncached, max_tokens=1, sampling=lambda logits, rows: [5, wrong])
+    assert [output.stopped for output in write(PROMPTS[:2])] == ["length", "error"]
+
+
 # --- from a folder -------------------------------------------------------------------------------------------------
 
 
@@ -626,7 +638,12 @@ def test_a_conversation_is_a_prompt(tokenizer) -> None:
         "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}<|turn|>{% endfor %}"
         "{% if add_generation_prompt %}assistant: {% endif %}"
     )
-    ids = model.encode_chat([{"role": "user", "content": "abc"}])
+    conversation = [{"role": "user", "content": "abc"}]
+    with_template, model.tokenizer.chat_template = model.tokenizer.chat_template, None
+    with pytest.raises(InvalidArgument, match="no chat template"):
+        continuation(model)(conversation)
+    model.tokenizer.chat_template = with_template
+    ids = model.encode_chat(conversation)
     assert ids == model.encode("user: abc<|turn|>assistant: ")
     assert completion(model, formats.choice(["abc", "cab"]))(ids).value in ("abc", "cab")
 
