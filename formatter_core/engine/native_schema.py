@@ -12,7 +12,7 @@ from formatter_core.limits import Limits
 __all__ = ["CommonTerminals", "NativeSchema"]
 
 #: `Progress` in the library.
-_NOT_PLAIN, _WANTING, _WRITTEN = 1, 2, 3
+_NOT_PLAIN, _WRITTEN = 1, 3
 
 
 class CommonTerminals(Handle):
@@ -55,20 +55,22 @@ class NativeSchema(Handle):
         text: JSON in UTF-8.
         common: for the draft of the whole text.
         limits: for the number of nodes.
+
+    Attributes:
+        is_plain: whether no part of the schema needs the algebra; None if only others can tell what it allows.
+        written: once there is one, the program of a schema that is plain, and the number of its nodes.
     """
 
-    __slots__ = ("_found", "_library")
+    __slots__ = ("_found", "_library", "is_plain", "written")
 
     def __init__(self, text: bytes, common: CommonTerminals, limits: Limits) -> None:
         self._library = library = load()
         self._found = found = _Found()
         wanted = (common.pointer, text, len(text), limits.nodes, ctypes.byref(found))
         super().__init__(lambda made: library.fcn_schema_new(*wanted, made), library.fcn_schema_free)
-
-    @property
-    def is_plain(self) -> bool | None:
-        """Whether no part of the schema needs the algebra; None if that is not known, and nothing can be done here."""
-        return self._found.progress != _NOT_PLAIN if self.pointer else None
+        progress = found.progress
+        self.is_plain = progress != _NOT_PLAIN if self.pointer else None
+        self.written = (found.program.copied(), found.nodes) if progress == _WRITTEN else None
 
     def goal(self, pointer: str) -> int | None:
         """The number of the goal to satisfy the schema at a pointer; None if that needs the algebra."""
@@ -99,16 +101,13 @@ class NativeSchema(Handle):
 
     def wanted(self) -> list[bytes]:
         """Schemas of scalars, as texts, whose terminals the rules need and nobody has given."""
-        if self._found.progress == _WRITTEN:
-            return []
         return self._bytes_of(self._library.fcn_schema_wanted).split(b"\0")[:-1]
 
-    def write_whole(self, given: bytes) -> tuple[bytes, int]:
-        """The program of a schema that is plain, and the number of its nodes; `given` is what is wanted."""
-        if self._found.progress == _WANTING:
-            found = ctypes.byref(self._found)
-            check(self._library.fcn_schema_write_whole(self.pointer, given, len(given), found))
-        return self._written()
+    def write_whole(self, given: bytes) -> None:
+        """Write the program of a schema that is plain; `given` is what is wanted."""
+        found = self._found
+        check(self._library.fcn_schema_write_whole(self.pointer, given, len(given), ctypes.byref(found)))
+        self.written = found.program.copied(), found.nodes
 
     def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int]:
         """The program of the rules, and the number of their nodes.
@@ -122,9 +121,6 @@ class NativeSchema(Handle):
         rules = array("I", holes)
         wanted = (first, rules.buffer_info()[0], len(rules), given, len(given), written, len(written))
         check(self._library.fcn_schema_write(self.pointer, *wanted, ctypes.byref(self._found)))
-        return self._written()
-
-    def _written(self) -> tuple[bytes, int]:
         return self._found.program.copied(), self._found.nodes
 
     def _bytes_of(self, find: Callable[..., int]) -> bytes:

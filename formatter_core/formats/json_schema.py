@@ -83,7 +83,7 @@ class JsonSchemaFormat(Alternatives):
         if not isinstance(self.schema, dict):
             return None
         enforce_formats = self.string_formats == "enforce"
-        return schema_program(self.schema, self._text, as_whitespace(self.whitespace), enforce_formats, limits)
+        return schema_program(self.schema, self._text, self.whitespace, enforce_formats, limits)
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.

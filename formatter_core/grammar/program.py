@@ -22,7 +22,7 @@ bits that each way meets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
@@ -113,7 +113,8 @@ class Program:
         """
         if self.nodes + nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        return replace(self, data=self.data + data, nodes=self.nodes + nodes)
+        data, nodes = self.data + data, self.nodes + nodes
+        return Program(data, nodes, self.tokens, self.names, specials=self.specials, regions=self.regions)
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:

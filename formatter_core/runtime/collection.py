@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock, get_ident
 
 __all__ = ["paused_collection"]
@@ -14,24 +12,26 @@ _pausing = Lock()
 _paused_by = 0  # a thread, where `_pausing` is locked
 
 
-@contextmanager
-def paused_collection() -> Iterator[None]:
+class paused_collection:  # noqa: N801 - it is used as a function is
     """Pause the garbage collector; garbage made meanwhile is collected afterwards.
 
     In a process with many objects one full collection takes longer than compiling most formats. Only one thread pauses
     at a time, and nothing is paused where the collector is off anyway, so that it is never off for long.
     """
-    global _paused_by
-    if not gc.isenabled() or not _pausing.acquire(blocking=False):
-        yield
-        return
-    _paused_by = get_ident()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        _pausing.release()
+
+    __slots__ = ("_pauses",)
+
+    def __enter__(self) -> None:
+        global _paused_by
+        self._pauses = gc.isenabled() and _pausing.acquire(blocking=False)
+        if self._pauses:
+            _paused_by = get_ident()
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._pauses:
+            gc.enable()
+            _pausing.release()
 
 
 def _end_pause_of_others() -> None:

@@ -26,7 +26,7 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
-from formatter_core.schema.whitespace import Whitespace, as_whitespace, is_named
+from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
 __all__ = ["common_terminals", "prepare", "schema_program"]
 
@@ -48,31 +48,40 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
     for draft in _NAMES:
-        common_terminals(draft, as_whitespace("flexible"), enforce_formats=True, limits=DEFAULT_LIMITS)
+        common_terminals(draft, "flexible", True, DEFAULT_LIMITS)
 
 
 def schema_program(
-    schema: dict[str, Any], text: str, whitespace: Whitespace, enforce_formats: bool, limits: Limits
+    schema: dict[str, Any],
+    text: str,
+    whitespace: WhitespaceName | Whitespace,
+    enforce_formats: bool,
+    limits: Limits,
 ) -> Program | None:
     """The program of a schema, which is also given as JSON text; None if only `lower_schema` can tell.
 
     Raises:
         FormatterError: what `lower_schema` raises.
     """
-    if not is_named(whitespace) or not any(map(known, schema)):
-        return None
-    if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
-        return None
     draft = draft_of(schema, LATEST, "")
+    common = common_terminals(draft, whitespace, enforce_formats, limits)
+    if common is None:
+        return None
     try:
-        native = NativeSchema(text.encode(), common_terminals(draft, whitespace, enforce_formats, limits), limits)
-    except (UnicodeEncodeError, EngineUnavailable):
+        native = NativeSchema(text.encode(), common, limits)
+    except UnicodeEncodeError:
         return None
-    if native.is_plain is None:
-        return None
-    if native.is_plain:
+    if native.written is None and native.is_plain:
         given = _wanted(native, draft, enforce_formats, limits)
-        return None if given is None else _NOTHING_YET.followed_by(*native.write_whole(given), limits)
+        if given is None:
+            return None
+        native.write_whole(given)
+    if native.written is not None:
+        data, nodes = native.written
+        return _NOTHING_YET.followed_by(data, nodes, limits)
+    if native.is_plain is None or not any(map(known, schema)):
+        return None
+    whitespace = as_whitespace(whitespace)
     try:
         part = _not_plain(native, schema, whitespace, enforce_formats, limits)
     except (FormatterError, RecursionError):  # which lowering it as a whole explains
@@ -91,8 +100,8 @@ def schema_program(
     beginning = write_part(rules, part.start, others, first + count, limits)
     places = {name: place for place, name in enumerate(rules)}
     holes = [places[name] for name in part.holes]
-    written = native.write(first, holes, given, b"".join(beginning.terminals))
-    return beginning.program.followed_by(*written, limits)
+    data, nodes = native.write(first, holes, given, b"".join(beginning.terminals))
+    return beginning.program.followed_by(data, nodes, limits)
 
 
 def _wanted(native: NativeSchema, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
@@ -132,16 +141,24 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
 
 
 @lru_cache(maxsize=32)
-def common_terminals(draft: int, whitespace: Whitespace, enforce_formats: bool, limits: Limits) -> CommonTerminals:
-    """What many schemas have, so that those with nothing else need no more from here."""
+def common_terminals(
+    draft: int, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+) -> CommonTerminals | None:
+    """What many schemas have; None if with these options the library lowers none."""
+    whitespace = as_whitespace(whitespace)
+    if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
+        return None
     fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
     texts = (json.dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _scalars_of(text, draft, enforce_formats, limits) for text in texts}
-    return CommonTerminals(
-        draft,
-        b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
-        {text: inside for text, inside in usual.items() if inside is not None},
-    )
+    try:
+        return CommonTerminals(
+            draft,
+            b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
+            {text: inside for text, inside in usual.items() if inside is not None},
+        )
+    except EngineUnavailable:
+        return None
 
 
 def _usual_scalars() -> list[dict[str, Any]]:

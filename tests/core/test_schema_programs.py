@@ -18,7 +18,6 @@ from formatter_core.errors import FormatterError, LimitExceeded
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.plain import common_terminals
-from formatter_core.schema.whitespace import as_whitespace
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -60,6 +59,11 @@ PLAIN: list[Any] = [
     {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"type": "integer"}}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string",
      "definitions": {"a": {"type": "object"}}},
+    {"allOf": [{"type": "object", "properties": {"a": {"allOf": [{"$ref": "#"}], "title": "a"}}}]},
+    {"type": "object", "anyOf": [{"type": "object", "required": ["a"]}, {"type": "array"}, {"items": {"const": 1}}]},
+    {"type": ["array", "object"], "oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "string"}]},
+    {"items": {"type": "object", "anyOf": [{}]}, "additionalItems": False},
+    {"type": "array", "additionalItems": False, "items": {}},
     {"properties": {"a": {"type": "integer", "format": "int32", "pattern": "("}, "b": {"type": "null", "minimum": 1}}},
     {"type": ["string", "null"], "maxLength": 3, "exclusiveMinimum": 5},
     {"type": ["boolean", "number"], "format": "date", "minLength": 3, "minimum": 0},
@@ -99,6 +103,7 @@ IMPOSSIBLE: list[Any] = [
     {"type": "array", "items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
     {"type": "object", "required": ["next"],
      "properties": {"next": {"allOf": [{"$ref": "#"}, {"minProperties": 1}]}}},
+    {"type": "object", "anyOf": [{"type": "array"}, {"type": "string"}]},
     {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/t"}], "$defs": {"t": {"type": "object", "required": ["t"],
      "properties": {"t": {"allOf": [{"$ref": "#/$defs/t"}, {"required": ["u"]}]}}}}},
 ]  # fmt: skip
@@ -306,7 +311,8 @@ def test_any_text_is_read_or_left() -> None:
 
 
 def _read(text: bytes) -> NativeSchema:
-    common = common_terminals(2020, as_whitespace("flexible"), enforce_formats=True, limits=DEFAULT_LIMITS)
+    common = common_terminals(2020, "flexible", enforce_formats=True, limits=DEFAULT_LIMITS)
+    assert common is not None
     return NativeSchema(text, common, DEFAULT_LIMITS)
 
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use common::Common;
 use json::Tree;
-use locations::Locations;
+use locations::{Kind, Locations};
 use lower::{Lowering, Terminal};
 use nodes::{derives, write_number, Node, Regular, Writer};
 
@@ -86,8 +86,13 @@ impl Schema {
 
     /// Do all that needs no others, for the schema as a whole.
     pub fn advance(&mut self, maximum_nodes: u64) -> Outcome<Progress> {
+        let root = self.locations.tree.root;
         if self.goal("").is_none() || !self.holes.is_empty() {
             return Ok(Progress::NotPlain);
+        }
+        // One that says nothing may be an example in place of a schema.
+        if matches!(self.locations.kind(root), Kind::Silent) {
+            return Ok(Progress::Refused);
         }
         if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) {
             return Ok(Progress::Refused);

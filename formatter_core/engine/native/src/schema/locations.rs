@@ -40,6 +40,13 @@ impl PartialEq for Object {
     }
 }
 
+/// Of which types a value may be: any, or no scalar.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Types {
+    Any,
+    Some { arrays: bool, objects: bool },
+}
+
 /// What a plain schema says.
 pub enum Kind {
     /// Nothing.
@@ -52,10 +59,11 @@ pub enum Kind {
         object: Option<Object>,
     },
     Reference(Goal),
-    /// One of several, of which no other holds if they are exclusive.
+    /// One of several, of which no other holds if they are exclusive; of their values those of certain types.
     Branches {
         goals: Vec<Goal>,
         exclusive: bool,
+        types: Types,
     },
     /// It needs the algebra.
     Other,
@@ -72,12 +80,13 @@ pub const OF_NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "ex
 pub const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
 const LISTED: [&str; 2] = ["enum", "const"];
 const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
-const OF_ARRAYS: [&str; 3] = ["items", "minItems", "maxItems"];
+/// Without a list of `items` there are no additional ones.
+const OF_ARRAYS: [&str; 4] = ["items", "minItems", "maxItems", "additionalItems"];
 const OF_OBJECTS: [&str; 3] = ["properties", "required", "additionalProperties"];
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Keywords that need the algebra, and those whose names may matter to an object elsewhere.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 14] = [
     "multipleOf",
     "prefixItems",
     "contains",
@@ -92,7 +101,6 @@ const OTHERS: [&str; 15] = [
     "unevaluatedProperties",
     "$dynamicRef",
     "$recursiveRef",
-    "additionalItems",
 ];
 /// What no schema that stands for a scalar may have anywhere inside.
 const FAR_REACHING: [&str; 11] = [
@@ -377,8 +385,15 @@ impl Locations {
             return plain.then(|| self.scalars(schema, &[]))?;
         }
         if says(about::COMBINED) {
-            let alone = types.is_none() && !of_scalars && !of_others;
-            return alone.then(|| self.branches(schema))?;
+            let types = match types {
+                None => Types::Any,
+                Some(types) if types & ALL_SCALARS == 0 => Types::Some {
+                    arrays: types & ARRAY != 0,
+                    objects: types & OBJECT != 0,
+                },
+                Some(_) => return None,
+            };
+            return (!of_scalars && !of_others).then(|| self.branches(schema, types))?;
         }
         self.typed(schema, types, of_scalars, of_others)
     }
@@ -422,20 +437,24 @@ impl Locations {
         Some(Kind::Reference(self.goal(target)?))
     }
 
-    fn branches(&self, schema: u32) -> Option<Kind> {
+    fn branches(&self, schema: u32, types: Types) -> Option<Kind> {
         let mut keywords = COMBINATORS.iter().filter(|name| self.tree.get(schema, name).is_some());
         let keyword = keywords.next().filter(|_| keywords.next().is_none())?;
         let exclusive = *keyword == "oneOf";
         let Value::List(branches) = self.tree.value(self.tree.get(schema, keyword)?) else {
             return None;
         };
-        (exclusive || *keyword == "anyOf").then_some(())?;
+        (exclusive || *keyword == "anyOf" || branches.len() == 1 && *keyword == "allOf").then_some(())?;
         let goals: Option<Vec<Goal>> = branches.iter().map(|branch| self.goal(*branch)).collect();
         let goals = goals?;
         if goals.is_empty() || goals.contains(&Goal::Nothing) || (exclusive && !self.are_disjoint(&goals)?) {
             return None;
         }
-        Some(Kind::Branches { goals, exclusive })
+        Some(Kind::Branches {
+            goals,
+            exclusive,
+            types,
+        })
     }
 
     /// Whether no array or object is in two branches for certain; that of scalars is left to those who lower them.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use crate::hash::FastMap;
-use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN, LONGEST_TEXT};
+use crate::schema::locations::{Array, Goal, Kind, Locations, Object, Types, LONGEST_CHAIN, LONGEST_TEXT};
 use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED};
 use crate::schema::scalars::{Scalars, Strings};
 
@@ -53,6 +53,39 @@ struct Shape {
     scalars: Option<Box<str>>,
     arrays: Vec<Array>,
     objects: Vec<Object>,
+}
+
+impl Shape {
+    /// The same, as a union even if it may be any value.
+    fn by_type(self) -> Self {
+        if !self.is_anything {
+            return self;
+        }
+        Shape {
+            is_anything: false,
+            scalars: Some(r#"{"type":["null","boolean","number","string"]}"#.into()),
+            arrays: vec![Array::default()],
+            objects: vec![Object::default()],
+        }
+    }
+
+    /// The values of certain types.
+    fn of(self, types: Types) -> Self {
+        let Types::Some { arrays, objects } = types else {
+            return self;
+        };
+        let mut shape = Shape {
+            scalars: None,
+            ..self.by_type()
+        };
+        if !arrays {
+            shape.arrays.clear();
+        }
+        if !objects {
+            shape.objects.clear();
+        }
+        shape
+    }
 }
 
 pub struct Lowering<'a> {
@@ -165,9 +198,13 @@ impl<'a> Lowering<'a> {
                 objects: object.iter().cloned().collect(),
             },
             Kind::Reference(goal) => self.shape(*goal, room)?,
-            Kind::Branches { goals, exclusive } => {
+            Kind::Branches {
+                goals,
+                exclusive,
+                types,
+            } => {
                 let branches: Option<Vec<Shape>> = goals.iter().map(|goal| self.shape(*goal, room)).collect();
-                self.united(branches?, *exclusive)?
+                self.united(branches?, *exclusive)?.of(*types)
             }
             Kind::Other => return None,
         })
@@ -179,15 +216,7 @@ impl<'a> Lowering<'a> {
         }
         let mut union = Shape::default();
         let mut scalars = Vec::new();
-        for mut branch in branches {
-            if branch.is_anything {
-                branch = Shape {
-                    is_anything: false,
-                    scalars: Some(r#"{"type":["null","boolean","number","string"]}"#.into()),
-                    arrays: vec![Array::default()],
-                    objects: vec![Object::default()],
-                };
-            }
+        for branch in branches.into_iter().map(Shape::by_type) {
             scalars.extend(branch.scalars);
             add_new(&mut union.arrays, branch.arrays)?;
             add_new(&mut union.objects, branch.objects)?;
