@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use common::Common;
 use json::Tree;
 use locations::{Kind, Locations};
-use lower::{Lowering, Terminal};
+use lower::{name_of, Lowering, Terminal};
 use nodes::{derives, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
@@ -200,7 +200,10 @@ impl Schema {
         for terminal in &self.terminals {
             terminals.push(match terminal {
                 Terminal::Name(name) => Cow::Owned(common.parts.name(name)),
-                Terminal::NameOtherThan(names) => Cow::Owned(common.parts.name_other_than(names)),
+                Terminal::NameOtherThan(names) => {
+                    let names = names.iter().map(|number| name_of(&self.terminals, *number));
+                    Cow::Owned(common.parts.name_other_than(names.collect()))
+                }
                 Terminal::Some { strings, words } => Cow::Owned(common.parts.some(strings, words)),
                 Terminal::Scalars(text) => match common.scalars(text) {
                     Some(known) => Cow::Borrowed(known),

@@ -4,6 +4,8 @@
 const MAXIMUM_DEPTH: u32 = 200;
 /// Objects with more entries have an index.
 const FEW_ENTRIES: usize = 12;
+/// There is rarely more than one value in so many bytes.
+const BYTES_OF_A_VALUE: usize = 12;
 
 /// A string: most stand in the text as they are.
 pub enum Text {
@@ -38,7 +40,9 @@ impl Tree {
         let mut reader = Reader {
             text,
             at: 0,
-            values: Vec::new(),
+            values: Vec::with_capacity(text.len() / BYTES_OF_A_VALUE),
+            items: Vec::new(),
+            entries: Vec::new(),
         };
         u32::try_from(text.len()).ok()?;
         let root = reader.value(0)?;
@@ -142,6 +146,9 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     values: Vec<(Value, (u32, u32))>,
+    /// The items and entries so far of the lists and objects that are being read.
+    items: Vec<u32>,
+    entries: Vec<(Text, u32)>,
 }
 
 impl Reader<'_> {
@@ -192,39 +199,42 @@ impl Reader<'_> {
 
     fn list(&mut self, depth: u32) -> Option<Value> {
         self.at += 1;
-        let mut items = Vec::new();
+        let first = self.items.len();
         if !self.mark(b']') {
             loop {
-                items.push(self.value(depth + 1)?);
+                let item = self.value(depth + 1)?;
+                self.items.push(item);
                 if self.mark(b']') {
                     break;
                 }
                 self.mark(b',').then_some(())?;
             }
         }
-        Some(Value::List(items.into()))
+        Some(Value::List(self.items.drain(first..).collect()))
     }
 
     fn object(&mut self, depth: u32) -> Option<Value> {
         self.at += 1;
-        let mut entries = Vec::new();
+        let first = self.entries.len();
         if !self.mark(b'}') {
             loop {
                 self.blanks();
                 (self.peek() == Some(b'"')).then_some(())?;
                 let name = self.string()?;
                 self.mark(b':').then_some(())?;
-                entries.push((name, self.value(depth + 1)?));
+                let value = self.value(depth + 1)?;
+                self.entries.push((name, value));
                 if self.mark(b'}') {
                     break;
                 }
                 self.mark(b',').then_some(())?;
             }
         }
+        let entries = self.entries.drain(first..).collect();
         self.indexed(entries).map(Value::Object)
     }
 
-    fn indexed(&self, entries: Vec<(Text, u32)>) -> Option<Object> {
+    fn indexed(&self, entries: Box<[(Text, u32)]>) -> Option<Object> {
         let name = |place: usize| entries[place].0.of(self.text);
         let mut sorted: Vec<u32> = Vec::new();
         if entries.len() <= FEW_ENTRIES {
@@ -239,7 +249,7 @@ impl Reader<'_> {
             (!twice).then_some(())?;
         }
         Some(Object {
-            entries: entries.into(),
+            entries,
             sorted: sorted.into(),
         })
     }

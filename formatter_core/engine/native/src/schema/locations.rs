@@ -14,7 +14,7 @@ pub enum Goal {
 }
 
 /// The lists that a schema without keywords for arrays allows are those of `Array::default()`.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Array {
     /// The schema that speaks about items, and what it wants of them.
     pub items: Option<(u32, Goal)>,
@@ -23,7 +23,7 @@ pub struct Array {
 }
 
 /// The objects that a schema without keywords for objects allows are those of `Object::default()`.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Object {
     /// The schema that speaks about properties.
     pub part: Option<u32>,
@@ -124,6 +124,8 @@ const FEW_BRANCHES: usize = 8;
 const MOST_CHECKED: usize = 64;
 /// The largest count; more is left to others.
 const MOST_REPEATS: u32 = 100_000;
+/// Room for the schema of most scalars.
+const USUAL_TEXT: usize = 128;
 /// Texts of scalars may grow where unions hold unions.
 pub const LONGEST_TEXT: usize = 1 << 14;
 
@@ -483,7 +485,8 @@ impl Locations {
 
     /// The schema's text with what it says of scalars, and nothing else; the other `keywords` are read, too.
     fn scalars(&self, schema: u32, keywords: &[&str]) -> Option<Kind> {
-        let mut text = String::from("{");
+        let mut text = String::with_capacity(USUAL_TEXT);
+        text.push('{');
         for name in ["type"]
             .iter()
             .chain(&LISTED)
@@ -554,11 +557,18 @@ impl Locations {
         }
         let mut scalars = None;
         if allowed & ALL_SCALARS != 0 {
-            let names: Vec<String> = (0..SCALARS.len())
-                .filter(|place| allowed >> place & 1 == 1)
-                .map(|place| format!("\"{}\"", SCALARS[place]))
-                .collect();
-            let mut text = format!("{{\"type\":[{}]", names.join(","));
+            let mut text = String::with_capacity(USUAL_TEXT);
+            for (place, name) in SCALARS
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| allowed >> place & 1 == 1)
+            {
+                let is_first = allowed & ((1 << place) - 1) == 0;
+                text.push_str(if is_first { "{\"type\":[\"" } else { ",\"" });
+                text.push_str(name);
+                text.push('"');
+            }
+            text.push(']');
             for name in OF_NUMBERS.iter().chain(&OF_STRINGS) {
                 if let Some(value) = self.tree.get(schema, name) {
                     self.add(&mut text, name, value);

@@ -1,5 +1,6 @@
 //! Plain schemas as rules. What it makes is, byte for byte, what the schema algebra in Python makes of them.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
@@ -35,8 +36,8 @@ pub const TOKENS: u32 = Token::AnyScalar as u32 + 1;
 pub enum Terminal {
     /// A name with the colon.
     Name(Box<str>),
-    /// Any other name with the colon; they are sorted.
-    NameOtherThan(Vec<Box<str>>),
+    /// Any other name with the colon; these are terminals, in the order of their names.
+    NameOtherThan(Vec<u32>),
     /// What a schema for scalars allows, by its text.
     Scalars(Box<str>),
     Some {
@@ -45,17 +46,33 @@ pub enum Terminal {
     },
 }
 
-/// The sets that a value may be in; `scalars` is a schema for them.
-#[derive(Clone, Default)]
-struct Shape {
-    /// It may be any value, and nothing else is said.
-    is_anything: bool,
-    scalars: Option<Box<str>>,
-    arrays: Vec<Array>,
-    objects: Vec<Object>,
+/// The name that a terminal stands for, by its number.
+pub fn name_of(terminals: &[Terminal], number: u32) -> &str {
+    match &terminals[(number - TOKENS) as usize] {
+        Terminal::Name(name) => name,
+        _ => "",
+    }
 }
 
-impl Shape {
+/// The sets that a value may be in; `scalars` is a schema for them.
+#[derive(Clone, Default)]
+struct Shape<'a> {
+    /// It may be any value, and nothing else is said.
+    is_anything: bool,
+    scalars: Option<Cow<'a, str>>,
+    arrays: Vec<Array>,
+    objects: Vec<&'a Object>,
+}
+
+const ANY_SCALARS: &str = r#"{"type":["null","boolean","number","string"]}"#;
+static ANY_OBJECT: Object = Object {
+    part: None,
+    properties: None,
+    rest: Goal::Anything,
+    required: Vec::new(),
+};
+
+impl Shape<'_> {
     /// The same, as a union even if it may be any value.
     fn by_type(self) -> Self {
         if !self.is_anything {
@@ -63,9 +80,9 @@ impl Shape {
         }
         Shape {
             is_anything: false,
-            scalars: Some(r#"{"type":["null","boolean","number","string"]}"#.into()),
+            scalars: Some(ANY_SCALARS.into()),
             arrays: vec![Array::default()],
-            objects: vec![Object::default()],
+            objects: vec![&ANY_OBJECT],
         }
     }
 
@@ -94,9 +111,9 @@ pub struct Lowering<'a> {
     pub terminals: Vec<Terminal>,
     /// The number of the first rule of any value, where it is used.
     pub any: Option<u32>,
-    names: HashMap<Box<str>, u32>,
-    others: HashMap<Vec<Box<str>>, u32>,
-    scalars: HashMap<Box<str>, u32>,
+    names: HashMap<&'a str, u32>,
+    others: HashMap<Vec<u32>, u32>,
+    scalars: HashMap<Cow<'a, str>, u32>,
     goals: HashMap<u32, u32>,
     /// The schemas that are lowered elsewhere.
     holes: &'a FastMap<u32, u32>,
@@ -163,7 +180,7 @@ impl<'a> Lowering<'a> {
         if !shape.objects.is_empty() {
             let mut names = Names::default();
             self.walk(&mut names, Goal::Schema(schema))?;
-            let names: Vec<&str> = names.in_order();
+            let names = names.in_order();
             for object in &shape.objects {
                 let body = self.object(object, &names)?;
                 options.push(if several { self.add(body) } else { body });
@@ -172,7 +189,7 @@ impl<'a> Lowering<'a> {
         (!options.is_empty()).then(|| any_of(options))
     }
 
-    fn shape(&self, goal: Goal, room: u32) -> Option<Shape> {
+    fn shape(&self, goal: Goal, room: u32) -> Option<Shape<'a>> {
         let schema = match goal {
             Goal::Anything => {
                 return Some(Shape {
@@ -188,14 +205,14 @@ impl<'a> Lowering<'a> {
         Some(match self.locations.kind(schema) {
             Kind::Silent => self.shape(Goal::Anything, room)?,
             Kind::Scalars(text) => Shape {
-                scalars: Some(text.clone()),
+                scalars: Some(Cow::Borrowed(text)),
                 ..Shape::default()
             },
             Kind::Typed { scalars, array, object } => Shape {
                 is_anything: false,
-                scalars: scalars.clone(),
-                arrays: array.iter().cloned().collect(),
-                objects: object.iter().cloned().collect(),
+                scalars: scalars.as_deref().map(Cow::Borrowed),
+                arrays: array.iter().copied().collect(),
+                objects: object.iter().collect(),
             },
             Kind::Reference(goal) => self.shape(*goal, room)?,
             Kind::Branches {
@@ -203,14 +220,14 @@ impl<'a> Lowering<'a> {
                 exclusive,
                 types,
             } => {
-                let branches: Option<Vec<Shape>> = goals.iter().map(|goal| self.shape(*goal, room)).collect();
+                let branches: Option<Vec<Shape<'a>>> = goals.iter().map(|goal| self.shape(*goal, room)).collect();
                 self.united(branches?, *exclusive)?.of(*types)
             }
             Kind::Other => return None,
         })
     }
 
-    fn united(&self, mut branches: Vec<Shape>, exclusive: bool) -> Option<Shape> {
+    fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
         if branches.len() == 1 {
             return branches.pop();
         }
@@ -224,8 +241,8 @@ impl<'a> Lowering<'a> {
         if union.arrays.contains(&Array::default()) {
             union.arrays = vec![Array::default()];
         }
-        if union.objects.contains(&Object::default()) {
-            union.objects = vec![Object::default()];
+        if union.objects.contains(&&ANY_OBJECT) {
+            union.objects = vec![&ANY_OBJECT];
         }
         union.scalars = union_of(scalars, exclusive)?;
         Some(union)
@@ -285,10 +302,10 @@ impl<'a> Lowering<'a> {
         any_of(options)
     }
 
-    fn object(&mut self, object: &Object, names: &[&str]) -> Option<Node> {
+    fn object(&mut self, object: &'a Object, names: &[&'a str]) -> Option<Node> {
         let locations = self.locations;
         let mut known: HashSet<&str> = names.iter().copied().collect();
-        let mut names: Vec<&str> = names.to_vec();
+        let mut names: Vec<&'a str> = names.to_vec();
         let own = locations.properties(object).map(|(name, _)| name);
         names.extend(
             own.chain(object.required.iter().map(|name| &**name))
@@ -313,7 +330,7 @@ impl<'a> Lowering<'a> {
             members.push((if required { REQUIRED } else { OPTIONAL }, item));
         }
         if object.rest != Goal::Nothing {
-            let item = in_order([self.name_other_than(&names), self.goal(object.rest)]);
+            let item = in_order([self.name_other_than(names), self.goal(object.rest)]);
             members.push((REPEATED, item));
         }
         let mut options = Vec::new();
@@ -365,21 +382,21 @@ impl<'a> Lowering<'a> {
         TOKENS + self.terminals.len() as u32 - 1
     }
 
-    fn name(&mut self, name: &str) -> u32 {
+    fn name(&mut self, name: &'a str) -> u32 {
         if let Some(number) = self.names.get(name) {
             return *number;
         }
         let number = self.terminal(Terminal::Name(name.into()));
-        self.names.insert(name.into(), number);
+        self.names.insert(name, number);
         number
     }
 
-    fn name_other_than(&mut self, names: &[&str]) -> Node {
+    fn name_other_than(&mut self, mut names: Vec<&'a str>) -> Node {
         if names.is_empty() {
             return token(Token::AnyName);
         }
-        let mut names: Vec<Box<str>> = names.iter().map(|name| (*name).into()).collect();
         names.sort_unstable();
+        let names: Vec<u32> = names.into_iter().map(|name| self.name(name)).collect();
         if let Some(number) = self.others.get(&names) {
             return Node::Terminal(*number);
         }
@@ -388,14 +405,14 @@ impl<'a> Lowering<'a> {
         Node::Terminal(number)
     }
 
-    fn scalars(&mut self, text: Box<str>) -> Node {
+    fn scalars(&mut self, text: Cow<'a, str>) -> Node {
         if let Some(number) = self.scalars.get(&text) {
             return Node::Terminal(*number);
         }
         let number = self.terminal(match Scalars::read(&text, self.locations.draft) {
             Some(Scalars::Some { strings, words }) => Terminal::Some { strings, words },
             Some(Scalars::Types(text)) => Terminal::Scalars(text),
-            None => Terminal::Scalars(text.clone()),
+            None => Terminal::Scalars(text.as_ref().into()),
         });
         self.scalars.insert(text, number);
         Node::Terminal(number)
@@ -429,7 +446,7 @@ fn token(token: Token) -> Node {
 }
 
 /// One schema for the scalars of several; None within if there are none.
-fn union_of(mut scalars: Vec<Box<str>>, exclusive: bool) -> Option<Option<Box<str>>> {
+fn union_of(mut scalars: Vec<Cow<str>>, exclusive: bool) -> Option<Option<Cow<str>>> {
     if scalars.len() < 2 {
         return Some(scalars.pop());
     }

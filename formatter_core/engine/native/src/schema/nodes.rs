@@ -29,7 +29,8 @@ pub const REPEATED: u8 = 2;
 
 /// The items one after the other, in one flat sequence.
 pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
-    let mut flat = Vec::new();
+    let items = items.into_iter();
+    let mut flat = Vec::with_capacity(items.size_hint().0);
     for item in items {
         match item {
             Node::Sequence(items) => flat.extend(items),
@@ -41,7 +42,8 @@ pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
 
 /// One of the items.
 pub fn any_of(items: impl IntoIterator<Item = Node>) -> Node {
-    let mut flat = Vec::new();
+    let items = items.into_iter();
+    let mut flat = Vec::with_capacity(items.size_hint().0);
     for item in items {
         match item {
             Node::Choice(items) => flat.extend(items),

@@ -9,6 +9,9 @@ use crate::schema::scalars::Strings;
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;
 
+/// Room for the programs of most names.
+const USUAL_LENGTH: usize = 64;
+
 /// Writes the inside of one terminal. What is made there is numbered, and what was made before is not written again.
 struct Inside {
     regular: Regular,
@@ -31,8 +34,7 @@ impl Parts {
     }
 
     /// Any other name than these.
-    pub fn name_other_than(&self, names: &[Box<str>]) -> Regular {
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    pub fn name_other_than(&self, names: Vec<&str>) -> Regular {
         self.quoted(|inside| {
             inside.kept(&self.any_body);
             inside.trie(names, TRIE_DEPTH);
@@ -79,7 +81,10 @@ impl Parts {
 impl Inside {
     fn new() -> Self {
         Inside {
-            regular: Regular::default(),
+            regular: Regular {
+                program: Vec::with_capacity(USUAL_LENGTH),
+                size: 0,
+            },
             made: 0,
             empty: None,
         }
