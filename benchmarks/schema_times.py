@@ -48,7 +48,10 @@ WAYS = {
 NATIVE: tuple[tuple[type, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "fill_bitmask"),
-    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "all_derive", "write_whole", "write")),
+    *(
+        (native_schema.NativeSchema, name)
+        for name in ("__init__", "goal", "lower", "all_derive", "write_whole", "write")
+    ),
 )
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
