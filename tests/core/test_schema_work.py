@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
 from formatter_core.parsing.shortest import min_bytes
@@ -98,6 +99,16 @@ def test_comparing_strings_is_charged() -> None:
     with pytest.raises(LimitExceeded) as caught:
         lower_schema({"allOf": pairs}, limits=Limits(work=2_000_000))
     assert caught.value.limit == "work"
+
+
+def test_four_patterns_at_once_are_within_the_limits_whatever_was_compiled_before() -> None:
+    first, second, third = "^([a-z][0-9])+$", "((c1d3g3).{4,8}){6,6}", "(t|8){10,10}..$"
+    all_of = [{"pattern": pattern} for pattern in (first, second, third, "^z9((.){10,10}){10,10}z9$")]
+    any_of = [{"not": {"pattern": pattern}} for pattern in (first, f"^..{second}", third)]
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b"of this test", None], [257])
+    compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
+    for _ in range(2):
+        compiler.compile({"allOf": [*all_of, {"multipleOf": 7}, {"anyOf": any_of}]})
 
 
 def test_telling_keys_apart_is_charged() -> None:

@@ -110,6 +110,24 @@ def test_end_ids_that_are_text_leave_no_dead_end(seed: int) -> None:
         assert not compare_unique.search_within(schema, rng, most=4, masks=100)[1], schema
 
 
+def test_without_a_brace_the_shortest_object_may_be_another_one() -> None:
+    schema = {
+        "anyOf": [
+            {"not": {"patternProperties": {"^[ab]$": {"type": "integer"}}}},
+            {"not": {"patternProperties": {"^a": {"type": "string"}}}},
+        ]
+    }
+    tokens = [b'"', b'"}', b":", b"a", b"{", '😀": 1, '.encode()]
+    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [6]), engine="native").compile(
+        formats.json_schema(schema, key_order="any")
+    )
+    assert compiled.min_tokens == 8
+    formatter = compiled.formatter(max_tokens=8)
+    while not formatter.is_finished:
+        formatter.accept_token(formatter.allowed_tokens()[0])
+    assert formatter.text == '{"a":""}'
+
+
 def test_without_a_quote_no_value_is_left() -> None:
     tokens = [bytes([byte]) for byte in b'[]" ,'] + [b'"",']
     compiled = Compiler(Vocabulary([*tokens, b"</s>"], [6]), engine="native").compile(

@@ -31,6 +31,21 @@ impl Value {
         .unwrap_or_else(|| Value::Other(text.into()))
     }
 
+    /// Whether a text begins with this value.
+    pub fn begins(&self, text: &[u8]) -> bool {
+        // Most texts are other strings, without escapes: no need to decode them.
+        let may_begin = match self {
+            Value::Text(own) if !text.contains(&b'\\') => {
+                let rest = text
+                    .strip_prefix(b"\"")
+                    .and_then(|rest| rest.strip_prefix(own.as_bytes()));
+                rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+            }
+            _ => true,
+        };
+        may_begin && *self == Value::of(text)
+    }
+
     fn kind(&self) -> usize {
         match self {
             Value::Text(_) => kind_of_first(b'"'),
@@ -110,67 +125,84 @@ fn decimal(text: &[u8]) -> Option<String> {
 /// A set of texts, as a tree of what they have in common; a change copies the way to it.
 #[derive(Debug, Default)]
 struct Node {
+    /// What the texts below have in common from the node above on.
+    label: Box<str>,
     /// Whether a text ends here.
     is_end: bool,
-    /// By their first characters.
-    edges: Vec<(Box<str>, Arc<Node>)>,
-    /// What the texts below are spelled as, and in which terms, see `Derivatives::id`.
+    /// The nodes below, by their first characters.
+    below: Vec<Arc<Node>>,
+    /// What the label and what may follow it is spelled as, and in which terms, see `Derivatives::id`.
     term: AtomicU64,
 }
 
 impl Node {
+    /// With one text more, which has the label in common with the others.
     fn with(&self, text: &str) -> Node {
-        let mut edges = self.edges.clone();
-        let Some(first) = text.chars().next() else {
-            return Node::new(true, edges);
+        let mut below = self.below.clone();
+        let rest = &text[self.label.len()..];
+        let Some(first) = rest.chars().next() else {
+            return Node::new(&self.label, true, below);
         };
-        match edges.binary_search_by_key(&Some(first), |(label, _)| label.chars().next()) {
-            Err(place) => edges.insert(place, (text.into(), Arc::new(Node::new(true, Vec::new())))),
+        match self.place(first) {
+            Err(place) => below.insert(place, Arc::new(Node::new(rest, true, Vec::new()))),
             Ok(place) => {
-                let (label, below) = edges[place].clone();
-                let pairs = label.char_indices().zip(text.chars());
+                let next = &below[place];
+                let pairs = next.label.char_indices().zip(rest.chars());
                 let common = pairs.take_while(|((_, one), other)| one == other).last();
                 let end = common.map_or(0, |((start, one), _)| start + one.len_utf8());
-                let below = match end == label.len() {
-                    true => below.with(&text[end..]),
-                    false => Node::new(false, vec![(label[end..].into(), below)]).with(&text[end..]),
+                let changed = match end == next.label.len() {
+                    true => next.with(rest),
+                    false => {
+                        let later = Node::new(&next.label[end..], next.is_end, next.below.clone());
+                        Node::new(&rest[..end], false, vec![Arc::new(later)]).with(rest)
+                    }
                 };
-                edges[place] = (label[..end].into(), Arc::new(below));
+                below[place] = Arc::new(changed);
             }
         }
-        Node::new(self.is_end, edges)
+        Node::new(&self.label, self.is_end, below)
     }
 
     fn contains(&self, text: &str) -> bool {
-        let Some(first) = text.chars().next() else {
-            return self.is_end;
+        let Some(rest) = text.strip_prefix(&*self.label) else {
+            return false;
         };
-        let edge = self
-            .edges
-            .binary_search_by_key(&Some(first), |(label, _)| label.chars().next());
-        edge.is_ok_and(|place| {
-            let (label, below) = &self.edges[place];
-            text.strip_prefix(&**label).is_some_and(|rest| below.contains(rest))
-        })
+        match rest.chars().next() {
+            None => self.is_end,
+            Some(first) => self.place(first).is_ok_and(|place| self.below[place].contains(rest)),
+        }
     }
 
-    fn new(is_end: bool, edges: Vec<(Box<str>, Arc<Node>)>) -> Self {
-        let term = AtomicU64::new(0);
-        Node { is_end, edges, term }
+    /// Where the node below stands whose label begins with this character, or would stand.
+    fn place(&self, first: char) -> Result<usize, usize> {
+        self.below
+            .binary_search_by_key(&Some(first), |node| node.label.chars().next())
     }
 
-    /// The spellings of the texts below, in the terms with this id.
+    fn new(label: &str, is_end: bool, below: Vec<Arc<Node>>) -> Self {
+        Node {
+            label: label.into(),
+            is_end,
+            below,
+            term: AtomicU64::new(0),
+        }
+    }
+
+    /// The spellings of the texts from here on, in the terms with this id.
     fn spellings(&self, of: Spelling, id: u32, terms: &mut Terms) -> Term {
         let known = self.term.load(Ordering::Relaxed);
         if known >> 32 == u64::from(id) {
             return known as Term;
         }
-        let mut ways = if self.is_end { vec![of.end(terms)] } else { Vec::new() };
-        for (label, below) in &self.edges {
-            let rest = below.spellings(of.after(label), id, terms);
-            ways.push(of.before(label, rest, terms));
-        }
-        let term = terms.alternation(ways);
+        let after = of.after(&self.label);
+        let mut ways = if self.is_end {
+            vec![after.end(terms)]
+        } else {
+            Vec::new()
+        };
+        ways.extend(self.below.iter().map(|node| node.spellings(after, id, terms)));
+        let rest = terms.alternation(ways);
+        let term = of.before(&self.label, rest, terms);
         self.term
             .store(u64::from(id) << 32 | u64::from(term), Ordering::Relaxed);
         term

@@ -367,11 +367,8 @@ impl Gatherer<'_> {
                     }
                     value.push(byte);
                     term = step.state;
-                    if step.accepts {
-                        let value = Value::of(&value);
-                        if nearest.contains(&value) || any.matter.contains(&value) {
-                            return Ok(true);
-                        }
+                    if step.accepts && nearest.iter().chain(&any.matter).any(|matters| matters.begins(&value)) {
+                        return Ok(true);
                     }
                 }
             }

@@ -204,6 +204,9 @@ impl Terms {
         if second == EMPTY {
             return first;
         }
+        if !matches!(self.kinds.get(first), Kind::Concatenation(..) | Kind::Empty) {
+            return self.intern(Kind::Concatenation(first, second));
+        }
         // A chain before something else stays in one piece: most are left at their first byte.
         let is_chain = |term: Term| self.facts[term as usize].is_chain;
         let keeps_chains = !is_chain(second);

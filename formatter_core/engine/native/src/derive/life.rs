@@ -22,7 +22,7 @@ const MOST_ALTERNATIVES: usize = 8;
 /// A search that has met no more terms does not ask whether others lie within them.
 const FEW_TERMS: usize = 32;
 /// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
-const WORK_OF_MOVES: usize = 32;
+const WORK_OF_MOVES: usize = 16;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
 const UNREACHED: u32 = 1 << 30;
 

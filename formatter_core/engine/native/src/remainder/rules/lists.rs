@@ -26,8 +26,13 @@ pub struct List {
 impl RuleRemainders {
     /// How long the shortest text is that completes a list after one of its members, or after a separator.
     pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
+        let is_counted = needs_several_values(&self.members[tail.list as usize]);
+        if is_counted && !self.counts_values {
+            // Of the beginning of such a list nothing is known: what is said of its rest must not be less.
+            return Ok(NEVER);
+        }
         if self.needs_value(tail, memory) {
-            return match needs_several_values(&self.members[tail.list as usize]) {
+            return match is_counted {
                 true => self.length_of_values(tail, memory, meter),
                 false => Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length),
             };
@@ -49,7 +54,7 @@ impl RuleRemainders {
             if !needs_several_values(&self.members[tail.list as usize]) {
                 return self.one_value(tail, memory, rest, meter);
             }
-            let own = self.length_of_values(tail, memory, meter)?;
+            let own = self.length_of_rest(tail, memory, meter)?;
             return Ok(match add(own, rest.length) {
                 length if length > LONGEST => NONE,
                 length => Sized {

@@ -37,9 +37,6 @@ impl RuleRemainders {
 
     /// How long a text is that completes a list after one of its members, or after a separator; not always the shortest.
     pub(super) fn length_of_values(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
-        if !self.counts_values {
-            return Ok(NEVER);
-        }
         let members = self.members.clone();
         let members = &members[tail.list as usize];
         let terms = self.lists[tail.list as usize].distinct.clone();
