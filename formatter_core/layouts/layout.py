@@ -307,7 +307,9 @@ def _read(data: Any) -> Layout:
 
 
 def _check_markers(markers: tuple[str, ...]) -> None:
-    """No marker may begin inside another: where a text ends would be ambiguous."""
+    """No marker may be empty, or begin inside another: where a text ends would be ambiguous."""
+    if "" in markers:
+        raise InvalidFormat("a marker of a layout is empty; leave it out")
     for first in markers:
         for second in markers:
             for length in range(1, min(len(first), len(second))):

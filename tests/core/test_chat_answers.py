@@ -450,7 +450,9 @@ class TestFaultyLayouts:
             Layout.named(name)
 
     @pytest.mark.parametrize("key", ["name", "source", "markers", "calls"])
-    @pytest.mark.parametrize("value", [None, 1, [], {"x": 1}, "<a><a", ["<a<", "<b"], [1], {"templates": [[]]}])
+    @pytest.mark.parametrize(
+        "value", [None, 1, [], {"x": 1}, "<a><a", ["<a<", "<b"], ["<a>", ""], [1], {"templates": [[]]}]
+    )
     def test_faulty_data(self, key: str, value: Any) -> None:
         data = Layout.named("hermes").to_json()
         data[key] = value
@@ -462,6 +464,7 @@ class TestFaultyLayouts:
             ("name", "<a><a"),
             ("source", []),
             ("source", ["<a<", "<b"]),
+            ("source", ["<a>", ""]),
             ("markers", []),
             ("calls", None),
         ]
