@@ -146,9 +146,10 @@ def content_of(arguments: Any) -> str | None:
     if not isinstance(arguments, Mapping):
         return None
     if KEY not in arguments:
-        near = get_close_matches(KEY, [name for name in arguments if isinstance(name, str)], 1, _NEAR)
-        if near:
-            raise InvalidFormat(f"the argument {near[0]!r} is not known; did you mean {KEY!r}?")
+        for name in arguments:
+            low = name.lower() if isinstance(name, str) else ""
+            if low.startswith(KEY) or get_close_matches(KEY, [low], 1, _NEAR):  # such as FORMATTER, formatter_vllm
+                raise InvalidFormat(f"the argument {name!r} is not known; did you mean {KEY!r}?")
         return None
     wanted = arguments[KEY]
     if isinstance(wanted, str):
