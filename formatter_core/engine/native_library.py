@@ -90,6 +90,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
     "fcn_best_tokens": (_INT, (_POINTER, _POINTER)),
     "fcn_mask_logits": (_INT, (_POINTER, _SIZE, ctypes.c_ssize_t, _POINTER, _SIZE)),
+    "fcn_mask_or_copy": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER, _POINTER)),
     "fcn_mask_rows": (None, (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _SIZE)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }

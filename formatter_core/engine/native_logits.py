@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.native_library import check, is_available, load
 
-__all__ = ["BestTokens", "best_tokens", "mask_rows", "row_masker"]
+__all__ = ["BestTokens", "best_tokens", "copying_masker", "mask_rows", "row_masker"]
 
 #: What the library reads; numpy has no bfloat16, so its bits come as uint16.
 _KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
@@ -123,6 +123,23 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None
 
     def mask(logits: int, width: int, stride: int, row: NDArray[np.int32] = row) -> bool:  # and keeps the row alive
         return function(logits, width, stride, address, words) != 0  # type: ignore[no-any-return]
+
+    return mask
+
+
+def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int], int] | None:
+    """What masks logits that lie side by side, or copies those that a row allows if they are few; None as above.
+
+    It takes the address of float32 logits, how many they are, the address of as many copies, and that of a row that
+    says which of them may be above -inf: none before the first call. It answers 1 for masked logits and 2 for copies, 0
+    where no allowed logit is above -inf.
+    """
+    if not is_available():
+        return None
+    function, address, words = load().fcn_mask_or_copy, row.ctypes.data, len(row)
+
+    def mask(logits: int, width: int, copies: int, before: int, row: NDArray[np.int32] = row) -> int:
+        return function(logits, width, address, words, copies, before)  # type: ignore[no-any-return]
 
     return mask
 

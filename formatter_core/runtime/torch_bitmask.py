@@ -5,6 +5,7 @@ The only module that imports torch.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core.engine.native_library import is_available
-from formatter_core.engine.native_logits import mask_rows, row_masker
+from formatter_core.engine.native_logits import copying_masker, mask_rows, row_masker
 from formatter_core.errors import InvalidBitmask
 from formatter_core.runtime import bitmask
 
@@ -119,11 +120,11 @@ class RowMasker:
         InvalidBitmask: `row` is something else.
     """
 
-    __slots__ = ("_mask", "_row")
+    __slots__ = ("_copy", "_mask", "_row")
 
     def __init__(self, row: NDArray[np.int32]) -> None:
         bitmask.check_row(row)
-        self._row, self._mask = row, row_masker(row)
+        self._row, self._mask, self._copy = row, row_masker(row), copying_masker(row)
 
     def __call__(self, logits: torch.Tensor) -> bool:
         """Write -inf over what is not allowed, logits of shape (width,); whether an allowed token is above -inf.
@@ -135,6 +136,43 @@ class RowMasker:
             return self._mask(logits.data_ptr(), logits.shape[0], 4 * logits.stride(0))
         apply_inplace(logits, self._row)
         return bool((logits > -torch.inf).any())
+
+    def masked(self, logits: torch.Tensor) -> torch.Tensor | None:
+        """The masked logits; None if no allowed token is above -inf.
+
+        They are `logits` themselves, overwritten; or, where few tokens are allowed, copies of theirs in memory that the
+        next call in the same thread takes back: that writes a few lines of memory, not all. The caller leaves them as
+        they are.
+
+        Raises:
+            InvalidBitmask: as from `apply_inplace`.
+        """
+        is_plain = logits.dtype is torch.float32 and logits.is_cpu and logits.dim() == 1 and logits.is_contiguous()
+        if self._copy is None or not is_plain:
+            return logits if self(logits) else None
+        width, copies = logits.shape[0], _copies
+        if copies.shape != (width, len(self._row)):
+            copies.begin(width, len(self._row))
+        answer = self._copy(logits.data_ptr(), width, *copies.addresses)
+        return copies.logits if answer == 2 else logits if answer else None
+
+
+class _Copies(threading.local):
+    """Logits of the calling thread, -inf but for those that a mask allowed last."""
+
+    shape = (0, 0)
+    """How many logits, and the words of a mask."""
+
+    def begin(self, width: int, words: int) -> None:
+        """Have so many, all -inf."""
+        with torch.inference_mode(False):  # such a tensor can be used in either mode
+            self.logits = torch.full((width,), -torch.inf)
+        self._before = np.zeros(words, dtype=np.int32)
+        self.addresses = self.logits.data_ptr(), self._before.ctypes.data
+        self.shape = width, words
+
+
+_copies = _Copies()
 
 
 def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 A filter tells the sampler what may come next in one of three ways, by release: up to 0.2.0 as a set; from 0.2.1 as a
 sorted list, computed by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
-base class of all filters.
+base class of all filters. Before 0.2.4 a filter can mask the logits too, where the sampler keeps them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from formatter_core.errors import InvalidVocabulary, UnsupportedEngineVersion
 
 __all__ = [
     "MASKS_LOGITS",
+    "TAKES_NONE",
     "Filter",
     "Job",
     "end_ids",
@@ -39,14 +40,20 @@ def _exllamav2() -> tuple[Any, Any]:
 
 
 def unsupported(missing: str) -> UnsupportedEngineVersion:
-    version = str(getattr(import_module("exllamav2"), "__version__", "of unknown version"))
-    return UnsupportedEngineVersion("exllamav2", found=version, needed="0.2.0 to 0.3.2", missing=missing)
+    return UnsupportedEngineVersion("exllamav2", found=_version(), needed="0.2.0 to 0.3.2", missing=missing)
+
+
+def _version() -> str:
+    return str(getattr(import_module("exllamav2"), "__version__", "of unknown version"))
 
 
 Filter, Job = _exllamav2()
 
 #: Whether a filter may mask the logits itself.
 MASKS_LOGITS = hasattr(Filter, "can_mask_logits")
+
+#: Whether a filter may allow every id, by None. One release's sampler raises where all its filters do.
+TAKES_NONE = _version() != "0.2.2"
 
 
 def tokenizer_model(tokenizer: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
+
 from formatter_exllamav2 import _compat
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "prefers_end",
     "returns_logits",
     "runs",
+    "sampled_logits",
     "sampler_prefers_end",
     "stop_tokens",
 ]
@@ -74,12 +77,23 @@ def prefers_end(job: Any) -> bool:
 
 def sampler_prefers_end() -> bool:
     """Whether the sampler that calls a filter, for a generator without jobs, was asked for `filter_prefer_eos`."""
+    return bool(_of_sampler("filter_prefer_eos"))
+
+
+def sampled_logits() -> Any:
+    """The logits that the sampler that calls a filter goes on with, (width,); None if they are not found."""
+    logits = _of_sampler("logits")
+    return logits[0][0] if isinstance(logits, torch.Tensor) and logits.shape[:-1] == (1, 1) else None
+
+
+def _of_sampler(name: str) -> Any:
+    """The value of a variable of the sampler that calls a filter."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "sample":
-            return bool(frame.f_locals.get("filter_prefer_eos"))
+            return frame.f_locals.get(name)
         frame = frame.f_back
-    return False
+    return None
 
 
 def has_banned_strings(job: Any) -> bool:

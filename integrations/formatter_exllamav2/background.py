@@ -22,10 +22,15 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
     is_written: bool
     """Whether the next mask was made."""
     _background: bool
+    _may_mask: bool
 
     def use_background_worker(self) -> bool:
         """Whether the generator's threads make masks."""
         return self._background
+
+    def masks_in_next(self) -> bool:
+        """Whether `next` masks the logits itself, where lists are all that the sampler knows."""
+        return self._may_mask and not _compat.MASKS_LOGITS
 
     def answer(self) -> tuple[Any, Any]:
         """What `next` returns, as far as other filters do not matter: their threads may be at work."""
@@ -33,7 +38,7 @@ class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is no
 
     def background_next(self, pool: Executor) -> None:
         """Make what `next` returns in a thread of the pool."""
-        pool.submit(self.answer)
+        pool.submit(self.prepare_logit_mask if self.masks_in_next() else self.answer)
 
     def background_prepare_logit_mask(self, pool: Executor) -> None:
         """Call `prepare_logit_mask` in a thread of the pool."""

@@ -19,7 +19,7 @@ from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import _compat, _compat_jobs, healing
 from formatter_exllamav2.background import BackgroundFilter
 from formatter_exllamav2.job_binding import JobBinding, fail_where_exclusive
-from formatter_exllamav2.masks import AllowedIds, check_logits, only_these
+from formatter_exllamav2.masks import AllowedIds, check_logits, masked_logits, only_these
 
 __all__ = ["FormatterFilter"]
 
@@ -138,9 +138,16 @@ class FormatterFilter(BackgroundFilter):
         return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
-        """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets."""
+        """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets.
+
+        None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
+        """
         fail_where_exclusive(self._binding.filters(FormatterFilter))
-        return self.answer()
+        logits = _compat_jobs.sampled_logits() if self.masks_in_next() and self.prepare_logit_mask() else None
+        if logits is None:
+            return self.answer()
+        logits.copy_(self.mask_logits(logits))
+        return None, set()
 
     def answer(self) -> tuple[Any, Any]:
         """What `next` returns; called by a thread of the generator."""
@@ -157,8 +164,8 @@ class FormatterFilter(BackgroundFilter):
         """Logits, float32 (width,), with -inf for what is not allowed: the same ones where they may be written to."""
         try:
             check_logits(logits, self._size)
-            masked = logits if self._binding.may_write else logits.clone()
-            if self._mask(masked):
+            masked = masked_logits(self._mask, logits, may_write=self._binding.may_write)
+            if masked is not None:
                 return masked
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)

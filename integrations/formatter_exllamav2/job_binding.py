@@ -60,9 +60,14 @@ class JobBinding:
         is_alone = job is None or len(job.filters) == 1
         self.may_write = self.has_job and is_alone and not _compat_jobs.returns_logits(job)
         self.width = None if job is None else _compat_jobs.job_width(job)
-        # What is queued beside a filter that stays in the foreground is read as a list, and so is a preferred end.
-        prefers_end = job is not None and _compat_jobs.prefers_end(job)
-        self.may_mask = _compat.MASKS_LOGITS and not prefers_end and (self._background or is_alone)
+        stops = frozenset[int]() if job is None else _compat_jobs.stop_tokens(job)
+        if _compat.MASKS_LOGITS:
+            # What is queued beside a filter that stays in the foreground is read as a list.
+            can_mask = self._background or is_alone
+        else:
+            # Lists also tell the job that it ends; after masks it ends by its own stop conditions alone.
+            can_mask = _compat.TAKES_NONE and self.may_write and stops.issuperset(self._end_ids)
+        self.may_mask = can_mask and not (job is not None and _compat_jobs.prefers_end(job))
         if before is not None and before is not job and _compat_jobs.runs(before):
             return HookReused("FormatterFilter", "create one filter for each job")
         if job is None:
@@ -76,7 +81,7 @@ class JobBinding:
                 "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; "
                 "leave the strings out, or exclude them in the format"
             )
-        if not self._has_warned and _compat_jobs.stop_tokens(job).isdisjoint(self._end_ids):
+        if not self._has_warned and stops.isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(
                 "stop_conditions holds none of the ids %s that end an output, so each job takes one more token to end; "

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 from formatter_core.errors import InvalidArgument, WrongModel
+from formatter_core.runtime.torch_bitmask import RowMasker
+from formatter_exllamav2 import _compat
 
-__all__ = ["AllowedIds", "check_logits", "only_these", "wrong_model"]
+__all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these", "wrong_model"]
 
 
 class AllowedIds:
@@ -64,6 +66,14 @@ def check_logits(logits: torch.Tensor, size: int) -> None:
         raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
     if logits.shape[0] < size:
         raise wrong_model(size, f"a model of {logits.shape[0]} logits")
+
+
+def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool) -> torch.Tensor | None:
+    """The masked logits; None if no allowed token is above -inf. Those given stay as they are unless `may_write`."""
+    if may_write and _compat.MASKS_LOGITS:  # before, the sampler goes on with these logits
+        return mask.masked(logits)
+    masked = logits if may_write else logits.clone()
+    return masked if mask(masked) else None
 
 
 def wrong_model(size: int, found: str) -> WrongModel:

@@ -97,27 +97,33 @@ def sample(
     """The token that `choose` takes from the masked logits, float32 (width,), and whether a filter ends the job.
 
     An end that is `preferred` is taken as soon as the filters list it; of masks the sampler does not know what they
-    allow.
+    allow. A set or list of None allows every id.
     """
     width = len(logits)
+    logits = logits.view(1, 1, -1)
     if filters and all(getattr(each, "can_mask_logits", bool)() for each in filters):
         for each in filters:
             assert each.get_next(mask=True) is True
-            logits = each.mask_logits(logits)
-            assert logits.shape == (width,)
+            logits = each.mask_logits(logits[0][0]).view(1, 1, -1)
+            assert logits.shape[2] == width
             assert logits.dtype == torch.float32
         assert logits.max() > -torch.inf, "the C++ sampler would choose anything"
-        return choose(logits), False
+        return choose(logits[0][0]), False
     passing, ends = None, set()
     for each in filters:
         takes_lists = isinstance(each, ListFilter)
         found, end = each.get_next() if takes_lists else each.next()
+        if found is None:
+            assert not end
+            continue
         assert isinstance(found, (list, set) if takes_lists else set)
         assert list(found) == sorted(found) or isinstance(found, set), "the C++ sampler walks through the list once"
         assert max(found, default=0) < width, "the C++ sampler would write past the logits"
         passing = set(found) if passing is None else passing & set(found)
         ends |= set(end)
+    logits = logits[0][0]
     if passing is None:
+        assert logits.max() > -torch.inf, "the C++ sampler would choose anything"
         return choose(logits), False
     assert passing, "Filter excluded all tokens"
     if preferred in passing:

@@ -156,3 +156,20 @@ def test_a_row_masker_follows_its_row(dtype: torch.dtype, device: str) -> None:
             mask(wrong)
     with pytest.raises(InvalidBitmask):
         torch_bitmask.RowMasker(np.zeros(3, np.int64))
+
+
+def test_few_logits_are_copied() -> None:
+    row = bitmask.allocate(1, 300)[0]
+    mask = torch_bitmask.RowMasker(row)
+    for allowed in ([3], [3, 40], [], [299], list(range(0, 300, 7)), [3]):
+        row[:] = 0
+        bitmask.set_ids(row, allowed)
+        for width in (300, 290, 330):
+            logits = torch.randn(width)
+            before, wanted = logits.clone(), torch_bitmask.apply(logits, row)
+            masked = mask.masked(logits)
+            assert (masked is None) is bool(wanted.isneginf().all())
+            assert masked is None or torch.equal(masked, wanted)
+            assert masked is logits or torch.equal(logits, before) or masked is None
+    with pytest.raises(InvalidBitmask):
+        mask.masked(torch.zeros(70, dtype=torch.int64))

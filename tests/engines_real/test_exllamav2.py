@@ -224,8 +224,6 @@ def test_a_filter_that_fails_ends_its_job_alone(report: Report) -> None:
 
 
 def test_what_is_allowed_may_be_forbidden_elsewhere(report: Report) -> None:
-    if "mask" not in WAYS[report.version]:
-        pytest.skip("a filter sees no logits before 0.2.4")
     assert report.forbidden == {"texts": ["a"], "error": "NoTokenLeft", "reasons": ["stop_token"]}
 
 

@@ -6,7 +6,7 @@ use std::slice;
 use crate::interface::{guarded, view, DONE};
 use crate::limits::{Fault, Outcome};
 use crate::logits::{ask, Brain, Half, Logit, Question, Scratch};
-use crate::masking::{mask_apart, mask_together};
+use crate::masking::{mask_apart, mask_or_copy, mask_together};
 
 /// The kinds of logits.
 const FLOAT32: u32 = 0;
@@ -145,6 +145,38 @@ pub unsafe extern "C" fn fcn_mask_logits(
     i32::from(is_left)
 }
 
+/// `fcn_mask_logits` for logits side by side, or, where a row allows few, a copy of those into `copies`, which are -inf
+/// otherwise. The answer is 0 where no token that the row allows is above -inf, 1 where the logits were masked, and 2 where
+/// `copies` are the masked ones.
+///
+/// # Safety
+/// `logits` and `copies` each point to `width` aligned floats; `row` and `before` to `words` words. Nobody else uses the
+/// floats or `before` meanwhile, nor writes to `copies` and `before` from one call to the next; in the first call all copies
+/// are -inf.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_mask_or_copy(
+    logits: *mut f32,
+    width: usize,
+    row: *const u32,
+    words: usize,
+    copies: *mut f32,
+    before: *mut u32,
+) -> i32 {
+    if logits.is_null() || width == 0 {
+        return 0;
+    }
+    // SAFETY: as the caller promises.
+    let (logits, row, copies, before) = unsafe {
+        (
+            slice::from_raw_parts_mut(logits, width),
+            view(row, words),
+            slice::from_raw_parts_mut(copies, width),
+            slice::from_raw_parts_mut(before, words),
+        )
+    };
+    mask_or_copy(logits, row, copies, before) as i32
+}
+
 /// Write -inf over the logits of all tokens that rows do not allow: many rows in one call.
 ///
 /// # Safety
@@ -218,6 +250,50 @@ mod tests {
             assert_eq!(bits(&found), bits(&wanted));
             let is_left = (0..width).any(|id| wanted[place(id)] > f32::NEG_INFINITY);
             assert_eq!(left, i32::from(is_left));
+        }
+    }
+
+    /// Rows that allow many and few by turns, with the same copies.
+    #[test]
+    fn few_logits_are_copied() {
+        let mut random = Random(9);
+        for _ in 0..300 {
+            let (width, words) = (1 + random.below(300), random.below(12));
+            let (mut copies, mut before) = (vec![f32::NEG_INFINITY; width], vec![0; words]);
+            let mut answers = [0; 3];
+            for _ in 0..20 {
+                let zeros = 1 + random.below(12);
+                let row: Vec<u32> = (0..words)
+                    .map(|_| {
+                        if random.below(zeros) == 0 {
+                            random.next() as u32
+                        } else {
+                            0
+                        }
+                    })
+                    .collect();
+                let logits: Vec<f32> = (0..width)
+                    .map(|_| [f32::NEG_INFINITY, 0.0, -1e30, f32::INFINITY][random.below(4)])
+                    .collect();
+                let (mut found, mut wanted) = (logits.clone(), logits.clone());
+                let is_left = mask_together(&mut wanted, &row);
+                // SAFETY: there are as many floats and words.
+                let answer = unsafe {
+                    let (copies, before) = (copies.as_mut_ptr(), before.as_mut_ptr());
+                    fcn_mask_or_copy(found.as_mut_ptr(), width, row.as_ptr(), words, copies, before)
+                };
+                assert_eq!(answer != 0, is_left);
+                match answer {
+                    1 => assert_eq!(found, wanted),
+                    2 => assert_eq!((&found, &copies), (&logits, &wanted)),
+                    _ => (),
+                }
+                answers[answer as usize] += 1;
+            }
+            assert!(
+                width < 200 || words < 8 || answers.iter().all(|count| *count > 0),
+                "{answers:?}"
+            );
         }
     }
 

@@ -3,6 +3,9 @@
 /// As many as a word of a row has bits.
 const BLOCK: usize = u32::BITS as usize;
 
+/// Where at most one of so many blocks holds an allowed token, copying those takes less time than overwriting all others.
+const FEW: usize = 4;
+
 /// Write -inf over the logits of all tokens that a row does not allow, those past its end included; whether one that it
 /// allows is above -inf.
 pub fn mask_together(logits: &mut [f32], row: &[u32]) -> bool {
@@ -49,7 +52,50 @@ fn mask_block(block: &mut [f32], bits: u32) {
     }
 }
 
-/// The same for logits that lie `stride` bytes from one to the next.
+/// What became of a row of logits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Masked {
+    /// No token that the row allows is above -inf.
+    Nothing,
+    /// They were overwritten.
+    InPlace,
+    /// They are as they were; those that are allowed were copied.
+    Copied,
+}
+
+/// `mask_together`; but where few blocks hold allowed tokens, these are copied into `copies`, logits that are -inf
+/// otherwise. A few lines of memory are written then, not all.
+///
+/// `copies` are as many as the logits, and `before` says which of them may be above -inf; it is as long as the row.
+/// Nothing else writes to either.
+pub fn mask_or_copy(logits: &mut [f32], row: &[u32], copies: &mut [f32], before: &mut [u32]) -> Masked {
+    if FEW * row.iter().filter(|bits| **bits != 0).count() > row.len() {
+        return if mask_together(logits, row) {
+            Masked::InPlace
+        } else {
+            Masked::Nothing
+        };
+    }
+    let mut is_left = false;
+    let blocks = copies.chunks_mut(BLOCK).zip(logits.chunks(BLOCK));
+    for ((copied, block), (bits, before)) in blocks.zip(row.iter().zip(before)) {
+        if *bits != 0 {
+            copied.copy_from_slice(block);
+            mask_block(copied, *bits);
+            is_left = is_left || copied.iter().any(|logit| *logit > f32::NEG_INFINITY);
+        } else if *before != 0 {
+            copied.fill(f32::NEG_INFINITY);
+        }
+        *before = *bits;
+    }
+    if is_left {
+        Masked::Copied
+    } else {
+        Masked::Nothing
+    }
+}
+
+/// `mask_together` for logits that lie `stride` bytes from one to the next.
 ///
 /// # Safety
 /// `logits` points to `width` floats there, which nobody else uses.
