@@ -1,8 +1,10 @@
 //! Which terms plainly lie within which others, and what alternatives and intersections leave out therefore.
 
 use std::cmp::Reverse;
+use std::hash::Hasher;
 
 use super::{Kind, Term, Terms, EMPTY, NOTHING};
+use crate::hash::FastHasher;
 
 /// At most this many alternatives beside one are compared with it, and at most this many parts of their sequences.
 const MOST_COMPARED: usize = 32;
@@ -38,32 +40,41 @@ impl Terms {
         items.retain(|item| narrower.binary_search(item).is_err());
     }
 
-    /// Which of some terms, by index, begin with what another one begins with, counted as narrowly or more narrowly. Only
-    /// these can differ from another one in narrower counts alone.
+    /// Which of some terms, by index, begin with what another one begins with, up to the first repetition, which is counted
+    /// as narrowly or more narrowly. Only these can differ from another one in narrower counts alone.
     fn begin_within_others(&self, terms: &[Term]) -> Vec<usize> {
         let first_count = |(index, term): (usize, &Term)| {
-            let first = match self.kind(*term) {
-                Kind::Concatenation(first, _) => *first,
-                _ => *term,
-            };
-            match self.kind(first) {
-                Kind::Repeat { item, minimum, maximum } => (*item, *minimum, Reverse(*maximum), index),
-                _ => (first, 1, Reverse(1), index),
+            let (mut begin, mut rest) = (FastHasher::default(), *term);
+            for _ in 0..MOST_COMPARED {
+                let (first, others) = match *self.kind(rest) {
+                    Kind::Concatenation(first, others) => (first, Some(others)),
+                    _ => (rest, None),
+                };
+                if let Kind::Repeat { item, minimum, maximum } = *self.kind(first) {
+                    begin.write_u32(item);
+                    return (begin.finish(), minimum, Reverse(maximum), index);
+                }
+                begin.write_u32(first);
+                match others {
+                    Some(others) => rest = others,
+                    None => break,
+                }
             }
+            (begin.finish(), 1, Reverse(1), index)
         };
         let mut begins: Vec<_> = terms.iter().enumerate().map(first_count).collect();
         begins.sort_unstable();
         let mut found = Vec::new();
-        let (mut current, mut most) = (NOTHING, 0);
-        for (place, (item, minimum, maximum, index)) in begins.iter().enumerate() {
-            if *item != current {
-                (current, most) = (*item, 0);
+        let (mut current, mut most) = (None, 0);
+        for (place, (begin, minimum, maximum, index)) in begins.iter().enumerate() {
+            if current != Some(begin) {
+                (current, most) = (Some(begin), 0);
             }
             // Those before begin with as small a number of rounds at least.
             let after = begins
                 .get(place + 1)
-                .map(|(item, minimum, maximum, _)| (item, minimum, maximum));
-            if maximum.0 <= most || after == Some((item, minimum, maximum)) {
+                .map(|(begin, minimum, maximum, _)| (begin, minimum, maximum));
+            if maximum.0 <= most || after == Some((begin, minimum, maximum)) {
                 found.push(*index);
             }
             most = most.max(maximum.0);
