@@ -603,6 +603,20 @@ def test_a_format_whose_grammar_has_failed_is_compiled_anew() -> None:
     assert compiler.compile(formats.regex("a{3}")) is second
 
 
+def test_very_many_calls_under_way_that_are_alike() -> None:
+    """Each of hundreds of terminals under way returns to a call of its own, and each of these to another one."""
+    nested = Choice((Sequence((A, Reference("nested"), B)), Sequence((Terminal(Repeat(A, 1)), Bytes(b"x")))))
+    grammar = compiled(Reference("nested"), nested=nested)
+    for depth in (500, 600, 700):
+        state = grammar.start()
+        assert state.accept_bytes(b"a" * depth + b"x")
+        for _ in range(depth - 1):
+            assert state.can_stop()
+            assert state.accept_bytes(b"b")
+        assert state.can_stop()
+        assert not state.accept_bytes(b"b")
+
+
 def test_a_row_that_was_given_other_memory_is_written_there() -> None:
     """numpy frees the old memory, whatever has kept its address."""
     words = 4096

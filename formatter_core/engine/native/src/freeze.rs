@@ -19,6 +19,12 @@ enum Target {
     Local(u32),
 }
 
+/// Of so many threads those that are alike but for their frames become one, where they are at least so many, and their
+/// frames have at most so many edges for each.
+const MANY_THREADS: usize = 512;
+const SEVERAL_FRAMES: usize = 4;
+const FEW_EDGES: usize = 8;
+
 type Edges = Vec<(u32, Target)>;
 
 /// Make what a state consists of from the chart's last column.
@@ -51,6 +57,9 @@ pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Fr
         })
         .collect();
     sort(&mut threads);
+    if threads.len() >= MANY_THREADS {
+        threads = merged(threads, cache, meter)?;
+    }
     tokens.sort_unstable_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
     tokens.dedup_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
     meter.work(threads.len() + tokens.len())?;
@@ -59,6 +68,35 @@ pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Fr
         tokens,
         can_stop: chart.can_stop(),
     })
+}
+
+/// Let one frame stand for those of threads that are alike but for their frames: it returns to where they do.
+fn merged(threads: Vec<Thread>, cache: &mut Cache, meter: &mut Meter) -> Outcome<Vec<Thread>> {
+    let is_plain = |frame: &Frame| frame.group.memory(frame.member).is_none() && frame.deadlines().is_none();
+    let mut merged: Vec<Thread> = Vec::new();
+    let mut rest = &threads[..];
+    while let Some(first) = rest.first() {
+        let is_alike = |thread: &&Thread| (thread.state, thread.next) == (first.state, first.next);
+        let (alike, others) = rest.split_at(rest.iter().take_while(is_alike).count());
+        rest = others;
+        let (plain, remembering): (Vec<&Thread>, Vec<&Thread>) =
+            alike.iter().partition(|thread| is_plain(&thread.frame));
+        let edges_of = |thread: &&Thread| thread.frame.group.edges(thread.frame.member).len();
+        let count: usize = plain.iter().map(edges_of).sum();
+        if plain.len() < SEVERAL_FRAMES || count > FEW_EDGES * plain.len() {
+            merged.extend_from_slice(alike);
+            continue;
+        }
+        let mut edges = Edges::new();
+        for thread in plain {
+            add_edges_of(&thread.frame, &mut edges, meter)?;
+        }
+        let frame = alone(edges, None, None, cache)?;
+        merged.push(Thread { frame, ..first.clone() });
+        merged.extend(remembering.into_iter().cloned());
+    }
+    sort(&mut merged);
+    Ok(merged)
 }
 
 struct Freezer<'c, 'a> {

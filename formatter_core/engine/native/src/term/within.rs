@@ -297,5 +297,10 @@ mod tests {
         let both = terms.alternation(vec![narrow, wide, other]);
         assert_eq!(both, terms.alternation(vec![wide, other]));
         assert!(both != wide && both != other);
+        // After the same beginning as well, and only after that.
+        let mut after = |begin: &[u8], counted| terms.literal_then(begin, counted);
+        let [few, many, elsewhere] = [after(b"cd", narrow), after(b"cd", wide), after(b"ce", wide)];
+        assert_eq!(terms.alternation(vec![few, many]), many);
+        assert_ne!(terms.alternation(vec![few, elsewhere]), elsewhere);
     }
 }
