@@ -253,7 +253,9 @@ def test_a_reader_that_has_seen_enough(folder) -> None:
 def test_streams_that_are_closed_or_full_are_no_answer(folder, redirection: str, status: int, shown: str) -> None:
     line = f"{sys.executable} -m formatter_core match schema.json {redirection}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, env=ENVIRONMENT)
-    assert (done.returncode, done.stderr) == (status, shown)
+    assert done.returncode == status
+    assert done.stderr.endswith(shown)  # after what the slower grammar engine says of itself
+    assert "Traceback" not in done.stderr
 
 
 def test_a_terminal_that_knows_ascii_alone(folder) -> None:
