@@ -132,6 +132,7 @@ def test_a_pattern_is_found(pattern: str, yes: list[str], no: list[str]) -> None
 
 REFUSED = [
     # pattern, position, part of the reason
+    (r"a\012", 1, "octal escape"),
     (r"(a)\1", 3, "back-reference"),
     (r"(?<n>a)\k<n>", 7, "back-reference"),
     (r"[\1]", 1, "back-reference"),
