@@ -192,7 +192,7 @@ class _EcmaReader(Scanner):
                 raise self.error(f"U+{code:X} is not a Unicode character; use at most U+10FFFF", start)
             return code
         if kind == "0":
-            raise self.error("an octal escape is not an escape of ECMA 262; write `\\x` and two hexadecimal digits", start)
+            raise self.error("an octal escape is not supported; write `\\x` and two hexadecimal digits", start)
         if kind == "k" or (kind.isascii() and kind.isdigit()):
             raise self.error(
                 f"the back-reference `\\{kind}` is not regular, so it is not supported; write the alternatives out",
