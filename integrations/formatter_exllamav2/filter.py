@@ -142,9 +142,11 @@ class FormatterFilter(BackgroundFilter):
 
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
-        fail_where_exclusive(self._binding.filters(FormatterFilter))
-        logits = _compat_jobs.sampled_logits() if self.masks_in_next() and self.prepare_logit_mask() else None
-        if logits is None:
+        filters = self._binding.filters(FormatterFilter)
+        fail_where_exclusive(filters)
+        # A filter that stands inside of another one is asked by that one, which reads lists.
+        masks = self in filters and self.masks_in_next() and self.prepare_logit_mask()
+        if not masks or (logits := _compat_jobs.sampled_logits()) is None:
             return self.answer()
         logits.copy_(self.mask_logits(logits))
         return None, set()

@@ -32,6 +32,7 @@ from formatter_core.errors import (  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
 from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH, FailingEngine  # noqa: E402
 from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
+    FILTERS,
     GENERATIONS,
     ExLlamaV2DynamicGenerator,
     ExLlamaV2DynamicJob,
@@ -571,6 +572,30 @@ def test_lists_are_sorted_and_not_made_anew_while_the_mask_stays(newest: str) ->
     assert set(ends) <= set(first)
     each.feed(torch.tensor([[X]]))
     assert each.next()[0] is first
+
+
+@pytest.mark.parametrize("old", ["0.2.0", "0.2.3"])
+def test_a_filter_inside_of_another_one_gives_it_ids(old: str) -> None:
+    with exllamav2_of(old):
+        inner, asked = filter_of(), []
+
+        class Outer(FILTERS[old]):  # type: ignore[misc]
+            def begin(self, prefix_str: Any) -> None:
+                inner.begin(prefix_str)
+
+            def feed(self, token: Any) -> None:
+                inner.feed(token)
+
+            def next(self) -> Any:
+                passing, ends = inner.next()
+                asked.append(passing)
+                return passing, ends
+
+        job = job_of([A, B, C, C, END], Outer(None, TOKENIZER))
+        run(old, job)
+        assert text_of(job) == b"abcc"
+        assert None not in asked
+        assert inner.result().is_complete
 
 
 def test_asking_again_after_the_end_is_harmless(generation: str) -> None:
