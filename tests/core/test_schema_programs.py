@@ -114,6 +114,8 @@ INVALID: list[Any] = [
     {"type": "array", "items": None},
     {"$ref": "#/nowhere"},
     {"$ref": "#"},
+    {"oneOf": [{"type": "null"}, {"$ref": "#"}]},
+    {"properties": {"a": {"oneOf": [{}, {"anyOf": [{"type": "array"}, {"$ref": "#/properties/a"}]}]}}},
     {"an": "example"},
     {"type": "string", "pattern": "("},
     {"type": "object", "properties": {"a": {"anyOf": []}}},
@@ -361,6 +363,12 @@ def test_unions_of_the_same_unions_take_no_time() -> None:
     straight, by_grammar = both({"$ref": "#/$defs/0", "$defs": {**levels, "45": last}})
     assert straight is None
     assert isinstance(by_grammar, Program)
+
+
+def test_a_long_chain_of_exclusive_branches_is_an_error() -> None:
+    branches = {str(level): {"oneOf": [{"type": "null"}, {"$ref": f"#/$defs/{level + 1}"}]} for level in range(20_000)}
+    schema = {"$ref": "#/$defs/0", "$defs": {**branches, "20000": {"type": "object"}}}
+    assert isinstance(compiled_or_error(schema), LimitExceeded)
 
 
 @pytest.mark.parametrize("limits", [Limits(repeat=3), Limits(depth=2), Limits(nodes=30)], ids=repr)

@@ -263,7 +263,8 @@ impl Locations {
         let mut next = 0;
         while let Some(&user) = visited.get(next) {
             next += 1;
-            let kind = self.read(user).unwrap_or(Kind::Other);
+            let kind = self.read(user).filter(|kind| self.is_unambiguous(kind));
+            let kind = kind.unwrap_or(Kind::Other);
             for used in in_place(&kind) {
                 users.push((used, user));
                 match self.plain[used as usize] {
@@ -449,7 +450,7 @@ impl Locations {
         (exclusive || *keyword == "anyOf" || branches.len() == 1 && *keyword == "allOf").then_some(())?;
         let goals: Option<Vec<Goal>> = branches.iter().map(|branch| self.goal(*branch)).collect();
         let goals = goals?;
-        if goals.is_empty() || goals.contains(&Goal::Nothing) || (exclusive && !self.are_disjoint(&goals)?) {
+        if goals.is_empty() || goals.contains(&Goal::Nothing) {
             return None;
         }
         Some(Kind::Branches {
@@ -457,6 +458,14 @@ impl Locations {
             exclusive,
             types,
         })
+    }
+
+    /// Whether it is not exclusive branches, or these are disjoint. `read` leaves that out, as branches may be recursive.
+    fn is_unambiguous(&self, kind: &Kind) -> bool {
+        match kind {
+            Kind::Branches { goals, exclusive, .. } => !exclusive || self.are_disjoint(goals) == Some(true),
+            _ => true,
+        }
     }
 
     /// Whether no array or object is in two branches for certain; that of scalars is left to those who lower them.
