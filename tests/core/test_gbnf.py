@@ -7,7 +7,7 @@ import pytest
 from formatter_core import Compiler, Limits, Vocabulary, check, formats, parse, to_gbnf, to_kbnf
 from formatter_core.engine import choose_engine
 from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
-from formatter_core.grammar import Bytes, Grammar, Reference, Sequence
+from formatter_core.grammar import Bytes, Choice, Grammar, Reference, Repeat, Sequence
 from formatter_core.syntax import bnf
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
@@ -138,6 +138,15 @@ def test_formats_written_in_kbnf() -> None:
 def test_what_gbnf_cannot_express(format: object, says: str) -> None:
     with pytest.raises(InvalidGrammar, match=says):
         to_gbnf(format)
+
+
+def test_the_left_recursive_rule_that_is_named_is_always_the_same() -> None:
+    """Which of several it was depended on how Python had hashed their names."""
+    names = [f"r{number}" for number in range(50)]
+    rules = {name: Choice((Sequence((Repeat(Bytes(b"a")), Reference(name))), Bytes(b"b"))) for name in names}
+    start = Choice(tuple(Reference(name) for name in names))
+    with pytest.raises(InvalidGrammar, match="the rule 'r0' is left-recursive"):
+        bnf.to_gbnf(Grammar({"start": start, **rules}, "start"))
 
 
 def test_a_long_chain_of_rules_is_written() -> None:

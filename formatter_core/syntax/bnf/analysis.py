@@ -128,7 +128,11 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
             if node.maximum is None and nullable(node.item, empty):
                 yield _ITSELF
 
-    below = {name: {name if head == _ITSELF else head for head in heads(body)} for name, body in grammar.rules.items()}
+    # Lists without duplicates, not sets: which circle is found must not depend on how strings are hashed.
+    below = {
+        name: list(dict.fromkeys(name if head == _ITSELF else head for head in heads(body)))
+        for name, body in grammar.rules.items()
+    }
     try:
         TopologicalSorter(below).prepare()
     except CycleError as error:
