@@ -122,10 +122,11 @@ def _spells(formatter: Formatter, tokens: list[int], text: str) -> bool:
         tokens: all of them; a loop that does not stop at this end goes on.
         text: what the loop gave, with the names of special tokens.
     """
+    accepted = formatter.bytes.decode("utf-8", "ignore")
     for name, token_id in formatter.compiled.vocabulary.special_tokens.items():
-        if token_id in tokens:
-            text = text.replace(name, "")
-    shown, seen = "".join(text.split()), "".join(formatter.bytes.decode("utf-8", "ignore").split())
+        if token_id in tokens:  # the output may have its name as ordinary text, too
+            text, accepted = text.replace(name, ""), accepted.replace(name, "")
+    shown, seen = "".join(text.split()), "".join(accepted.split())
     if len(tokens) > len(formatter.tokens):
         seen += shown[len(seen) :]
     # U+FFFD stands for any number of characters: some detokenizers take bytes that are whole ones for broken, too.

@@ -347,6 +347,14 @@ def test_texts_of_other_calls_are_refused(model: Any, tokenizer: Any) -> None:
     assert alone.result(f" {text}").is_complete  # detokenizers differ in spaces
 
 
+def test_a_text_may_have_the_name_of_its_end(model: Any, tokenizer: Any) -> None:
+    """In letters; the detokenizer writes the name of the end id that follows, or leaves it out."""
+    wanted = f"say {tokenizer.eos_token} now"
+    processor = create_logits_processor(tokenizer, formats.choice([wanted]))
+    text = mlx_lm.generate(model, tokenizer, PROMPT, max_tokens=60, logits_processors=[processor])
+    assert processor.result(text).value == wanted
+
+
 def test_two_calls_at_the_same_time(model: Any, tokenizer: Any) -> None:
     """The second is refused before a token is chosen; the first does not notice."""
     processor = create_logits_processor(tokenizer, SCHEMA)
