@@ -9,7 +9,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any, TextIO, get_args
 
 import formatter_core
 from formatter_command.matching import match
@@ -51,16 +51,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.command(options)
         sys.stdout.flush()
     except (CommandError, FormatterError) as error:
-        sys.stderr.write(f"formatter-core: {error}\n")
+        _print_error(f"{error}")
         return 2
     except KeyboardInterrupt:
         return 130
     except OSError as error:  # of the output, which goes nowhere from now on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):  # whoever read a pipe has seen enough
-            sys.stderr.write(f"formatter-core: standard output: {error.strerror or error}\n")
+            _print_error(f"standard output: {error.strerror or error}")
         return 2
     return status
+
+
+def _print_error(sentence: str) -> None:
+    try:
+        sys.stderr.write(f"formatter-core: {sentence}\n")
+        sys.stderr.flush()
+    except OSError:  # then the status says it alone
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what is written to a stream from now on go nowhere, and what it still holds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def coverage(options: Namespace) -> int:

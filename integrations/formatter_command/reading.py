@@ -31,6 +31,7 @@ _GRAMMARS: dict[str, Callable[..., Format]] = {
 }
 #: The grammars whose start rule can be named; Lark's is always `start`.
 _STARTS = (".kbnf", ".gbnf", ".ebnf")
+_ABSENT = object()
 
 
 class CommandError(Exception):
@@ -120,10 +121,11 @@ def _imported(module: str, attribute: str) -> Any:
     sys.path.insert(0, "")
     try:
         imported = import_module(module)
+        found = getattr(imported, attribute, _ABSENT)
     except (Exception, SystemExit) as error:
         raise CommandError(f"{module}:{attribute}: importing it raises {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
-    if not hasattr(imported, attribute):
+    if found is _ABSENT:
         raise CommandError(f"{module}:{attribute}: the module has no {attribute}")
-    return getattr(imported, attribute)
+    return found

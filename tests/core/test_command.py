@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "letters.ebnf": 'root ::= "a" root "b" | "c"', "letters.lark": 'start: "a" start "b" | "c"',
         "letters.txt": "aacbb", "module_that_fails.py": "raise RuntimeError('no luck')",
         "module_that_ends.py": "raise SystemExit(0)", "module_with_a_mistake.py": "(",
+        "module_without_the_name.py": "def __getattr__(name): raise RuntimeError('no ' + name)",
         "broken.json": "{", "refused.json": '{"items": {"uniqueItems": true}}', "not_a_schema.json": "[1]",
     }  # fmt: skip
     for name, text in files.items():
@@ -100,6 +101,7 @@ WRONG = [
     (["module_that_fails:Type", "good.json"], "importing it raises RuntimeError: no luck"),
     (["module_that_ends:Type", "good.json"], "importing it raises SystemExit"),
     (["module_with_a_mistake:Type", "good.json"], "importing it raises SyntaxError"),
+    (["module_without_the_name:Type", "good.json"], "importing it raises RuntimeError: no Type"),
     (["..module:Type", "good.json"], "importing it raises TypeError"),
     (["-", "-"], "standard input can be read only once"),
     (["schema.json", "-", "good.json", "-"], "standard input can be read only once"),
@@ -248,6 +250,8 @@ def test_a_reader_that_has_seen_enough(folder) -> None:
         ("- </dev/null >/dev/full", 2, "formatter-core: standard output: No space left on device\n"),
         ("- </dev/null 2>&-", 1, ""),
         ("absent 2>&-", 2, ""),
+        ("absent 2>/dev/full", 2, ""),
+        ("- </dev/null >/dev/full 2>/dev/full", 2, ""),
     ],
 )
 def test_streams_that_are_closed_or_full_are_no_answer(folder, redirection: str, status: int, shown: str) -> None:
