@@ -60,9 +60,13 @@ def real_number(value: Any, argument: str) -> float:
     Raises:
         InvalidArgument: not one.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
-        raise InvalidArgument(f"{argument} is {shown(value)}; give a number", argument=argument)
-    return float(value)
+    try:
+        number = None if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # a whole number above all floats
+        number = None
+    if number is None or not isfinite(number):
+        raise InvalidArgument(f"{argument} is {shown(value)}; give a finite number", argument=argument)
+    return number
 
 
 def true_or_false(value: Any, argument: str) -> bool:

@@ -68,9 +68,13 @@ class NumpyLogits:
             bitmask.apply_inplace(masked, allowed)
         is_sound = np.isfinite(masked.max(axis=1))
         # A row without numbers ends its own sequence; another's sampler must not trip over it.
-        taken = np.asarray(sampler(np.where(is_sound[:, None], masked, np.single(0)), rows))
+        given = sampler(np.where(is_sound[:, None], masked, np.single(0)), rows)
+        try:
+            taken = np.asarray(given)
+        except ValueError:  # lists of several lengths
+            taken = masked
         if taken.shape != (len(masked),) or taken.dtype.kind not in "iu":
-            raise InvalidArgument(f"the sampler gave {shown(taken)}; give a token id for each of {len(masked)} rows")
+            raise InvalidArgument(f"the sampler gave {shown(given)}; give a token id for each of {len(masked)} rows")
         is_sound &= (taken >= 0) & (taken < masked.shape[1])
         tokens = np.where(is_sound, taken, 0).astype(np.int64)
         is_sound &= np.isfinite(masked[np.arange(len(tokens)), tokens])

@@ -22,6 +22,7 @@ __all__ = [
     "as_text",
     "beginning",
     "continuation_tokens",
+    "utf8",
 ]
 
 #: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
@@ -104,12 +105,12 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
         return Beginning(tokens, prompt if resumes else None)
     if isinstance(prompt, Prompt):
         before = beginning(model, prompt.before, None).tokens
-        return Beginning((*before, *_continued(model, _utf8(prompt.text))))
+        return Beginning((*before, *_continued(model, utf8(prompt.text, "the prompt"))))
     if _is_conversation(prompt):
         ids = tuple(_encoded(model, prompt, compiled))
     else:
         if isinstance(prompt, str):
-            _utf8(prompt)
+            utf8(prompt, "the prompt")
         ids = tuple(map(int, model.encode(prompt) if isinstance(prompt, str) else cast("Sequence[int]", prompt)))
     if not ids:
         raise InvalidArgument("the prompt has no tokens; give at least the model's first token")
@@ -260,11 +261,16 @@ def continuation_tokens(
     return None
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str, what: str) -> bytes:
+    """A text as bytes.
+
+    Raises:
+        InvalidArgument: it holds half of a surrogate pair.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        reason = f"the prompt has half of a surrogate pair at {error.start}, which is no character; leave it out"
+        reason = f"{what} has half of a surrogate pair at {error.start}, which is no character; leave it out"
         raise InvalidArgument(reason) from error
 
 

@@ -64,7 +64,7 @@ class SharedContext:
     ) -> None:
         _compat.check_generates(llama)
         most = _compat_context.max_sequences()
-        if not 1 <= max_sequences <= most:
+        if whole_number(max_sequences, "max_sequences", 1) > most:
             raise InvalidArgument(
                 f"max_sequences is {max_sequences}; a context of llama.cpp holds 1 to {most} sequences"
             )

@@ -50,10 +50,11 @@ def generate_parallel(
         FormatterError: whatever else `Scheduler.submit` raises.
     """
     given = list(elements_of(prompts, "prompts", "prompts"))
-    wanted = [format] * len(given) if formats is None else list(formats)
+    wanted = [format] * len(given) if formats is None else list(elements_of(formats, "formats", "formats"))
     if len(wanted) != len(given):
         raise InvalidArgument(f"{len(wanted)} formats were given for {len(given)} prompts; give one for each prompt")
-    stops = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
+    # An iterator is used up by the first prompt.
+    stops = [stop_strings] if isinstance(stop_strings, str) else [*elements_of(stop_strings, "stop_strings", "texts")]
     with Scheduler(llama, max_sequences=max_sequences, context_size=context_size) as scheduler:
         requests = [
             scheduler.submit(

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
-from formatter_core.errors import FormatterError
-from formatter_core.errors.arguments import one_of, whole_number
+from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.errors.arguments import one_of, shown, whole_number
 from formatter_core.generation import Sampling, checked_counts
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.stopping import TextStream, stop_bytes
@@ -142,6 +142,8 @@ class Scheduler:
         most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
         one_of(forced_text, "forced_text", ("exact", "canonical", "off"))
         stops = (*stop_bytes(stop_strings), *stop_bytes(chat_stops))
+        if not isinstance(sampling, Sampling):
+            raise InvalidArgument(f"sampling is {shown(sampling)}; give a Sampling", argument="sampling")
         sampling = sampling if seed is None else replace(sampling, seed=seed)
         if top_logprobs is not None:
             checked_counts(whole_number(top_logprobs, "top_logprobs"), 1, DEFAULT_LIMITS)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
-from formatter_core.errors.arguments import elements_of, one_of, shown, whole_number
+from formatter_core.errors.arguments import elements_of, one_of, shown, true_or_false, whole_number
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
@@ -59,6 +59,7 @@ def openai_model(
     """
     one_of(server, "server", get_args(Server))
     one_of(endpoint, "endpoint", get_args(Endpoint))
+    true_or_false(processed_logprobs, "processed_logprobs")
     whole_number(parallel, "parallel", 1)
     if not isinstance(name, str) or not (system is None or isinstance(system, str)):
         raise InvalidArgument(f"name is {shown(name)} and system {shown(system)}; give texts")

@@ -6,6 +6,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
+from tests.core.wrong_calls import WRONG, Call, raw_errors
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -633,6 +635,19 @@ def test_outputs_of_a_loop_in_python_equal_those_of_the_scheduler(llama: Context
         assert [score.token_id for score in one.top] == [score.token_id for score in other.top]
     exact = completion(llama_model(llama), WORD, max_tokens=30)("pq")
     assert exact.tokens == expected[0].tokens
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_wrong_calls_raise_errors_of_ours(llama: ContextLlama, seed: int) -> None:
+    from formatter_llama_cpp import generate_parallel
+
+    # Without numbers that ask for as much memory.
+    wrong = [make for make in WRONG if not isinstance(value := make(), int) or value <= 2**30]
+    options = {"samples": 2, "formats": [None, WORD], "max_tokens": 9, "sampling": Sampling(), "stop_strings": "q"}
+    counts = {"seed": 1, "top_logprobs": 1, "max_sequences": 2, "context_size": 64}
+    parallel = partial(generate_parallel, llama)
+    call = Call("generate_parallel", parallel, lambda: (["a", "b"],), lambda: {**options, **counts})
+    assert raw_errors([call], 250, seed, wrong) == []
 
 
 def test_prompts_and_outputs_stand_in_order(llama: ContextLlama) -> None:

@@ -80,10 +80,22 @@ def test_wrong_calls_raise_errors_of_ours(seed: int) -> None:
     assert raw_errors(CALLS, 400, seed, ENDING) == []
 
 
-@pytest.mark.parametrize("given", [[1, 2, 3], [[1, 2]], [0.5, 1.5], ["a", "b"], None])
+@pytest.mark.parametrize("given", [[1, 2, 3], [[1, 2]], [0.5, 1.5], ["a", "b"], [[1], [2, 3]], None])
 def test_a_sampler_gives_a_token_for_each_row(given: Any) -> None:
     with pytest.raises(InvalidArgument, match="the sampler gave"):
         completion(MODEL, FORMAT, sampling=lambda logits, rows: given)(["x", "y"])
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "min_p", "typical_p"])
+def test_a_number_above_all_floats_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        Sampling(**{name: 10**400})
+
+
+@pytest.mark.parametrize("prompt", ["x", [120]])
+def test_half_a_surrogate_pair_is_no_option(prompt: Any) -> None:
+    with pytest.raises(InvalidArgument, match="an option has half of a surrogate pair at 1"):
+        choose(MODEL, prompt, ["a", "b\ud800"])
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**40])

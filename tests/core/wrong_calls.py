@@ -35,6 +35,7 @@ WRONG: tuple[Callable[[], Any], ...] = (
     lambda: 2**31,
     lambda: 2**70,
     lambda: -(2**70),
+    lambda: 10**400,
     lambda: 1.5,
     lambda: float("nan"),
     lambda: float("inf"),
