@@ -320,7 +320,7 @@ class Loader:
         return self.number(schema, where + fragment, resource)
 
     def _resource_of(self, schema: dict[str, Any], pointer: str, resource: Resource) -> Resource:
-        if _IDENTIFIERS.isdisjoint(schema):
+        if schema.keys().isdisjoint(_IDENTIFIERS):  # which takes as long for any number of definitions
             return resource
         uri = _own_uri(schema, resource)
         return resource if uri is None else self._resources.get(uri, resource)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -109,6 +110,20 @@ def test_four_patterns_at_once_are_within_the_limits_whatever_was_compiled_befor
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     for _ in range(2):
         compiler.compile({"allOf": [*all_of, {"multipleOf": 7}, {"anyOf": any_of}]})
+
+
+def test_following_a_reference_takes_as_long_among_many_definitions() -> None:
+    class Definitions(dict[str, Any]):
+        read = 0
+
+        def __iter__(self) -> Iterator[str]:
+            for name in super().__iter__():
+                Definitions.read += 1
+                yield name
+
+    definitions = Definitions({str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(50)} | {"50": {"type": "null"}})
+    lower_schema({"$ref": "#/$defs/0", "$defs": definitions})
+    assert Definitions.read < 10 * len(definitions)
 
 
 def test_telling_keys_apart_is_charged() -> None:
