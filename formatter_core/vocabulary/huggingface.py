@@ -58,7 +58,13 @@ def read(tokenizer: Any) -> TokenTable:
 def state(tokenizer: Any) -> Hashable:
     """What differs once tokens were added to a tokenizer after it was read, were made special, or another one ends."""
     special = map(str, getattr(tokenizer, "all_special_tokens", ()))
-    return len(tokenizer), str(getattr(tokenizer, "eos_token_id", None)), *special
+    # A token that the tokenizer had before can be added, too: as text as it stands, or as a special one.
+    try:
+        decoder = getattr(tokenizer, "added_tokens_decoder", {})
+    except NotImplementedError:  # transformers' tokenizers of mistral-common, to which none can be added
+        decoder = {}
+    added = tuple((token_id, token.content, token.special) for token_id, token in decoder.items())
+    return len(tokenizer), str(getattr(tokenizer, "eos_token_id", None)), added, *special
 
 
 def _apply_added(tokenizer: Any, tokens: list[bytes | None]) -> dict[str, int]:

@@ -416,6 +416,11 @@ class TestReuse:
         assert b"y" not in create_vocabulary(changed).tokens
         changed.add_tokens(["xylophone"])
         assert b"xylophone" in create_vocabulary(changed).tokens
+        space = create_vocabulary(changed).tokens.index(b" ")
+        changed.add_tokens([changed.convert_ids_to_tokens(space)])  # which it had: now it stands for itself
+        assert create_vocabulary(changed).tokens[space] == "Ġ".encode()
+        changed.add_tokens(["x"], special_tokens=True)
+        assert b"x" not in create_vocabulary(changed).tokens
 
     def test_prompts_as_embeddings(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, CASES[2].format, model=llama)
