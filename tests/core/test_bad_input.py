@@ -510,9 +510,13 @@ VOCABULARIES: list[tuple[Any, Any]] = [
     ([b"a", b"b"], [0.5]),
     (["a", "b"], [0]),
     ([b"a", 5], [0]),
-    ("ab", [0]),
     ([], [0]),
 ]
+
+
+def test_a_text_is_no_vocabulary() -> None:
+    with pytest.raises(InvalidArgument, match="sequence of bytes"):
+        Vocabulary("ab", [0])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("tokens", "end_ids"), VOCABULARIES, ids=repr)
