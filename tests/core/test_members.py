@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -226,6 +227,14 @@ def test_implications_do_not_multiply() -> None:
 def test_the_shortest_text_is_found_whatever_the_order() -> None:
     node = members(member("aaaa", required=True), *(member(f"b{index}") for index in range(30)), minimum=2)
     assert min_bytes(Grammar({"start": node}, "start")) == len("aaaa,b1")
+
+
+def test_what_long_separators_take_under_a_budget_is_charged() -> None:
+    """Each way is kept with the separator before it: hundreds of megabytes were."""
+    some = members(*(member(f"a{index}") for index in range(100)))
+    grammar = compiled(replace(some, separator=Bytes(b"," * 50_000)), Limits(work=2_000_000))
+    with pytest.raises(LimitExceeded, match="work"):
+        grammar.start().set_budget(9, ())
 
 
 @pytest.mark.parametrize("count", [30, 6_000])

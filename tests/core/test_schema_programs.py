@@ -318,6 +318,17 @@ def _read(text: bytes) -> NativeSchema:
     return NativeSchema(text, common, DEFAULT_LIMITS)
 
 
+def test_a_program_that_is_written_again_replaces_the_first() -> None:
+    text = b'{"type": "object", "properties": {"a": {"type": "string"}, "b": {"not": {"type": "string"}}}}'
+    native = _read(text)
+    assert native.is_plain is False
+    assert native.goal("") == 0
+    assert native.lower(False, DEFAULT_LIMITS)[0]
+    assert not native.wanted()
+    holes = [100 + number for number in range(len(native.holes()))]
+    assert native.write(0, holes, b"", b"") == native.write(0, holes, b"", b"")
+
+
 def test_texts_that_python_reads_otherwise_are_left() -> None:
     for text in (
         '{"type": "object", "type": "array"}',

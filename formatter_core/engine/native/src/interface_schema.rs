@@ -3,7 +3,7 @@
 use std::str;
 use std::sync::Arc;
 
-use crate::interface::{guarded, truth, view};
+use crate::interface::{free, guarded, truth, view};
 use crate::limits::{Fault, Outcome};
 use crate::schema::{Common, Progress, Schema};
 
@@ -46,7 +46,8 @@ pub unsafe extern "C" fn fcn_schema_common_new(
 }
 
 /// # Safety
-/// `common` is a handle of `fcn_schema_common_new` that nobody uses any more; schemas may still use what it stands for.
+/// `common` is a handle of `fcn_schema_common_new` that nobody uses any more, or null; schemas may still use what it stands
+/// for.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
     // SAFETY: as the caller promises.
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn fcn_schema_new(
 }
 
 /// # Safety
-/// `schema` is a handle of `fcn_schema_new` that nobody uses any more.
+/// `schema` is a handle of `fcn_schema_new` that nobody uses any more, or null.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
     // SAFETY: as the caller promises.
@@ -250,14 +251,4 @@ impl Found {
 unsafe fn utf8<'a>(text: *const u8, length: usize) -> Outcome<&'a str> {
     // SAFETY: as the caller promises.
     str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)
-}
-
-/// # Safety
-/// `handle` came from a box, and is nobody else's.
-unsafe fn free<T>(handle: *mut T) {
-    guarded(|| {
-        // SAFETY: as the caller promises.
-        drop(unsafe { Box::from_raw(handle) });
-        Ok(0)
-    });
 }

@@ -184,13 +184,18 @@ impl Schema {
         self.program = MAGIC.to_vec();
         write_number(&mut self.program, self.rules.len() as u32);
         write_number(&mut self.program, 0);
-        self.write(0, &[], given, &[])
+        self.append(0, &[], given, &[])
     }
 
     /// Write the rules, numbered from `first` on. `holes` are the rules of the holes; `given` are the programs of the
     /// wanted scalars, each with its size before it; `written` those of terminals that stand in the rules before these,
     /// by number.
     pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<()> {
+        self.program.clear();
+        self.append(first, holes, given, written)
+    }
+
+    fn append(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<()> {
         if holes.len() != self.holes.len() {
             return Err(Fault::Malformed);
         }

@@ -160,12 +160,13 @@ impl RuleRemainders {
     }
 
     fn way_texts(&mut self, list: &Members, network: &Network, meter: &mut Meter) -> Outcome<(Text, WayTexts)> {
-        let separator = self.separator(list, network, meter)?.text;
+        let before = self.separator(list, network, meter)?;
+        let separator = before.text;
         let mut symbols: Vec<Option<Box<[u32]>>> = vec![None; list.ways.len()];
         for (known, start) in symbols.iter_mut().zip(&list.starts) {
             let Sized { length, text } = self.shortest[*start as usize];
             if text != IMPOSSIBLE && separator != IMPOSSIBLE {
-                meter.work(length as usize)?;
+                meter.work(add(before.length, length) as usize)?;
                 *known = Some(self.symbols(separator).chain(self.symbols(text)).collect());
             }
         }
