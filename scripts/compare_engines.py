@@ -23,10 +23,10 @@ from typing import Any
 from formatter_core.engine import choose_engine
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.testing.compare import Report, compare
-from formatter_core.testing.compare_budgets import compare_budgets
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import large_vocabulary
-from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
+from scripts.compare_budgets import compare_budgets
+from scripts.read_back import read_back_gbnf, read_back_kbnf
 
 #: The smallest share of the grammars that have each trait.
 HARD = {"recursive": 0.30, "ambiguous": 0.20, "empty": 0.20, "cyclic or useless": 0.10}

@@ -1,4 +1,4 @@
-"""Write `formatter_core/syntax/regex/tables.json`: Unicode properties as compact strings.
+"""Write `formatter_core/syntax/regex/tables.json.zlib`: Unicode properties as compact strings, compressed.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable
 from importlib.metadata import distribution
 from itertools import pairwise
@@ -21,7 +22,7 @@ import regex
 import regex._regex
 
 PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
-TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.json"
+TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.json.zlib"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
 BINARY = [
@@ -168,7 +169,7 @@ def main() -> None:
         "binary_names": {name: main for name, main in binary_aliases().items() if name != main},
         "case_orbits": case_orbits(),
     }
-    TARGET.write_text(json.dumps(tables, indent=0, sort_keys=True) + "\n", encoding="ascii")
+    TARGET.write_bytes(zlib.compress(json.dumps(tables, indent=0, sort_keys=True).encode("ascii"), 9))
 
 
 if __name__ == "__main__":

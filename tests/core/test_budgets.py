@@ -15,7 +15,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import BudgetTooSmall, InvalidArgument, TokenRejected, UnsupportedByEngine
 from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Terminal, Way
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.testing.compare_budgets import compare_budgets
+from scripts.compare_budgets import compare_budgets
 
 pytestmark = [
     pytest.mark.usefixtures("no_error_says_anything_twice"),

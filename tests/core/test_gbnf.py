@@ -12,7 +12,7 @@ from formatter_core.syntax import bnf
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
-from formatter_core.testing.read_back import read_back_gbnf, read_back_kbnf
+from scripts.read_back import read_back_gbnf, read_back_kbnf
 from tests.core.notation_checks import check_fault, check_texts
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")

@@ -13,7 +13,7 @@ from formatter_core.errors import BudgetTooSmall, InvalidArgument, InvalidGramma
 from formatter_core.grammar import Bytes, Grammar, Member, Members, Region, Terminal, Way
 from formatter_core.layouts import Layout
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.testing.compare_budgets import compare_budgets
+from scripts.compare_budgets import compare_budgets
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built")
 

@@ -44,7 +44,7 @@ _Symbol: TypeAlias = "int | Token"
 
 def with_regions(case: Case, budgets: Many[int]) -> Case:
     """The same case with random parts in regions; those of a list of members stay as they are."""
-    rng = random.Random(case.seed)  # noqa: S311 (no secrets are made)
+    rng = random.Random(case.seed)
     place = rng.randrange(3)
     seen = itertools.count()
 

@@ -19,7 +19,7 @@ from formatter_core.errors import BudgetTooSmall, InvalidGrammar, LimitExceeded
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.testing.oracle import OracleEngine, OracleState
 from formatter_core.testing.random_grammars import Case, random_case
-from formatter_core.testing.regions import RegionJudge, with_regions
+from scripts.regions import RegionJudge, with_regions
 
 __all__ = ["BudgetReport", "compare_budgets"]
 
@@ -119,7 +119,7 @@ class _Wrong(Exception):
 class _Comparison:
     def __init__(self, case: Case, engine: GrammarEngine, report: BudgetReport) -> None:
         self._case = case
-        self._rng = random.Random(case.seed)  # noqa: S311 (no secrets are made)
+        self._rng = random.Random(case.seed)
         self._report = report
         self._judge = OracleEngine().compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
         self._judged = engine.compile(case.grammar, case.vocabulary, DEFAULT_LIMITS)
