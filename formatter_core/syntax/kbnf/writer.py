@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
@@ -82,7 +83,7 @@ class _RuleWriter:
         head = f"{self._names[self._name]} ::= "
         text, _ = self._expression(body)
         if len(head) + len(text) > _LINE and isinstance(body, Choice):
-            text = "\n    | ".join(self._inside(item, _ALTERNATIVES) for item in body.items)
+            text = "\n    | ".join(self._inside(item, _ALTERNATIVES) for item in _alternatives(body))
         return f"{head}{text};\n"
 
     def _expression(self, node: Node) -> tuple[str, int]:
@@ -169,3 +170,12 @@ def _escaped(char: str, quote: str) -> str:
     if char in _CONTROLS:
         return _CONTROLS[char]
     return char if char.isprintable() else f"\\u{{{ord(char):X}}}"
+
+
+def _alternatives(node: Choice) -> Iterator[Node]:
+    """Those of choices inside of the choice as well, which are written without parentheses."""
+    for item in node.items:
+        if isinstance(item, Choice) and item.items:
+            yield from _alternatives(item)
+        else:
+            yield item
