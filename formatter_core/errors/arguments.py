@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from math import isfinite
 from numbers import Real
 from operator import index
@@ -110,12 +111,10 @@ def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
     Raises:
         InvalidArgument: not iterable, or one text.
     """
-    try:
-        if isinstance(values, str):
-            raise TypeError("its elements would be letters")
-        return iter(values)
-    except TypeError as error:
-        raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument) from error
+    if not isinstance(values, str):  # whose elements would be letters
+        with suppress(TypeError):
+            return iter(values)
+    raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument)
 
 
 def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:

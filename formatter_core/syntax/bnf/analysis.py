@@ -111,35 +111,28 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
 
     empty = rules_where(grammar.rules, nullable)
 
-    def heads(node: Node) -> Iterator[str]:
+    def heads(rule: str, node: Node) -> Iterator[str]:
         if isinstance(node, Reference):
             yield node.name
         elif isinstance(node, Choice):
             for item in node.items:
-                yield from heads(item)
+                yield from heads(rule, item)
         elif isinstance(node, Sequence):
             for item in node.items:
-                yield from heads(item)
+                yield from heads(rule, item)
                 if not nullable(item, empty):
                     break
         elif isinstance(node, Repeat):
-            yield from heads(node.item)
-            # Its rounds stand side by side: after one that may be empty comes the item itself again.
+            yield from heads(rule, node.item)
+            # Its rounds stand side by side: after one that may be empty comes the item itself again, without an end.
             if node.maximum is None and nullable(node.item, empty):
-                yield _ITSELF
+                yield rule
 
     # Lists without duplicates, not sets: which circle is found must not depend on how strings are hashed.
-    below = {
-        name: list(dict.fromkeys(name if head == _ITSELF else head for head in heads(body)))
-        for name, body in grammar.rules.items()
-    }
+    below = {name: list(dict.fromkeys(heads(name, body))) for name, body in grammar.rules.items()}
     try:
         TopologicalSorter(below).prepare()
     except CycleError as error:
         circle = error.args[1]
         return next(name for name in grammar.rules if name in circle)
     return None
-
-
-#: In place of a rule: a repeat that never ends, since its item may be empty.
-_ITSELF = ""
