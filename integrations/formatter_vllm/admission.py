@@ -26,6 +26,7 @@ from formatter_vllm.compilers import (
     NICE,
     SHORT_CONTENT,
     RequestCompiler,
+    check_budget,
     compiler_of,
     living_compilers,
     narrowed,
@@ -72,7 +73,8 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
                 content = content_of_structured_outputs(*wanted)
             if engine not in admissions:
                 admissions[engine] = Admission(engine)
-            await admissions[engine].admit(content, is_structured=own is None)
+            max_tokens = _compat_parameters.max_tokens_of(parameters)
+            await admissions[engine].admit(content, max_tokens, is_structured=own is None)
             failure_id = None if own is None else admissions[engine].failure_id
             if failure_id is not None:
                 _compat_parameters.add_stop_id(parameters, failure_id)
@@ -110,6 +112,7 @@ class Admitted:
         stored: the compiled format as bytes, until a process has loaded it.
         is_costly: whether it took more than a moment.
         size: bytes of the compiled format.
+        budgets: how many tokens are enough; None if the output need not fit.
         prepared: by whether it stands among structured outputs, where the processes that make masks have it.
     """
 
@@ -117,6 +120,7 @@ class Admitted:
         self.stored = verdict.stored
         self.is_costly = is_costly
         self.size = verdict.size * BYTES_PER_PROGRAM_BYTE
+        self.budgets = verdict.budgets
         self.prepared: set[bool] = set()
 
 
@@ -139,10 +143,11 @@ class Admission:
             read_settings().cache_bytes // 4, lambda one: one.size
         )
 
-    async def admit(self, content: str, *, is_structured: bool) -> None:
+    async def admit(self, content: str, max_tokens: int | None, *, is_structured: bool) -> None:
         """Return when the engine can begin with a request for this content at once.
 
         Args:
+            max_tokens: how many tokens the request may have.
             is_structured: whether it stands among vLLM's structured outputs.
 
         Raises:
@@ -161,6 +166,7 @@ class Admission:
         background.reserve(content)
         admitted = await asyncio.shield(waiting)
         self._kept.get(admitted, lambda: admitted)
+        check_budget(admitted.budgets, max_tokens)
         if is_structured not in admitted.prepared:
             await self._prepare(content, admitted, is_structured)
             admitted.prepared.add(is_structured)

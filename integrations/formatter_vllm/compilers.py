@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from weakref import WeakValueDictionary
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
 from formatter_core.engine.native import NativeEngine
-from formatter_core.errors import FormatterError, LimitExceeded, QueueFull
+from formatter_core.errors import BudgetTooSmall, FormatterError, LimitExceeded, QueueFull
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm.requests import read_format
+from formatter_vllm.requests import is_to_fit, read_format
 from formatter_vllm.settings import Settings, read_settings
 
 __all__ = [
@@ -29,6 +29,8 @@ __all__ = [
     "NICE",
     "SHORT_CONTENT",
     "RequestCompiler",
+    "budgets_of",
+    "check_budget",
     "check_content",
     "compiler_for_results",
     "compiler_of",
@@ -161,12 +163,9 @@ class RequestCompiler:
                 loader = self._costly_loader if is_costly else self.compiler
                 return self._kept(_Ready(loader.from_bytes(stored, type=Any), follows_prompt=False))
         compiled = self.compiler.compile(read_format(content))
-        format = compiled.format
-        if isinstance(format, ChatAnswerFormat) and format.layout.reasoning is not None:
-            for ending in (format.layout.reasoning.open, format.layout.reasoning.open + format.layout.reasoning.close):
-                if not (format.reasoning == "off" and format.layout.opens_reasoning(ending)):
-                    self.compiler.compile(format.after(ending))  # kept by the compiler, for prompts that end so
-        return self._kept(_Ready(compiled, isinstance(format, ChatAnswerFormat)))
+        for _ in _after_prompts(self.compiler, compiled):
+            pass  # kept by the compiler, for prompts that end so
+        return self._kept(_Ready(compiled, isinstance(compiled.format, ChatAnswerFormat)))
 
 
 _compilers: WeakValueDictionary[str, RequestCompiler] = WeakValueDictionary()
@@ -203,10 +202,46 @@ def _kept_compiler(vocabulary: Vocabulary) -> Compiler:
     return Compiler(vocabulary)
 
 
-def check_content(content: str) -> None:
+def _after_prompts(compiler: Compiler, compiled: CompiledFormat) -> Iterator[CompiledFormat]:
+    """What a chat answer compiles to after prompts that have opened or ended its reasoning."""
+    format = compiled.format
+    if isinstance(format, ChatAnswerFormat) and format.layout.reasoning is not None:
+        for ending in (format.layout.reasoning.open, format.layout.reasoning.open + format.layout.reasoning.close):
+            if not (format.reasoning == "off" and format.layout.opens_reasoning(ending)):
+                yield compiler.compile(format.after(ending))
+
+
+def budgets_of(compiler: Compiler, compiled: CompiledFormat) -> tuple[int, ...]:
+    """How many tokens are enough for a complete output: after each kind of prompt that makes a difference.
+
+    Raises:
+        UnsupportedByEngine: the engine keeps no budgets.
+    """
+    found: list[int] = []
+    for one in (compiled, *_after_prompts(compiler, compiled)):
+        with suppress(BudgetTooSmall):  # it has no output that the vocabulary can spell
+            found.append(one.min_tokens)
+    return tuple(found)
+
+
+def check_budget(budgets: tuple[int, ...] | None, max_tokens: int | None) -> None:
+    """Refuse a request whose output cannot be complete within `max_tokens`, whatever its prompt.
+
+    Args:
+        budgets: see `budgets_of`; None if the output need not fit.
+
+    Raises:
+        BudgetTooSmall: it says how many tokens are enough for any prompt.
+    """
+    if budgets is not None and max_tokens is not None and max_tokens < min(budgets, default=sys.maxsize):
+        raise BudgetTooSmall(max_tokens, max(budgets, default=None))
+
+
+def check_content(content: str, max_tokens: int | None = None) -> None:
     """Raise what is wrong with a request's format: for the engine's tokens if this process has one vocabulary of them.
 
-    On an event loop, which may not stand still, this takes a moment: what takes longer is left to the engine.
+    On an event loop, which may not stand still, this takes a moment: what takes longer is left to the engine, and what
+    needs `max_tokens` to the admission.
 
     Raises:
         FormatterError: whatever reading and compiling it raise.
@@ -214,11 +249,15 @@ def check_content(content: str) -> None:
     compilers = living_compilers()
     compiler = compilers[0] if len(compilers) == 1 else None
     admission = None if compiler is None else compiler.admission
-    if admission is not None and admission.known(content) is not None:
+    known = None if admission is None else admission.known(content)
+    if known is not None:
+        check_budget(known.budgets, max_tokens)
         return
     if not _on_event_loop():
         if compiler is not None:
-            compiler.compile(content)
+            compiled = compiler.compile(content)
+            if is_to_fit(content):
+                check_budget(budgets_of(compiler.compiler, compiled), max_tokens)
         else:
             check(read_format(content), limits=read_settings().limits)
         return

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from formatter_core import Compiler, Limits, Vocabulary
 from formatter_core.errors import EngineFailed, FormatterError, InvalidFormat
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_vllm.requests import read_format
+from formatter_vllm.compilers import budgets_of
+from formatter_vllm.requests import is_to_fit, read_format
 
 __all__ = ["Judge", "Verdict"]
 
@@ -35,11 +36,13 @@ class Verdict(NamedTuple):
         seconds: CPU seconds that it took.
         size: bytes of the compiled format's program.
         stored: the compiled format as bytes; None where it still depends on the prompt.
+        budgets: how many tokens are enough, as `budgets_of` says; None if the output need not fit.
     """
 
     seconds: float = 0.0
     size: int = 0
     stored: bytes | None = None
+    budgets: tuple[int, ...] | None = None
 
 
 class Judge:
@@ -126,7 +129,8 @@ def _verdict(compiler: Compiler, content: str) -> Verdict:
     if not isinstance(compiled.format, ChatAnswerFormat):
         with suppress(InvalidFormat):  # a format that cannot be stored is compiled again
             stored = compiled.to_bytes()
-    return Verdict(seconds, len(compiled.program.data), stored)
+    budgets = budgets_of(compiler, compiled) if is_to_fit(content) else None
+    return Verdict(seconds, len(compiled.program.data), stored, budgets)
 
 
 def _return_memory() -> None:

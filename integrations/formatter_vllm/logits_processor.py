@@ -59,7 +59,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             reason = _compat_parameters.reason_to_refuse(sampling_params, fits=is_to_fit(content))
             if reason is not None:
                 raise InvalidArgument(reason)
-            check_content(content)
+            check_content(content, _compat_parameters.max_tokens_of(sampling_params))
         except FormatterError as error:
             raise ValueError(str(error)) from None
         except Exception as error:

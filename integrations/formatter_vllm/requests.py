@@ -246,9 +246,12 @@ def content_of_structured_outputs(kind: str, specification: str, is_behind_reaso
             parsers of vLLM would take out.
 
     Raises:
-        UnsupportedFormat: an unknown kind.
+        UnsupportedFormat: an unknown kind, or an output that is to fit, which vLLM gives no number of tokens for.
+        FormatterError: the content cannot be read.
     """
     if kind == "GRAMMAR" and specification.lstrip().startswith("{"):
+        if is_to_fit(specification):
+            raise UnsupportedFormat(f'"fit" stands among structured outputs; send it in `{KEY}`', server="vLLM")
         return specification  # no grammar begins so
     ending = ', "after_reasoning": "ended"}' if is_behind_reasoning and kind in ("JSON", "JSON_OBJECT") else "}"
     if kind == "JSON_OBJECT":

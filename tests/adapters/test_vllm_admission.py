@@ -269,6 +269,30 @@ def test_a_fault_is_answered_with_400_and_never_reaches_the_engine(engine) -> No
     assert not engine.taken
 
 
+def test_an_output_that_cannot_fit_is_answered_with_400_and_what_is_enough(engine) -> None:
+    """Each request has its own `max_tokens`, beside a format that is known."""
+
+    def answered(wanted: Any, max_tokens: int) -> Any:
+        request = engine.add_request("0", "x", parameters({**wanted, "fit": True}, max_tokens=max_tokens))
+        return asyncio.run(asyncio.wait_for(request, 60))
+
+    number = {"regex": "[1-9]{5}"}
+    with pytest.raises(Invalid, match="max_tokens = 5; give at least 6"):
+        answered(number, 5)
+    assert answered(number, 6) == "0"
+    with pytest.raises(Invalid, match="max_tokens = 5; give at least 6"):
+        answered(number, 5)
+    reasoned = {**number, "after_reasoning": True}  # a prompt may have opened the reasoning, or ended it
+    assert answered(reasoned, 6) == "0"
+    with pytest.raises(Invalid, match="max_tokens = 5") as caught:
+        answered(reasoned, 5)
+    assert int(str(caught.value).rsplit(" ", 1)[1]) > 12
+    hook = import_module("formatter_vllm").FormatterLogitsProcessor
+    for pattern in (number["regex"], "[a-c]{5}"):  # the other one is not known: where no loop waits, it is compiled
+        with pytest.raises(ValueError, match="give at least 6"):
+            hook.validate_params(parameters({"regex": pattern, "fit": True}, max_tokens=5))
+
+
 @pytest.mark.parametrize("wanted", [WORDS, {"regex": "a{3}"}])
 def test_workers_compile_a_format_before_its_first_request(engine, wanted) -> None:
     compilers = import_module("formatter_vllm.compilers")

@@ -236,6 +236,7 @@ class TestRegister:
             ("CHOICE", "[]", "choice"),
             ("GRAMMAR", "start ::= other;", "other"),
             ("GRAMMAR", "root ::= other", "other"),
+            ("GRAMMAR", '{"regex": "a", "fit": true}', "send it in `formatter`"),
             ("GRAMMAR", "start: other", "other"),
             ("STRUCTURAL_TAG", "{}", "`format` is missing"),
         ],

@@ -125,6 +125,7 @@ def test_a_cut_answer_has_no_value(client) -> None:
         ({"json_schema": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}}, "uniqueItems"),
         ({"regex": "(?=a)"}, "position"),
         ({"kbnf": "start ::= nothing;"}, "nothing"),
+        ({"regex": "[a-j]{999}", "fit": True}, "max_tokens = 150; give at least"),
         ("no JSON", "JSON text"),
     ],
 )
