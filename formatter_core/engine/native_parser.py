@@ -144,6 +144,10 @@ class Reading:
             found[Expected("the end", "")] = None
         return list(found)
 
+    def rules(self) -> set[str]:
+        """The rules in which something may come next."""
+        return {self._parser.rules[each.rule] for each in self._found()}
+
     def next_tokens(self) -> list[int]:
         """The ids of the tokens that the grammar names and that may come next, sorted."""
         return sorted({each.token for each in self._found() if each.token is not None})

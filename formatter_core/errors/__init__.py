@@ -33,7 +33,7 @@
     ├── HookReused                  a hook met a second request before a reset    hook
     ├── WrongModel                  a hook that was made for another model        hook, made_for, found, remedy
     ├── InvalidValue                the text is in its format, the type refuses   text, pointer, reason
-    └── IncompleteResult            the value of a text that is not complete      ended, missing, text
+    └── IncompleteResult            the value of a text that is not complete      ended, missing, text, position
 
 Each message says what happened and ends with what to do. Each fact in it is a field.
 """
@@ -494,14 +494,21 @@ class IncompleteResult(FormatterError):
     """The value of a text that is not complete.
 
     `missing` says what was still expected, `text` is the text so far, and `ended` says how the sequence ended, if it
-    has.
+    has. `position` is the byte at which the text stops matching; None if it could go on.
     """
 
-    def __init__(self, *, ended: str | None, missing: str, text: str | None = None) -> None:
+    def __init__(
+        self, *, ended: str | None, missing: str, text: str | None = None, position: int | None = None
+    ) -> None:
         self.ended = ended
         self.missing = missing
         self.text = text
-        so_far = "" if text is None else f" after {len(text)} characters, {'...' * (len(text) > 200)}{text[-200:]!r}"
+        self.position = position
+        shown = "" if text is None else f"{'...' * (len(text) > 200)}{text[-200:]!r}"
+        if position is not None:
+            super().__init__(f"{missing}; the text is {shown}; if a model wrote it, this format did not constrain it")
+            return
+        so_far = "" if text is None else f" after {len(text)} characters, {shown}"
         remedy = _TO_DO.get(ended)
         super().__init__(f"the output is not complete{so_far}: {missing}" + (f"; {remedy}" if remedy else ""))
 

@@ -186,6 +186,10 @@ class Recognizer:
             found[Expected("the end", "")] = None
         return list(found)
 
+    def rules(self) -> set[str]:
+        """The rules in which something may come next."""
+        return {each.item.rule.name for each in self.sets[-1].running}
+
     # --- one position ------------------------------------------------------------------------------------------
 
     def _append(self, following: StateSet, ended: list[tuple[Item, int]]) -> None:

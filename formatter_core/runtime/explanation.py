@@ -54,6 +54,10 @@ class Reader(Protocol):
         """What may come next, unless a step was not taken."""
         ...
 
+    def rules(self) -> set[str]:
+        """The names of the rules in which something may come next."""
+        ...
+
     def next_tokens(self) -> list[int]:
         """The ids of the tokens that the grammar names and that may come next, sorted."""
         ...

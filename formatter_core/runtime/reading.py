@@ -12,10 +12,11 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
 from formatter_core.parsing import parse
 from formatter_core.parsing.match import Match
+from formatter_core.parsing.object_keys import fault_of_keys
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import Reader, describe, describe_cut, reader_of
 from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.result import Ended
+from formatter_core.runtime.result import Ended, Missing
 
 __all__ = ["TextReading", "is_native", "whole_match"]
 
@@ -68,22 +69,29 @@ class TextReading:
         """See `Reading`."""
         return () if self.stream is None else self.stream().matches()
 
-    def missing(self, ended: Ended | None) -> str:
+    def missing(self, ended: Ended | None) -> Missing:
         """See `Reading`; it only adds to what is known, so it never fails."""
         if self.may_end:
-            return "the text is in the format, but it could go on, and no end id came"
+            return Missing("the text is in the format, but it could go on, and no end id came")
         how = _ENDS.get(ended, "")
         try:
             reader = self._reader()
             if reader.append(self.parts):
-                return describe_cut(reader.expected(), how)
+                return Missing(describe_cut(reader.expected(), how))
             taken = _first_steps(self.parts, reader.length)
             reader = self._reader()
             reader.append(taken)
             offset = sum(len(part) for part in taken if isinstance(part, bytes))
-            return f"the text does not match at byte {offset}: expected {describe(reader.expected())}"
+            data = b"".join(part for part in self.parts if isinstance(part, bytes))
+            before, after = (each.decode(errors="replace") for each in (data[:offset], data[offset:]))
+            rules = self.lowered.grammar.rules
+            fault = fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
+            return Missing(
+                f"the text does not match at byte {offset}: {fault or f'expected {describe(reader.expected())}'}",
+                offset,
+            )
         except LimitExceeded:
-            return f"output ended too early{how} (explanation exceeded Limits.work)"
+            return Missing(f"output ended too early{how} (explanation exceeded Limits.work)")
 
     def _reader(self) -> Reader:
         return reader_of(self.lowered.grammar, self.limits, native=self.native)

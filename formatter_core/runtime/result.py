@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
 from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
 from formatter_core.errors.arguments import not_picklable
@@ -14,7 +14,18 @@ from formatter_core.parsing.match import Match
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.spans import spans_as_html
 
-__all__ = ["Capture", "Ended", "Event", "HoleOpened", "Reading", "Result", "Retracted", "TextAdded", "ValueCompleted"]
+__all__ = [
+    "Capture",
+    "Ended",
+    "Event",
+    "HoleOpened",
+    "Missing",
+    "Reading",
+    "Result",
+    "Retracted",
+    "TextAdded",
+    "ValueCompleted",
+]
 
 Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
@@ -66,6 +77,13 @@ class Retracted:
 Event: TypeAlias = HoleOpened | TextAdded | ValueCompleted | Retracted
 
 
+class Missing(NamedTuple):
+    """Why a text is not complete, in words, and the byte at which it stops matching, if it does."""
+
+    words: str
+    position: int | None = None
+
+
 class Reading(Protocol):
     """The parser's answers about a text, computed when asked for."""
 
@@ -82,7 +100,7 @@ class Reading(Protocol):
         """The captures of an unfinished text that no continuation can change."""
         ...
 
-    def missing(self, ended: Ended | None) -> str:
+    def missing(self, ended: Ended | None) -> Missing:
         """Why a text that ended so is not complete."""
         ...
 
@@ -137,10 +155,10 @@ class Result(Generic[Value_co]):
 
     @cached_property
     def missing(self) -> str | None:
-        """What was still expected, as a sentence; None if the text is complete."""
+        """What was still expected or does not match, as a sentence; None if the text is complete."""
         if self.is_complete:
             return None
-        return str(self.cause) if self.cause is not None else self._reading.missing(self.ended)
+        return str(self.cause) if self.cause is not None else self._missing.words
 
     @cached_property
     def spans(self) -> tuple[Capture, ...]:
@@ -173,8 +191,13 @@ class Result(Generic[Value_co]):
         """
         if self._whole is None:
             missing = self.missing or "the text is not in the format"
-            raise IncompleteResult(ended=self.ended, missing=missing, text=self.text)
+            position = None if self.is_complete or self.cause is not None else self._missing.position
+            raise IncompleteResult(ended=self.ended, missing=missing, text=self.text, position=position)
         return cast(Value_co, converted(self._reading.lowered.value, self._whole))
+
+    @cached_property
+    def _missing(self) -> Missing:
+        return self._reading.missing(self.ended)
 
     @cached_property
     def _whole(self) -> Match | None:

@@ -35,7 +35,7 @@ PAGE = (ROOT / "docs" / "vllm.md").read_text("utf-8")
 SHELL, PYTHON = ([part.split("```")[0] for part in PAGE.split(f"```{name}\n")[1:]] for name in ("sh", "python"))
 SERVERS = [line for block in SHELL for line in block.splitlines() if "vllm serve " in line]
 (CURL,) = (block for block in SHELL if block.startswith("curl "))
-CLIENT, OFFLINE, REASONING = PYTHON
+CLIENT, STREAM, OFFLINE, REASONING = PYTHON
 MODELS = dict.fromkeys(command.split("vllm serve ")[1].split()[0] for command in SERVERS)
 
 #: Runs blocks in one session, as somebody does who types them.
@@ -143,6 +143,7 @@ def test_the_page_from_top_to_bottom(reader) -> None:
         with reader.serving(first):
             assert json.loads(reader.run(CURL))["choices"][0]["text"] in ("Paris", "Rome")
             assert "Person(" in (shown := type_in(session, CLIENT)) or "cut" in shown  # a random model may not end
+            type_in(session, f"{STREAM}\nassert 0 <= formatter.result().captures['age'][0] <= 150")
         with reader.serving(qwen3):
             assert "Person(" in type_in(session, REASONING)
         with reader.serving(r1):

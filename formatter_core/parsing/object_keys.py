@@ -1,0 +1,179 @@
+"""For people: what the keys of a JSON object have to do with the place where a text stops matching."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from formatter_core.grammar import JsonText, Members, Node, Terminal, children
+from formatter_core.parsing.expectation import listed, place
+
+__all__ = ["fault_of_keys"]
+
+#: A sign, a string, which may be cut, or what else stands between them.
+_TOKEN = re.compile(r'\s*([{}\[\],:]|"(?:[^"\\]|\\.)*\\?"?|[^\s{}\[\],:"]*)', re.DOTALL)
+_KEY = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
+_DECODER = json.JSONDecoder()
+_ANY_ORDER = 'key_order="any" takes keys in any order'
+
+
+@dataclass(slots=True)
+class _Object:
+    """An object that a text leaves open.
+
+    Attributes:
+        begin: where it begins.
+        known: its keys whose members are complete.
+        end: where the members after those begin, at a comma or a quotation mark.
+        key: that of the member under way, as it is spelled; "" before it comes.
+        is_in_value: whether the colon behind it has come, but no value.
+        has_value: whether its value has begun.
+    """
+
+    begin: int
+    known: set[str]
+    end: int
+    key: str = ""
+    is_in_value: bool = False
+    has_value: bool = False
+
+    def take_member(self, at: int) -> None:
+        """A member that ends at a place, if one is under way."""
+        if self.has_value:
+            self.known.add(_decoded(self.key) or "")
+        self.end, self.key, self.has_value = at, "", False
+
+
+def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | None:
+    """What is wrong with the keys of an object, in words; None if that is not why the text stops matching.
+
+    Args:
+        rules: those in which something else was expected.
+        before: the text up to there.
+        after: the rest of the text.
+    """
+    objects = [(rule, each) for rule, body in rules.items() for each in _members_in(body)]
+    around = _object_before(before)
+    if around is None or len(objects) != 1:
+        return None
+    ((rule, members),) = objects
+    where = f" {place((), rule, is_start=True)}".rstrip()
+    names = [None if member.repeated else _name_of(member.ways[0].item) for member in members.members]
+    missing = [
+        name
+        for name, member in zip(names, members.members, strict=True)
+        if name is not None and member.required and name not in around.known
+    ]
+    text = before + after
+    key = _key_at(text, around.end)
+    if key is None:
+        return _missing(missing, where) if missing and after.lstrip().startswith("}") else None
+    if key not in names and None not in names:
+        return f"there is no key {json.dumps(key)}{where}"
+    if key in names and key in around.known:
+        return f"the key {json.dumps(key)} comes a second time{where}"
+    index = names.index(key if key in names else None)
+    earlier = next((name for name in missing if names.index(name) < index), None)
+    later = next((name for name in names[index + 1 :] if name in around.known), None)
+    if not members.ordered or (earlier is None and later is None):
+        return None
+    absent = _absent(missing, text, around.begin)
+    if earlier in absent:
+        return _missing(absent, where)
+    first, second = (key, later) if earlier is None else (earlier, key)
+    return f"the key {json.dumps(first)} must come before {json.dumps(second)}{where}; {_ANY_ORDER}"
+
+
+def _missing(names: list[str], where: str) -> str:
+    return f"missing the key{'s' * (len(names) > 1)} {listed(list(map(json.dumps, names)), 'and')}{where}"
+
+
+def _absent(names: list[str], text: str, begin: int) -> list[str]:
+    """Those of the names that the whole object does not have; all of them if it is not JSON."""
+    try:
+        found, _ = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return names
+    return [name for name in names if name not in found]
+
+
+def _members_in(body: Node) -> list[Members]:
+    """The objects' members in a rule; a terminal has none."""
+    found: list[Members] = []
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Members):
+            found.append(node)
+        elif not isinstance(node, Terminal):
+            stack += children(node)
+    return found
+
+
+def _name_of(item: Node) -> str | None:
+    """The key that a member begins with; None if it may be any of several."""
+    leaf = _first_leaves(item, 2)[-1]  # behind the quotation mark
+    return leaf.text if isinstance(leaf, JsonText) else None
+
+
+def _first_leaves(node: Node, count: int) -> list[Node]:
+    below = children(node)
+    if not below:
+        return [node]
+    found: list[Node] = []
+    for child in below:
+        if len(found) < count:
+            found += _first_leaves(child, count - len(found))
+    return found
+
+
+def _object_before(text: str) -> _Object | None:
+    """The innermost object or array that the text leaves open, if it is an object, but not before a value in it."""
+    stack: list[_Object | None] = []
+    at = 0
+    while at < len(text):
+        if not stack:
+            at = text.find("{", at)
+            if at < 0:
+                return None
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        at, word = token.end(), token[1]
+        top = stack[-1] if stack else None
+        if word in ("}", "]"):
+            stack.pop()
+        elif word == ",":
+            if top is not None:
+                top.take_member(token.start(1))
+        elif word == ":":
+            if top is not None:
+                top.is_in_value = True
+        elif word:
+            if top is not None and top.is_in_value:
+                top.is_in_value, top.has_value = False, True
+            elif top is not None:
+                top.key, top.end = word, token.start(1)
+            if word in ("{", "["):
+                stack.append(_Object(token.start(1), set(), at) if word == "{" else None)
+    found = stack[-1] if stack else None
+    if found is None or found.is_in_value:
+        return None
+    if found.has_value:
+        found.take_member(at)
+    return found
+
+
+def _decoded(spelled: str) -> str | None:
+    try:
+        return str(json.loads(spelled))
+    except ValueError:
+        return None
+
+
+def _key_at(text: str, at: int) -> str | None:
+    """The key of the member at a place, or behind the comma there."""
+    found = _KEY.match(text, at)
+    return None if found is None else _decoded(found[1])
