@@ -52,7 +52,7 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
     Args:
         rules: those in which something else was expected.
         before: the text up to there.
-        after: the rest of the text.
+        after: the rest of the text; "" where all of it matches so far.
     """
     objects = [(rule, each) for rule, body in rules.items() for each in _members_in(body)]
     around = _object_before(before)
@@ -69,7 +69,8 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
     text = before + after
     key = _key_at(text, around.end)
     if key is None:
-        return _missing(missing, where) if missing and after.lstrip().startswith("}") else None
+        ends = not after or after.lstrip().startswith("}")
+        return _missing(missing, where) if missing and ends else None
     if key not in names and None not in names:
         return f"there is no key {json.dumps(key)}{where}"
     if key in names and key in around.known:

@@ -77,21 +77,22 @@ class TextReading:
         try:
             reader = self._reader()
             if reader.append(self.parts):
-                return Missing(describe_cut(reader.expected(), how))
+                words, fault = describe_cut(reader.expected(), how), self._fault_of_keys(reader)
+                return Missing(f"{words}; {fault}" if fault else words)
             taken = _first_steps(self.parts, reader.length)
             reader = self._reader()
             reader.append(taken)
             offset = sum(len(part) for part in taken if isinstance(part, bytes))
-            data = b"".join(part for part in self.parts if isinstance(part, bytes))
-            before, after = (each.decode(errors="replace") for each in (data[:offset], data[offset:]))
-            rules = self.lowered.grammar.rules
-            fault = fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
-            return Missing(
-                f"the text does not match at byte {offset}: {fault or f'expected {describe(reader.expected())}'}",
-                offset,
-            )
+            what = self._fault_of_keys(reader, offset) or f"expected {describe(reader.expected())}"
+            return Missing(f"the text does not match at byte {offset}: {what}", offset)
         except LimitExceeded:
             return Missing(f"output ended too early{how} (explanation exceeded Limits.work)")
+
+    def _fault_of_keys(self, reader: Reader, offset: int | None = None) -> str | None:
+        """What is wrong with an object's keys where the text stops matching, or at its end."""
+        data, rules = b"".join(part for part in self.parts if isinstance(part, bytes)), self.lowered.grammar.rules
+        before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
+        return fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
 
     def _reader(self) -> Reader:
         return reader_of(self.lowered.grammar, self.limits, native=self.native)

@@ -34,6 +34,10 @@ ANY_ORDER = formats.json_schema(ORDERED, key_order="any")
     [
         (ORDERED, "{}", 'missing the keys "a" and "b"'),
         (ORDERED, '{"a": 1}', 'missing the key "b"'),
+        (ORDERED, '{"a": 1', 'missing the key "b"'),
+        (ORDERED, '{"a": 1, "', 'missing the key "b"'),
+        (ORDERED, '{"a": 1, "b": ', 'output ended at #/properties/b: expected `"`'),
+        (ORDERED, '{"a": 1, "b": "x"', "output ended too early: expected `\\n`, ` `, `}` or `,`"),
         (ORDERED, '{"a": 1 , \n}', 'missing the key "b"'),
         (ORDERED, '{"a": 1, "b": "}{\\"", "c": {"x": {"b": [{}]}}}', 'missing the key "y" at #/$defs/inner'),
         (ORDERED, '{"b": "x", "a": 1}', 'the key "a" must come before "b"; key_order="any" takes keys in any order'),
