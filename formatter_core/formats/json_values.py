@@ -19,6 +19,7 @@ __all__ = [
     "read_float",
     "read_integer",
     "read_value",
+    "refused",
     "write_value",
 ]
 
@@ -96,6 +97,15 @@ def _is_plain(value: Any) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+def refused(error: Exception, value: Any, pointer: str) -> InvalidValue:
+    """What code of the user's raised for a value, which may not even be shown."""
+    try:
+        reason = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the error's own `__str__` is the user's too
+        reason = type(error).__name__
+    return InvalidValue(reason, text=write_value(value), pointer=pointer)
 
 
 def write_value(value: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from math import isinf
 from typing import Any
 
@@ -17,7 +18,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from formatter_core.errors import InvalidFormat, InvalidValue
-from formatter_core.formats.json_values import integral, may_overflow, write_value
+from formatter_core.formats.json_values import integral, may_overflow, refused, write_value
 from formatter_core.formats.pydantic_patterns import DECIMAL, TIGHTER_FORMATS, TIMEZONE_FREE, decimal_digits, url
 
 __all__ = ["Adapted", "adapt"]
@@ -60,7 +61,7 @@ def adapt(tp: Any, prefix: str) -> Adapted:
         except RecursionError:
             raise
         except Exception as error:  # a validator of the user's, which may raise anything
-            raise InvalidValue(f"{type(error).__name__}: {error}", text=text, pointer=pointer) from error
+            raise refused(error, value, pointer) from error
         if may_overflow(text.encode()) and any(map(isinf, _floats(made))):
             raise InvalidValue("the number is too large for a float", text=text, pointer=pointer)
         return made
@@ -112,10 +113,39 @@ class _Generator(GenerateJsonSchema):
         return _closed(super().typed_dict_schema(schema), schema)
 
     def set_schema(self, schema: Any) -> JsonSchemaValue:
-        return _set(super().set_schema(schema))
+        return _set(super().set_schema(schema), schema)
 
     def frozenset_schema(self, schema: Any) -> JsonSchemaValue:
-        return _set(super().frozenset_schema(schema))
+        return _set(super().frozenset_schema(schema), schema)
+
+    def literal_schema(self, schema: Any) -> JsonSchemaValue:
+        for value in schema["expected"]:
+            if isinstance(value, Enum) and not isinstance(value, (str, int)):
+                raise InvalidFormat(
+                    f"pydantic takes {value!r} in a Literal from no JSON; use an enum of str, or a text"
+                )
+        return super().literal_schema(schema)
+
+    def model_field_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().model_field_schema(self._with_a_key(schema))
+
+    def dataclass_field_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().dataclass_field_schema(self._with_a_key(schema))
+
+    def typed_dict_field_schema(self, schema: Any) -> JsonSchemaValue:
+        return super().typed_dict_field_schema(self._with_a_key(schema))
+
+    def _with_a_key(self, field: Any) -> Any:
+        """A field, if an object's key gives it: its name or an alias, not only a path."""
+        alias = field.get("validation_alias")
+        by_name = any(getattr(self._config, name, None) for name in ("validate_by_name", "populate_by_name"))
+        if (
+            isinstance(alias, list)
+            and not by_name
+            and not any(isinstance(one, list) and len(one) == 1 for one in alias)
+        ):
+            raise InvalidFormat(f"a field is read from the path {alias!r} alone; give it an alias that is a key")
+        return field
 
     def dict_schema(self, schema: Any) -> JsonSchemaValue:
         made = super().dict_schema(schema)
@@ -227,8 +257,10 @@ def _closed(made: JsonSchemaValue, *schemas: Mapping[str, Any]) -> JsonSchemaVal
     return made
 
 
-def _set(made: JsonSchemaValue) -> JsonSchemaValue:
+def _set(made: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
     """A set as an array: what comes twice is in it once, which matters only where a set has to have several items."""
+    if schema.get("items_schema", {}).get("type") in ("list", "set", "dict", "typed-dict"):
+        raise InvalidFormat("a set has items that Python cannot hash; use a list, or items such as tuples")
     if made.get("minItems", 0) < 2 or not made["items"].keys() & {"enum", "const"}:
         made.pop("uniqueItems", None)
     return made

@@ -20,7 +20,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
-from formatter_core.formats.json_values import is_integral, plain, write_value
+from formatter_core.formats.json_values import is_integral, plain, refused
 
 __all__ = ["Shaped", "shape_of"]
 
@@ -115,8 +115,10 @@ class _Reader:
         if origin is tuple:
             return self._tuple(arguments)
         if origin in _ITERABLES:
-            item = self.read(arguments[0])
-            return _list_of(item, _ITERABLES[origin])
+            item, make = self.read(arguments[0]), _ITERABLES[origin]
+            if make in (set, frozenset) and _makes_unhashable(arguments[0]):
+                raise InvalidFormat(f"{tp!r} has items that Python cannot hash; use a list, or items such as tuples")
+            return _list_of(item, make)
         if origin in _MAPPINGS:
             return self._mapping(tp, *arguments)
         return self._adapted(tp)
@@ -285,7 +287,14 @@ def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
     except RecursionError:
         raise
     except Exception as error:
-        raise InvalidValue(f"{type(error).__name__}: {error}", text=write_value(value), pointer=pointer) from error
+        raise refused(error, value, pointer) from error
+
+
+def _makes_unhashable(tp: Any) -> bool:
+    """Whether no instance of a type can be in a set."""
+    made = typing.get_origin(tp) or tp
+    made = _ITERABLES.get(made, dict if made in _MAPPINGS else made)
+    return isinstance(made, type) and made.__hash__ is None
 
 
 def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:

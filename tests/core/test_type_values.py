@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import json
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
-from formatter_core import Compiler, Vocabulary, formats
+from formatter_core import Compiler, Vocabulary, formats, parse
 from formatter_core.errors import InvalidFormat, InvalidValue
 from formatter_core.testing.oracle import OracleEngine
 
@@ -158,6 +159,82 @@ class Floats(pydantic.BaseModel):
     x: float
 
 
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+@dataclass
+class Silent:
+    number: int
+
+    def __post_init__(self) -> None:
+        raise SilentError
+
+
+class SilentModel(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def silent(cls, value: int) -> int:
+        raise SilentError
+
+
+class Paths(pydantic.BaseModel):
+    number: int = pydantic.Field(validation_alias=pydantic.AliasPath("x", 0))
+
+
+class PathsOrKey(pydantic.BaseModel):
+    number: int = pydantic.Field(
+        validation_alias=pydantic.AliasChoices(pydantic.AliasPath("x", 0), "key", pydantic.AliasPath("y"))
+    )
+
+
+class PathsOrName(Paths):
+    model_config = pydantic.ConfigDict(populate_by_name=True)
+
+
+class Shade(enum.Enum):
+    RED = "red"
+
+
+class Shades(pydantic.BaseModel):
+    shade: Literal[Shade.RED]
+
+
+class Sets(pydantic.BaseModel):
+    items: set[list[int]]
+
+
+@pytest.mark.parametrize(
+    ("tp", "reason"),
+    [
+        (set[list[int]], "cannot hash"),
+        (dict[str, frozenset[Even]], "cannot hash"),
+        (Sets, "cannot hash"),
+        (Paths, "alias that is a key"),
+        (Shades, "Literal"),
+    ],
+)
+def test_a_type_that_no_text_gives_a_value_is_refused(tp: Any, reason: str) -> None:
+    with pytest.raises(InvalidFormat, match=reason):
+        parse(tp, "{}")
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "value"),
+    [
+        (PathsOrKey, '{"key": 1}', PathsOrKey(key=1)),
+        (PathsOrName, '{"number": 1}', PathsOrName(number=1)),
+        (Literal[Shade.RED], '"red"', Shade.RED),
+        (set[tuple[int, int]], "[[1, 2]]", {(1, 2)}),
+    ],
+)
+def test_what_is_near_to_it_has_values(tp: Any, text: str, value: Any) -> None:
+    assert parse(tp, text).value == value
+
+
 INVALID: list[tuple[Any, str, str, str]] = [
     (float, "1e999", "", "too large for a float"),
     (dict[str, list[float]], '{"a/b": [1, 10e71005]}', "/a~1b/1", "too large for a float"),
@@ -165,8 +242,10 @@ INVALID: list[tuple[Any, str, str, str]] = [
     (Floats, '{"x": 1' + "0" * 400 + "}", "", "too large for a float"),
     (list[Even], '[{"number": 2}, {"number": 3}]', "/1", "ArithmeticError: odd"),
     (Even | None, '{"number": 3}', "", "odd"),
-    (dict[str, set[Even]], '{"a": [{"number": 2}]}', "/a", "unhashable"),
-    (set[list[int]], "[[" + "1" * 5000 + "]]", "", "unhashable"),
+    (dict[str, set[Even | int]], '{"a": [{"number": 2}]}', "/a", "unhashable"),
+    (set[tuple[list[int], ...]], "[[[" + "1" * 5000 + "]]]", "", "unhashable"),
+    (Silent, '{"number": 1}', "", "SilentError"),
+    (list[SilentModel], '[{"number": 1}]', "/0", "SilentError"),
     (Checked, '{"inner": [{"number": 2}, {"number": 2}]}', "", "LookupError"),
     (Checked, '{"inner": [{"number": 1}]}', "", "odd"),
     (list[Exact], '[{"price": 1, "count": 1' + "0" * 5000 + "}]", "/0", "number"),
