@@ -10,7 +10,7 @@ from formatter_core.errors import InvalidSchema
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.formats.tag_reader import read_tag
+from formatter_core.formats.tag_reader import read_tag, why_empty
 from formatter_core.limits import Limits
 from formatter_core.schema.load import own_json, read_json
 
@@ -24,7 +24,7 @@ class StructuralTagFormat(Alternatives):
     tag: dict[str, Any]
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(read_tag(self.tag, limits))
+        return Lowered(read_tag(self.tag, limits), why_empty=lambda: why_empty(self.tag, limits))
 
     def to_json(self) -> dict[str, Any]:
         return {"type": "structural_tag", "tag": own_json(self.tag)}

@@ -39,11 +39,12 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
+from formatter_core.parsing import min_bytes
 from formatter_core.schema import lower_schema
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
 from formatter_core.syntax.dispatch import any_special, dispatch, text_without, token_dispatch, tokens_without
 
-__all__ = ["read_tag"]
+__all__ = ["read_tag", "why_empty"]
 
 #: Options of a schema that are refused, and what to write instead.
 _NOT_OF_SCHEMAS = {
@@ -59,6 +60,18 @@ def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
         InvalidGrammar: faulty, or not enforced; with a JSON Pointer.
     """
     return _Reader(limits).read(tag)
+
+
+def why_empty(tag: dict[str, Any], limits: Limits) -> InvalidGrammar | None:
+    """The first part of a structural tag that no text matches, where the whole has no text."""
+    reader = _Reader(limits)
+    reader.read(tag)
+    for pointer, node in reader.written:
+        try:
+            min_bytes(Grammar({**reader.rules, "part": node}, "part"), limits)
+        except InvalidGrammar:
+            return InvalidGrammar("no text matches this part; give it a text that ends", pointer=pointer)
+    return None
 
 
 class _Ends(NamedTuple):
@@ -85,7 +98,8 @@ class _Reader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._rules: dict[str, Node] = {}
+        self.rules: dict[str, Node] = {}
+        self.written: list[tuple[str, Node]] = []  # parts in a notation, with their pointers
 
     def read(self, tag: dict[str, Any]) -> Grammar:
         if "structures" in tag or "triggers" in tag:
@@ -93,7 +107,7 @@ class _Reader:
         else:
             fields(tag, "", {"format": dict}, {"type": str})
             root = self._format(tag["format"], "/format", _Ends(is_between_tokens=True), 1)
-        grammar = Grammar({**self._rules, "structural tag": root}, "structural tag")
+        grammar = Grammar({**self.rules, "structural tag": root}, "structural tag")
         grammar.check(self._limits)
         return grammar
 
@@ -148,16 +162,20 @@ class _Reader:
     def _grammar(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"grammar": str}, {})
         try:
-            return self._part(parse_ebnf(data["grammar"], limits=self._limits))
+            node = self._part(parse_ebnf(data["grammar"], limits=self._limits))
         except InvalidGrammar as error:
             raise InvalidGrammar(str(error), pointer=f"{pointer}/grammar") from None
+        self.written.append((f"{pointer}/grammar", node))
+        return node
 
     def _regex(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {"pattern": str}, {})
         try:
-            return Terminal(parse_xgrammar_regex(data["pattern"]))
+            node = Terminal(parse_xgrammar_regex(data["pattern"]))
         except InvalidRegex as error:
             raise InvalidGrammar(str(error), pointer=f"{pointer}/pattern") from None
+        self.written.append((f"{pointer}/pattern", node))
+        return node
 
     def _any_text(self, data: Any, pointer: str, ends: _Ends, depth: int) -> Node:
         fields(data, pointer, {}, {"excludes": list, "max_tokens": (int, type(None)), "max_chars": (int, type(None))})
@@ -339,12 +357,12 @@ class _Reader:
             return self._part(lower_schema(schema, key_order="any" if any_order else "schema", limits=self._limits))
 
     def _defined(self, kind: str, node: Node) -> Reference:
-        self._rules[name := f"{kind} {len(self._rules)}"] = node
+        self.rules[name := f"{kind} {len(self.rules)}"] = node
         return Reference(name)
 
     def _part(self, grammar: Grammar) -> Node:
-        renamed = grammar.renamed(f"part {len(self._rules)}.")
-        self._rules.update(renamed.rules)
+        renamed = grammar.renamed(f"part {len(self.rules)}.")
+        self.rules.update(renamed.rules)
         return Reference(renamed.start)
 
     _KINDS: ClassVar[dict[str, Callable[[_Reader, Any, str, _Ends, int], Node]]] = {

@@ -258,6 +258,12 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": 0}, "/format/max_whitespace_cnt", "64 spaces"),
     ({"type": "grammar", "grammar": "root ::= a"}, "/format/grammar", "line 1, column 10"),
     ({"type": "regex", "pattern": "("}, "/format/pattern", "position"),
+    (tag("a", {"type": "regex", "pattern": "[^\\s\\S]"}, "b"), "/format/content/pattern", "no text matches"),
+    (
+        {"type": "plus", "content": {"type": "grammar", "grammar": 'root ::= "a" root'}},
+        "/format/content/grammar",
+        "ends",
+    ),
     ({**CALLS, "triggers": ["<g"]}, "/format/tags/0/begin", "no trigger"),
     ({**CALLS, "triggers": ["<", "<f="]}, "/format/tags/0/begin", "exactly one"),
     (tag("a", TEXT, []), "/format/end", "at least one"),
