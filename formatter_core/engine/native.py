@@ -30,6 +30,7 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
+_BOUNDS = ctypes.c_uint64 * 4
 # Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
 # given as `c_void_p`, token ids as numbers that are known to fit.
 _UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step")
@@ -107,10 +108,8 @@ class _Vocabulary:
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.fill, self.accept_token, self.step = (library[name] for name in _UNTYPED)
-        self.handle = Handle(
-            lambda made: library.fcn_vocabulary_new(joined, len(joined), starts.ctypes.data, len(texts), made),
-            library.fcn_vocabulary_free,
-        )
+        tokens = joined, len(joined), starts.ctypes.data, len(texts)
+        self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
             state = NativeGrammar(program.data, self, Limits()).start()
             state.accept_bytes(INSIDE_STRING)
@@ -119,9 +118,8 @@ class _Vocabulary:
     def apart(self) -> _Vocabulary:
         """The same tables, with automata of their own."""
         other = copy(self)
-        other.handle = Handle(
-            lambda made: self.library.fcn_vocabulary_apart(self.handle.pointer, made), self.library.fcn_vocabulary_free
-        )
+        library = self.library
+        other.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_apart, self.handle.pointer)
         return other
 
     def table_bytes(self) -> int:
@@ -149,14 +147,11 @@ class NativeGrammar:
 
     def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
         library = vocabulary.library
-        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+        bounds = _BOUNDS(limits.nodes, limits.states, limits.cache_bytes, limits.work)
         self._vocabulary = vocabulary
         self._limits = limits
-        self._handle = Handle(
-            lambda made: library.fcn_grammar_new(vocabulary.handle.pointer, program, len(program), bounds, made),
-            library.fcn_grammar_free,
-            limits,
-        )
+        wanted = vocabulary.handle.pointer, program, len(program), bounds
+        self._handle = Handle(library.fcn_grammar_free, limits, library.fcn_grammar_new, *wanted)
 
     def check_budgets(self) -> None:
         """Check that some text fits into the budget of each region.
@@ -172,7 +167,7 @@ class NativeGrammar:
     def start(self) -> NativeState:
         """The state of a new sequence."""
         library = self._vocabulary.library
-        handle = Handle(lambda made: library.fcn_sequence_new(self._handle.pointer, made), library.fcn_sequence_free)
+        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_new, self._handle.pointer)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def step_batch(
@@ -277,7 +272,7 @@ class NativeState:
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
         library = self._vocabulary.library
-        handle = Handle(lambda made: library.fcn_sequence_fork(self._pointer, made), library.fcn_sequence_free)
+        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_fork, self._pointer)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:

@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
-_INTERFACE_VERSION = 19
+_INTERFACE_VERSION = 20
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -65,7 +65,9 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_common_new": (_INT, (ctypes.c_uint32, ctypes.c_char_p, _SIZE, ctypes.c_char_p, _SIZE, _POINTER)),
     "fcn_schema_common_free": (None, (_POINTER,)),
-    "fcn_schema_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, ctypes.c_uint64, _POINTER, _POINTER)),
+    "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
+    "fcn_json_free": (None, (_POINTER,)),
+    "fcn_schema_new": (_INT, (_POINTER, _POINTER, ctypes.c_uint64, _POINTER, _POINTER)),
     "fcn_schema_free": (None, (_POINTER,)),
     "fcn_schema_goal": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_schema_holes": (_INT, (_POINTER, _POINTER)),
@@ -97,16 +99,26 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class Handle:
-    """A value of the library, freed with this object."""
+    """A value of the library, freed with this object.
+
+    Args:
+        free: frees it.
+        limits: those that making it keeps.
+        make: makes it: takes the arguments, and where to put it.
+    """
 
     __slots__ = ("_free", "pointer")
 
-    def __init__(self, make: Callable[[Any], int], free: Callable[[int], None], limits: Limits | None = None) -> None:
+    def __init__(
+        self, free: Callable[[int], None], limits: Limits | None, make: Callable[..., int], *arguments: Any
+    ) -> None:
         self.pointer = 0
         self._free = free
         made = _POINTER()
-        check(make(ctypes.byref(made)), limits)
-        self.pointer = int(made.value or 0)
+        answer = make(*arguments, ctypes.byref(made))
+        if answer < 0:
+            fail(answer, limits)
+        self.pointer = made.value or 0
 
     def __del__(self) -> None:
         if self.pointer:

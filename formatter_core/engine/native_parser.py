@@ -73,11 +73,7 @@ class NativeParser:
     def _made(self) -> Handle:
         library, limits, program = self.library, self.limits, self._program
         bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
-        return Handle(
-            lambda made: library.fcn_parser_new(program, len(program), bounds, made),
-            library.fcn_parser_free,
-            limits,
-        )
+        return Handle(library.fcn_parser_free, limits, library.fcn_parser_new, program, len(program), bounds)
 
 
 class Reading:
@@ -95,9 +91,7 @@ class Reading:
         self._parts: list[bytes] = []
         self._is_dead = False
         self.made_by = made_by = parser.handle
-        self._handle = Handle(
-            lambda made: library.fcn_reading_new(made_by.pointer, made), library.fcn_reading_free, parser.limits
-        )
+        self._handle = Handle(library.fcn_reading_free, parser.limits, library.fcn_reading_new, made_by.pointer)
         self._pointer = self._handle.pointer
 
     @property
@@ -197,9 +191,7 @@ class Following:
         self._library = library = parser.library
         self._limits = parser.limits
         self._made_by = made_by = parser.handle
-        self._handle = Handle(
-            lambda made: library.fcn_following_new(made_by.pointer, made), library.fcn_following_free, parser.limits
-        )
+        self._handle = Handle(library.fcn_following_free, parser.limits, library.fcn_following_new, made_by.pointer)
         self._pointer = ctypes.c_void_p(self._handle.pointer)
         self._numbers = array("I", bytes(8 + 8 * _MARKS))
         self._address = self._numbers.buffer_info()[0]

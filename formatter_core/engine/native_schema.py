@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import marshal
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
+from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
 
-__all__ = ["CommonTerminals", "NativeSchema"]
+__all__ = ["CommonTerminals", "NativeJson", "NativeSchema", "native_json"]
 
 #: `Progress` in the library.
 _NOT_PLAIN, _WRITTEN = 1, 3
@@ -34,7 +37,7 @@ class CommonTerminals(Handle):
         given = fixed + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
         sizes = (draft, given, len(given), texts, len(texts))
-        super().__init__(lambda made: library.fcn_schema_common_new(*sizes, made), library.fcn_schema_common_free)
+        super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 
 class _Bytes(ctypes.Structure):
@@ -45,6 +48,53 @@ class _Bytes(ctypes.Structure):
         return self.data[: self.length]  # type: ignore[no-any-return]
 
 
+class _Json(ctypes.Structure):
+    _fields_ = (
+        ("text", ctypes.c_char_p),
+        ("dialect", ctypes.c_uint32),
+        ("dialect_end", ctypes.c_uint32),
+        ("is_exact", ctypes.c_uint32),
+    )
+
+
+class NativeJson(Handle):
+    """An object in JSON, read by the library. Immutable, shared between threads.
+
+    Args:
+        source: its text, or what `marshal` writes of it in version 2.
+        is_data: whether it is the latter.
+
+    Attributes:
+        content: the object as JSON text, the same for the same values with keys in the same order; None if a number in
+            it could be spelt differently.
+        dialect: the value of `$schema` as JSON; empty if there is none.
+    """
+
+    __slots__ = ("content", "dialect")
+
+    def __init__(self, source: bytes, *, is_data: bool) -> None:
+        library, found = load(), _Json()
+        wanted = source, len(source), is_data, ctypes.byref(found)
+        super().__init__(library.fcn_json_free, None, library.fcn_json_read, *wanted)
+        content: bytes = found.text or b""
+        self.content = content if found.is_exact else None
+        self.dialect = content[found.dialect : found.dialect_end]
+
+
+def native_json(source: Any) -> NativeJson | None:
+    """An object in JSON, from its text or as data; None for anything else, and where only Python can tell: keys that
+    occur twice, halves of surrogate pairs, floats in data, deep nesting, or without the library.
+    """
+    try:
+        if isinstance(source, str):
+            found = NativeJson(source.encode(), is_data=False)
+        else:
+            found = NativeJson(marshal.dumps(source, 2), is_data=True)
+    except (EngineUnavailable, ValueError):  # what cannot be encoded, or is of a type that only Python has
+        return None
+    return found if found.pointer else None
+
+
 class _Found(ctypes.Structure):
     _fields_ = (("program", _Bytes), ("nodes", ctypes.c_uint64), ("progress", ctypes.c_uint32))
 
@@ -53,7 +103,7 @@ class NativeSchema(Handle):
     """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time.
 
     Args:
-        text: JSON in UTF-8.
+        json: the text.
         common: for the draft of the whole text.
         limits: for the number of nodes.
 
@@ -64,11 +114,11 @@ class NativeSchema(Handle):
 
     __slots__ = ("_found", "_library", "is_plain", "written")
 
-    def __init__(self, text: bytes, common: CommonTerminals, limits: Limits) -> None:
+    def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits) -> None:
         self._library = library = load()
         self._found = found = _Found()
-        wanted = (common.pointer, text, len(text), limits.nodes, ctypes.byref(found))
-        super().__init__(lambda made: library.fcn_schema_new(*wanted, made), library.fcn_schema_free)
+        wanted = (common.pointer, json.pointer, limits.nodes, ctypes.byref(found))
+        super().__init__(library.fcn_schema_free, None, library.fcn_schema_new, *wanted)
         progress = found.progress
         self.is_plain = progress != _NOT_PLAIN if self.pointer else None
         self.written = (found.program.copied(), found.nodes) if progress == _WRITTEN else None

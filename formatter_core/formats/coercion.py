@@ -15,7 +15,6 @@ from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
-from formatter_core.schema.load import read_json
 
 __all__ = ["as_format"]
 
@@ -53,19 +52,16 @@ def as_format(value: Any) -> Format:
 
 
 def _from_text(text: str) -> Format:
-    schema = None
     if text.lstrip(" \t\n\r").startswith(("{", "true", "false")):
         try:
-            schema = read_json(text)
+            return json_schema(text)
         except InvalidSchema as error:
             if not isinstance(error.__context__, json.JSONDecodeError):
                 raise
-    if not isinstance(schema, (dict, bool)):
-        raise InvalidFormat(
-            "a str must be the JSON text of a schema, and this one is not; "
-            "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
-        )
-    return json_schema(schema)
+    raise InvalidFormat(
+        "a str must be the JSON text of a schema, and this one is not; "
+        "use formats.regex(pattern), formats.kbnf(text) or formats.choice([text])"
+    )
 
 
 def _texts(options: list[Any]) -> list[str]:

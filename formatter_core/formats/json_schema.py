@@ -6,10 +6,11 @@ import json
 import marshal
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from formatter_core.engine.native_schema import NativeJson, native_json
 from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
@@ -56,6 +57,7 @@ class JsonSchemaFormat(Alternatives):
     `schema` and the schemas of `registry`, by URI, are the format's own copies: leave them unchanged.
     """
 
+    # Where the library has read it, there is no `schema` until somebody asks for that.
     schema: dict[str, Any] | bool
     whitespace: WhitespaceName | Whitespace = "flexible"
     key_order: KeyOrder = "schema"
@@ -80,10 +82,10 @@ class JsonSchemaFormat(Alternatives):
         """The program of the grammar that `to_grammar` makes, made faster; None if only `to_grammar` can make it."""
         if self.key_order != "schema" or self.on_unsupported != "error" or self.registry is not None:
             return None
-        if not isinstance(self.schema, dict):
+        if self._json is None:
             return None
         enforce_formats = self.string_formats == "enforce"
-        return schema_program(self.schema, self._text, self.whitespace, enforce_formats, limits)
+        return schema_program(self._json, lambda: self.schema, self.whitespace, enforce_formats, limits)
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -138,17 +140,40 @@ class JsonSchemaFormat(Alternatives):
         return self._key
 
     def is_as_made(self) -> bool:
-        """Whether nobody has changed the schema since `key` was first asked for."""
-        return bool(self._key[1] == _content(self.schema))
+        """Whether nobody has changed the schema since it was read."""
+        return "schema" not in vars(self) or self._content_read == _content(self.schema)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The schema, where it has not been read yet."""
+            own = vars(self)
+            if name != "schema" or "_json" not in own:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            schema = read_json(own["_json"].content.decode())
+            own["_content_read"] = _content(schema)
+            return own.setdefault("schema", schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
-    def _text(self) -> str:
-        return write_value(self.schema)
+    def _json(self) -> NativeJson | None:
+        try:
+            return native_json(write_value(self.schema)) if isinstance(self.schema, dict) else None
+        except (TypeError, RecursionError):  # which lowering it reports
+            return None
+
+    @cached_property
+    def _content_read(self) -> Hashable:
+        return _content(self.schema)
 
     @cached_property
     def _key(self) -> tuple[Hashable, ...]:
+        content = None if self._json is None else self._json.content
         options = self.whitespace, self.key_order, self.string_formats, self.on_unsupported
-        return "json_schema", _content(self.schema), *options, _content(self.registry)
+        registry = None if self.registry is None else _content(self.registry)
+        return "json_schema", _content(self.schema) if content is None else content, *options, registry
 
 
 def json_schema(
@@ -178,12 +203,11 @@ def json_schema(
         InvalidSchema: not JSON.
         InvalidArgument: an invalid option.
     """
-    if isinstance(schema, str) and registry is None:
-        return _of_text(schema, whitespace, key_order, string_formats, on_unsupported)
-    known = None
-    if registry is not None:
-        known = {uri.rstrip("#"): _data(getattr(each, "contents", each)) for uri, each in _entries(registry)}
-    return JsonSchemaFormat(_data(schema), whitespace, key_order, string_formats, on_unsupported, known)
+    options = whitespace, key_order, string_formats, on_unsupported
+    if registry is None:
+        return _of_text(schema, *options) if isinstance(schema, str) else _made(schema, *options)
+    known = {uri.rstrip("#"): _data(getattr(each, "contents", each)) for uri, each in _entries(registry)}
+    return JsonSchemaFormat(_data(schema), *options, known)
 
 
 #: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
@@ -200,11 +224,28 @@ def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
     return made if made.is_as_made() else _made(text, *options)
 
 
-def _made(text: str, *options: Any) -> JsonSchemaFormat:
-    made = JsonSchemaFormat(_data(text), *options)
-    made.key()
-    vars(made)["_text"] = text  # where a `cached_property` keeps its value
+def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
+    found = native_json(schema)
+    if found is None or found.content is None:
+        made = JsonSchemaFormat(_data(schema), *options)
+        _ = made._content_read
+        return made
+    made = object.__new__(JsonSchemaFormat)
+    own = made.__dict__  # where a `cached_property` keeps its value
+    try:
+        own.update(_checked(*options))
+    except TypeError:  # one that is not hashable cannot be one
+        own.update(_checked.__wrapped__(*options))
+    own["_json"] = found
     return made
+
+
+@lru_cache(maxsize=64)
+def _checked(*options: Any) -> dict[str, Any]:
+    """The options of a format that has no schema yet."""
+    own = vars(JsonSchemaFormat({}, *options))
+    del own["schema"]
+    return own
 
 
 _kept = lru_cache(maxsize=_MOST_KEPT)(_made)

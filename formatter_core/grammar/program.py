@@ -22,7 +22,6 @@ bits that each way meets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
@@ -80,8 +79,7 @@ _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A checked grammar as bytes, and what it consists of.
 
     Attributes:

@@ -39,6 +39,9 @@ class Limits:
     forced_bytes: int = 4096
     max_top_n: int = 64
 
+    def __hash__(self) -> int:
+        return self.nodes  # found by identity nearly always, and looked up for each schema
+
     def __post_init__(self) -> None:
         for field in fields(self):
             object.__setattr__(self, field.name, whole_number(getattr(self, field.name), f"Limits.{field.name}"))

@@ -37,8 +37,8 @@ class ByteBoundedCache(Generic[Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of `key`, made by `make` where it is not held."""
+    def get(self, key: Hashable, make: Callable[..., Value], *arguments: object) -> Value:
+        """The value of `key`, made by `make` of the arguments where it is not held."""
         while True:
             with self._lock:
                 found = self._values.get(key)
@@ -52,7 +52,7 @@ class ByteBoundedCache(Generic[Value]):
                 if not current:
                     continue  # another thread finished while this one waited: look again
                 try:
-                    value = make()
+                    value = make(*arguments)
                     self._keep(key, value)
                     return value
                 finally:

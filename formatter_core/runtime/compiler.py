@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -108,11 +107,11 @@ class Compiler:
             if isinstance(made, CompiledFormat):
                 made = self._of_same_vocabulary(made)
             key = made.key()
-            compiled = self._cache.get(key, lambda: self._compile(made))
+            compiled = self._cache.get(key, self._compile, made)
             if compiled.engine_grammar.is_usable():
                 return compiled
             self._cache.forget(key, compiled)
-            return self._cache.get(key, lambda: self._compile(made))
+            return self._cache.get(key, self._compile, made)
         except RecursionError as error:  # only formats nested in formats; everything else counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
@@ -170,26 +169,24 @@ class Compiler:
         return compiled.format
 
     def _compile(self, format: Format) -> CompiledFormat:
-        with paused_collection():
-            return self._compile_now(format)
-
-    def _compile_now(self, format: Format) -> CompiledFormat:
-        reader = self._reader
-        program = None if reader is None else program_of(format, self.limits)
+        reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
-        if reader is None or program is None:
-            lowering = lower(format, self.vocabulary, self.limits)
-            make = partial(self._engine.compile, lowering.lowered.grammar)
-        else:
-            lowering = LoweredLater(lambda: format, program, self.vocabulary, self.limits)
-            make = partial(reader.load, program)
-        try:
-            engine_grammar = make(self.vocabulary, self.limits)
-        except InvalidGrammar as error:  # the grammar derives no text
-            raise lowering.lowered.why_empty() or error from None
-        return CompiledFormat(
-            lowering, engine_grammar, vocabulary=self.vocabulary, engine=self._engine.name, limits=self.limits
-        )
+        with paused_collection():
+            program = None if reader is None else program_of(format, limits)
+            if reader is None or program is None:
+                lowering = lower(format, vocabulary, limits)
+            else:
+                lowering = LoweredLater(lambda: format, program, vocabulary, limits)
+            try:
+                if reader is None or program is None:
+                    engine_grammar = self._engine.compile(lowering.lowered.grammar, vocabulary, limits)
+                else:
+                    engine_grammar = reader.load(program, vocabulary, limits)
+            except InvalidGrammar as error:  # the grammar derives no text
+                raise lowering.lowered.why_empty() or error from None
+            return CompiledFormat(
+                lowering, engine_grammar, vocabulary=vocabulary, engine=self._engine.name, limits=limits
+            )
 
 
 def _size_of(compiled: CompiledFormat) -> int:

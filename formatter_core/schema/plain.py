@@ -7,12 +7,13 @@ scalars are more than types, listed strings and lengths, they are lowered here, 
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import combinations
+from json import dumps
 from typing import Any
 
-from formatter_core.engine.native_schema import CommonTerminals, NativeSchema
+from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
 from formatter_core.grammar import Node, Program, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -52,25 +53,22 @@ def prepare() -> None:
 
 
 def schema_program(
-    schema: dict[str, Any],
-    text: str,
+    json: NativeJson,
+    read: Callable[[], Any],
     whitespace: WhitespaceName | Whitespace,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
-    """The program of a schema, which is also given as JSON text; None if only `lower_schema` can tell.
+    """The program of a schema; None if only `lower_schema` can tell. `read` gives what its JSON says.
 
     Raises:
         FormatterError: what `lower_schema` raises.
     """
-    draft = draft_of(schema, LATEST, "")
-    common = common_terminals(draft, whitespace, enforce_formats, limits)
-    if common is None:
+    draft = _draft(json.dialect)
+    common = None if draft is None else common_terminals(draft, whitespace, enforce_formats, limits)
+    if draft is None or common is None:
         return None
-    try:
-        native = NativeSchema(text.encode(), common, limits)
-    except UnicodeEncodeError:
-        return None
+    native = NativeSchema(json, common, limits)
     if native.written is None and native.is_plain:
         given = _wanted(native, draft, enforce_formats, limits)
         if given is None:
@@ -79,7 +77,10 @@ def schema_program(
     if native.written is not None:
         data, nodes = native.written
         return _NOTHING_YET.followed_by(data, nodes, limits)
-    if native.is_plain is None or not any(map(known, schema)):
+    if native.is_plain is None:
+        return None
+    schema = read()
+    if not any(map(known, schema)):
         return None
     whitespace = as_whitespace(whitespace)
     try:
@@ -102,6 +103,15 @@ def schema_program(
     holes = [places[name] for name in part.holes]
     data, nodes = native.write(first, holes, given, b"".join(beginning.terminals))
     return beginning.program.followed_by(data, nodes, limits)
+
+
+@lru_cache(maxsize=32)
+def _draft(dialect: bytes) -> int | None:
+    """The draft that a schema's `$schema` names, or the default; None for a name that is none."""
+    try:
+        return draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
+    except FormatterError:  # which lowering it reports
+        return None
 
 
 def _wanted(native: NativeSchema, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
@@ -149,7 +159,7 @@ def common_terminals(
     if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
     fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
-    texts = (json.dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
+    texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _scalars_of(text, draft, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
+import pickle
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,11 @@ import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
-from formatter_core.engine.native_schema import NativeSchema
+from formatter_core.engine.native_schema import NativeSchema, native_json
 from formatter_core.errors import FormatterError, LimitExceeded
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.load import read_json
 from formatter_core.schema.plain import common_terminals
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
@@ -305,22 +309,22 @@ def test_any_text_is_read_or_left() -> None:
         for _ in range(choice.randint(1, 3)):
             place = choice.randrange(len(text))
             text[place : place + choice.randint(0, 2)] = choice.choice('{}[]",:\\ue1-0 \U0001f600n')
-        data = "".join(text).encode()
-        native = _read(data)
-        if native.is_plain is False and native.goal("") is not None:
+        native = _read("".join(text))
+        if native is not None and native.is_plain is False and native.goal("") is not None:
             count, _ = native.lower(False, DEFAULT_LIMITS)
             assert count or not native.wanted()
 
 
-def _read(text: bytes) -> NativeSchema:
+def _read(text: str) -> NativeSchema | None:
+    json = native_json(text)
     common = common_terminals(2020, "flexible", enforce_formats=True, limits=DEFAULT_LIMITS)
     assert common is not None
-    return NativeSchema(text, common, DEFAULT_LIMITS)
+    return None if json is None else NativeSchema(json, common, DEFAULT_LIMITS)
 
 
 def test_a_program_that_is_written_again_replaces_the_first() -> None:
-    text = b'{"type": "object", "properties": {"a": {"type": "string"}, "b": {"not": {"type": "string"}}}}'
-    native = _read(text)
+    native = _read('{"type": "object", "properties": {"a": {"type": "string"}, "b": {"not": {"type": "string"}}}}')
+    assert native is not None
     assert native.is_plain is False
     assert native.goal("") == 0
     assert native.lower(False, DEFAULT_LIMITS)[0]
@@ -338,7 +342,53 @@ def test_texts_that_python_reads_otherwise_are_left() -> None:
         "{} x",
         "[" * 999,
     ):
-        assert _read(text.encode()).is_plain is None
+        assert _read(text) is None
+
+
+SPELLINGS = [
+    ('{"type": "object"}', '{ "type"\n:\t"object"\r}'),
+    ('{"a": "\\u00e9\\/\\n\\"\\\\"}', '{"\\u0061": "é/\\u000A\\u0022\\u005c"}'),
+    ('{"a": "\\ud83d\\ude00"}', '{"a": "😀"}'),
+    ('{"a": -0, "b": 0.00}', '{"a": 0, "b": 0e5}'),
+    ('{"a": 1e2}', '{"a": 1E+2}'),
+    ('{"a": 0.0000001}', '{"a": 1E-7}'),
+    ('{"a": 1, "b": 2, "a": 3}', '{"a": 3, "b": 2}'),
+    ('{"a": [1, {"b": null}], "c": [true, false, -12345678901234567890]}',) * 2,
+    ('{"a": "\\ud800"}', '{"a":"\\uD800"}'),
+    ('{"a": ' + "9" * 60 + "}", '{"a":' + "9" * 60 + "}"),
+    ('{"a": 1.50}', '{"a":1.50}'),
+]
+DIFFERENT = [
+    '{"a": 1}',
+    '{"a": 1.0}',
+    '{"a": 1.00}',
+    '{"a": "1"}',
+    '{"a": true}',
+    '{"a": [1]}',
+    '{"a": 1, "b": 1}',
+    "{}",
+]
+
+
+@pytest.mark.parametrize("texts", SPELLINGS, ids=str)
+def test_spellings_of_one_schema_make_one_format(texts: tuple[str, str]) -> None:
+    schema = read_json(texts[0])
+    made = [formats.json_schema(each) for each in (*texts, schema)]
+    assert len(set(made)) == 1
+    assert all(each.schema == schema and list(each.schema) == list(schema) for each in made)
+
+
+def test_formats_of_different_schemas_differ() -> None:
+    texts = [*DIFFERENT, '{"b": 1, "a": 1}']
+    made = [formats.json_schema(each) for text in texts for each in (text, read_json(text))]
+    assert len(set(made)) == len(texts)
+
+
+def test_a_format_whose_schema_nobody_has_read_is_copied() -> None:
+    made = formats.json_schema('{"type": "array", "items": {"minimum": 0.5}}')
+    again = copy.deepcopy(made), pickle.loads(pickle.dumps(made)), replace(made)
+    assert set(again) == {made}
+    assert formats.json_schema(made.schema) == made
 
 
 def test_a_compiled_plain_schema_is_like_any_other(vocabulary: Vocabulary) -> None:

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::interface::{free, guarded, truth, view};
 use crate::limits::{Fault, Outcome};
-use crate::schema::{Common, Progress, Schema};
+use crate::schema::{json_of, Common, Progress, Schema, Tree};
 
 /// Bytes that a schema keeps until the next call that uses it.
 #[repr(C)]
@@ -54,23 +54,76 @@ pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
     unsafe { free(common) }
 }
 
-/// Read a schema's text, and do all that needs no others; `made` holds a handle unless that is `Refused`.
+/// JSON that was read: its text, written anew, see `Tree`, and where in it the value of `$schema` is, or nowhere.
+#[repr(C)]
+pub struct Json {
+    text: *const u8,
+    dialect: (u32, u32),
+    is_exact: u32,
+}
+
+/// Read an object in JSON, from its text or from Python's data, see `json_of`. `made` holds a handle unless it is another
+/// value, or one that is left to others.
 ///
 /// # Safety
-/// `common` is a live handle, and `text` points to `length` bytes; the others may be written to.
+/// `source` points to `length` bytes; the others may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_json_read(
+    source: *const u8,
+    length: usize,
+    is_data: u32,
+    found: *mut Json,
+    made: *mut *mut Arc<Tree>,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the pointer fits the length, as the caller promises.
+        let source = unsafe { view(source, length) };
+        let tree = if is_data != 0 {
+            json_of(source).and_then(|text| Tree::read(&text))
+        } else {
+            str::from_utf8(source).ok().and_then(Tree::read)
+        };
+        let Some(tree) = tree.filter(|tree| tree.entries(tree.root).is_some()) else {
+            return Ok(0);
+        };
+        let json = Json {
+            text: tree.text.as_ptr(),
+            dialect: tree.get(tree.root, "$schema").map_or((0, 0), |value| tree.place(value)),
+            is_exact: u32::from(tree.is_exact),
+        };
+        // SAFETY: these may be written to, as the caller promises.
+        unsafe {
+            found.write(json);
+            made.write(Box::into_raw(Box::new(Arc::new(tree))));
+        }
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `tree` is a handle of `fcn_json_read` that nobody uses any more, or null; schemas may still use what it stands for.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_json_free(tree: *mut Arc<Tree>) {
+    // SAFETY: as the caller promises.
+    unsafe { free(tree) }
+}
+
+/// Do all that needs no others for the schema that JSON is; `made` holds a handle unless that is `Refused`.
+///
+/// # Safety
+/// `common` and `tree` are live handles; the others may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_new(
     common: *const Arc<Common>,
-    text: *const u8,
-    length: usize,
+    tree: *const Arc<Tree>,
     maximum_nodes: u64,
     found: *mut Found,
     made: *mut *mut Schema,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and the pointer fits the length, as the caller promises.
-        let (common, text) = unsafe { (Arc::clone(&*common), utf8(text, length)?) };
-        let mut schema = Schema::read(text, common);
+        // SAFETY: the handles are live, as the caller promises.
+        let (common, tree) = unsafe { (Arc::clone(&*common), Arc::clone(&*tree)) };
+        let mut schema = Schema::new(tree, common);
         let progress = schema
             .as_mut()
             .map_or(Ok(Progress::Refused), |schema| schema.advance(maximum_nodes))?;

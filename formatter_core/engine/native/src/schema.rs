@@ -8,6 +8,7 @@ mod common;
 mod json;
 mod locations;
 mod lower;
+mod marshal;
 mod nodes;
 mod scalars;
 mod terminals;
@@ -16,9 +17,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use common::Common;
-use json::Tree;
+pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal};
+pub use marshal::json_of;
 use nodes::{derives, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
@@ -62,9 +64,8 @@ pub enum Progress {
 }
 
 impl Schema {
-    /// A schema's text; None if it is not an object in JSON that can be read here.
-    pub fn read(text: &str, common: Arc<Common>) -> Option<Schema> {
-        let tree = Tree::read(text)?;
+    /// A schema as JSON; None unless it is an object with entries.
+    pub fn new(tree: Arc<Tree>, common: Arc<Common>) -> Option<Schema> {
         tree.entries(tree.root).filter(|entries| !entries.is_empty())?;
         Some(Schema {
             locations: Locations::new(tree, common.draft),

@@ -1,11 +1,17 @@
-//! JSON text as a tree of values, each with its place in the text.
+//! JSON text as a tree of values, each with its place in the text, which is written anew without what says nothing.
 
 /// Deeper text is left to others.
-const MAXIMUM_DEPTH: u32 = 200;
+pub const MAXIMUM_DEPTH: u32 = 200;
 /// Objects with more entries have an index.
 const FEW_ENTRIES: usize = 12;
 /// There is rarely more than one value in so many bytes.
 const BYTES_OF_A_VALUE: usize = 12;
+/// Longer numbers may have more digits than Python reads.
+const LONGEST_NUMBER: usize = 40;
+/// Python writes a smaller fraction with an exponent.
+const MOST_ZEROS: usize = 5;
+/// How much longer an escape may become.
+const LONGEST_ESCAPE: usize = 3;
 
 /// A string: most stand in the text as they are.
 pub enum Text {
@@ -29,9 +35,12 @@ pub struct Object {
 }
 
 pub struct Tree {
-    text: Box<str>,
+    /// The same for all spellings of the same values with the same order of keys, if `is_exact`; a zero byte ends it.
+    pub text: String,
     values: Vec<(Value, (u32, u32))>,
     pub root: u32,
+    /// Whether all numbers are spelt as Python spells them when it has read them.
+    pub is_exact: bool,
 }
 
 impl Tree {
@@ -40,18 +49,21 @@ impl Tree {
         let mut reader = Reader {
             text,
             at: 0,
+            written: String::with_capacity(text.len() + 1),
             values: Vec::with_capacity(text.len() / BYTES_OF_A_VALUE),
             items: Vec::new(),
             entries: Vec::new(),
+            is_exact: true,
         };
-        u32::try_from(text.len()).ok()?;
+        u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;
         let root = reader.value(0)?;
         reader.blanks();
-        let values = reader.values;
-        (reader.at == text.len()).then(|| Tree {
-            text: text.into(),
-            values,
+        reader.written.push('\0');
+        (reader.at == text.len()).then_some(Tree {
+            text: reader.written,
+            values: reader.values,
             root,
+            is_exact: reader.is_exact,
         })
     }
 
@@ -61,8 +73,13 @@ impl Tree {
 
     /// The text of a value.
     pub fn source(&self, id: u32) -> &str {
-        let (start, end) = self.values[id as usize].1;
+        let (start, end) = self.place(id);
         &self.text[start as usize..end as usize]
+    }
+
+    /// Where the text of a value begins and ends.
+    pub fn place(&self, id: u32) -> (u32, u32) {
+        self.values[id as usize].1
     }
 
     pub fn text<'a>(&'a self, text: &'a Text) -> &'a str {
@@ -103,8 +120,8 @@ impl Tree {
     /// The JSON Pointer of a value.
     pub fn pointer(&self, id: u32) -> String {
         let mut pointer = String::new();
-        let (start, _) = self.values[id as usize].1;
-        let holds = |value: u32| (self.values[value as usize].1 .1) > start;
+        let (start, _) = self.place(id);
+        let holds = |value: u32| self.place(value).1 > start;
         let mut at = self.root;
         // The values in an object or a list stand in the text in their order.
         while at != id {
@@ -145,13 +162,15 @@ impl Text {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    written: String,
     values: Vec<(Value, (u32, u32))>,
     /// The items and entries so far of the lists and objects that are being read.
     items: Vec<u32>,
     entries: Vec<(Text, u32)>,
+    is_exact: bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -162,16 +181,20 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether a mark comes next, which is then read and written.
     fn mark(&mut self, mark: u8) -> bool {
         self.blanks();
         let found = self.peek() == Some(mark);
-        self.at += usize::from(found);
+        if found {
+            self.at += 1;
+            self.written.push(char::from(mark));
+        }
         found
     }
 
     fn value(&mut self, depth: u32) -> Option<u32> {
         self.blanks();
-        let start = self.at;
+        let start = self.written.len();
         let value = match self.peek()? {
             b'{' if depth < MAXIMUM_DEPTH => self.object(depth)?,
             b'[' if depth < MAXIMUM_DEPTH => self.list(depth)?,
@@ -179,26 +202,53 @@ impl Reader<'_> {
             b't' => self.word("true", Value::Bool(true))?,
             b'f' => self.word("false", Value::Bool(false))?,
             b'n' => self.word("null", Value::Null)?,
-            b'-' | b'0'..=b'9' => {
-                while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
-                    self.at += 1;
-                }
-                Value::Number
-            }
+            b'-' | b'0'..=b'9' => self.number()?,
             _ => return None,
         };
-        self.values.push((value, (start as u32, self.at as u32)));
+        self.values.push((value, (start as u32, self.written.len() as u32)));
         Some(self.values.len() as u32 - 1)
     }
 
     fn word(&mut self, word: &str, value: Value) -> Option<Value> {
-        let found = self.text[self.at..].starts_with(word);
+        self.text[self.at..].starts_with(word).then_some(())?;
         self.at += word.len();
-        found.then_some(value)
+        self.written.push_str(word);
+        Some(value)
+    }
+
+    fn number(&mut self) -> Option<Value> {
+        let start = self.at;
+        self.at += usize::from(self.peek() == Some(b'-'));
+        let whole = self.digits()?;
+        (whole == "0" || !whole.starts_with('0')).then_some(())?;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            let places = self.digits()?;
+            let zeros = places.bytes().take_while(|digit| *digit == b'0').count();
+            self.is_exact &= whole != "0" || zeros <= MOST_ZEROS && zeros < places.len();
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
+            self.digits()?;
+            self.is_exact = false;
+        }
+        let number = &self.text[start..self.at];
+        self.is_exact &= number.len() <= LONGEST_NUMBER && number != "-0";
+        self.written.push_str(number);
+        Some(Value::Number)
+    }
+
+    fn digits(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        (self.at > start).then_some(&self.text[start..self.at])
     }
 
     fn list(&mut self, depth: u32) -> Option<Value> {
-        self.at += 1;
+        self.mark(b'[');
         let first = self.items.len();
         if !self.mark(b']') {
             loop {
@@ -214,7 +264,7 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, depth: u32) -> Option<Value> {
-        self.at += 1;
+        self.mark(b'{');
         let first = self.entries.len();
         if !self.mark(b'}') {
             loop {
@@ -235,7 +285,7 @@ impl Reader<'_> {
     }
 
     fn indexed(&self, entries: Box<[(Text, u32)]>) -> Option<Object> {
-        let name = |place: usize| entries[place].0.of(self.text);
+        let name = |place: usize| entries[place].0.of(&self.written);
         let mut sorted: Vec<u32> = Vec::new();
         if entries.len() <= FEW_ENTRIES {
             let twice = (1..entries.len()).any(|place| (0..place).any(|other| name(place) == name(other)));
@@ -257,7 +307,6 @@ impl Reader<'_> {
     fn string(&mut self) -> Option<Text> {
         self.at += 1;
         let start = self.at;
-        let bytes = self.text.as_bytes();
         let mut escaped = false;
         loop {
             match self.peek()? {
@@ -270,12 +319,34 @@ impl Reader<'_> {
                 _ => self.at += 1,
             }
         }
-        let end = self.at;
+        let source = &self.text[start..self.at];
         self.at += 1;
-        if !escaped {
-            return Some(Text::Plain(start as u32, end as u32));
+        self.written.push('"');
+        let begun = self.written.len();
+        let text = if escaped {
+            let content = unescaped(source.as_bytes())?;
+            escape(&content, &mut self.written);
+            Text::Escaped(content.into())
+        } else {
+            self.written.push_str(source);
+            Text::Plain(begun as u32, self.written.len() as u32)
+        };
+        self.written.push('"');
+        Some(text)
+    }
+}
+
+/// Write a string's content with as few escapes as JSON needs.
+pub fn escape(content: &str, written: &mut String) {
+    if !content.bytes().any(|byte| matches!(byte, b'"' | b'\\' | 0..=31)) {
+        return written.push_str(content);
+    }
+    for char in content.chars() {
+        match char {
+            '"' | '\\' => written.extend(['\\', char]),
+            '\0'..='\x1f' => written.push_str(&format!("\\u{:04x}", u32::from(char))),
+            _ => written.push(char),
         }
-        unescaped(&bytes[start..end]).map(|text| Text::Escaped(text.into()))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which schemas of a text are plain: what they say of a value, and what those say that they refer to, needs no algebra.
 //! What their items and properties are may need it.
 
+use std::sync::Arc;
+
 use crate::schema::json::{Tree, Value};
 
 /// What a value must satisfy.
@@ -170,7 +172,7 @@ fn about_of(name: &str) -> u16 {
 
 /// The schemas of one text; what they say is found out when it is first asked.
 pub struct Locations {
-    pub tree: Tree,
+    pub tree: Arc<Tree>,
     pub draft: u32,
     /// Whether it matters that a schema has a URI or an anchor.
     has_references: bool,
@@ -181,7 +183,7 @@ pub struct Locations {
 
 impl Locations {
     /// `draft` is that of the whole text.
-    pub fn new(tree: Tree, draft: u32) -> Self {
+    pub fn new(tree: Arc<Tree>, draft: u32) -> Self {
         let mut kinds = Vec::new();
         kinds.resize_with(tree.len(), || None);
         let plain = vec![None; tree.len()];

@@ -1,0 +1,98 @@
+//! Data of Python's as JSON text, from the bytes that its module `marshal` writes in version 2.
+
+use crate::schema::json::{escape, MAXIMUM_DEPTH};
+
+/// Integers have digits of 15 bits; those with more are left to others.
+const DIGIT: u32 = 15;
+const MOST_DIGITS: u32 = 4;
+
+/// None for what is not JSON or has a part that others spell: a float, a large integer, half of a surrogate pair.
+pub fn json_of(data: &[u8]) -> Option<String> {
+    let mut writer = Writer {
+        data,
+        written: String::with_capacity(data.len()),
+    };
+    writer.value(0)?;
+    writer.data.is_empty().then_some(writer.written)
+}
+
+struct Writer<'a> {
+    data: &'a [u8],
+    written: String,
+}
+
+impl<'a> Writer<'a> {
+    fn value(&mut self, depth: u32) -> Option<()> {
+        match self.bytes(1)?[0] {
+            b'N' => self.written.push_str("null"),
+            b'T' => self.written.push_str("true"),
+            b'F' => self.written.push_str("false"),
+            b'i' => {
+                let number = self.number()?;
+                self.written.push_str(&number.to_string());
+            }
+            b'l' => {
+                let count = self.number()?;
+                (count.unsigned_abs() <= MOST_DIGITS).then_some(())?;
+                let mut number = 0;
+                for place in 0..count.unsigned_abs() {
+                    let digit = u16::from_le_bytes(self.bytes(2)?.try_into().ok()?);
+                    number |= i64::from(digit) << (DIGIT * place);
+                }
+                self.written.push_str(&(number * i64::from(count.signum())).to_string());
+            }
+            b'u' => self.string()?,
+            b'[' | b'(' if depth < MAXIMUM_DEPTH => {
+                let count = self.number()?;
+                self.written.push('[');
+                for place in 0..count {
+                    self.comma(place > 0);
+                    self.value(depth + 1)?;
+                }
+                self.written.push(']');
+            }
+            b'{' if depth < MAXIMUM_DEPTH => {
+                self.written.push('{');
+                let mut later = false;
+                while *self.data.first()? != b'0' {
+                    self.comma(later);
+                    later = true;
+                    (self.bytes(1)?[0] == b'u').then_some(())?;
+                    self.string()?;
+                    self.written.push(':');
+                    self.value(depth + 1)?;
+                }
+                self.data = &self.data[1..];
+                self.written.push('}');
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn comma(&mut self, wanted: bool) {
+        if wanted {
+            self.written.push(',');
+        }
+    }
+
+    fn string(&mut self) -> Option<()> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let content = std::str::from_utf8(self.bytes(length)?).ok()?;
+        self.written.push('"');
+        escape(content, &mut self.written);
+        self.written.push('"');
+        Some(())
+    }
+
+    fn number(&mut self) -> Option<i32> {
+        Some(i32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
+    }
+
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        (count <= self.data.len()).then_some(())?;
+        let (found, rest) = self.data.split_at(count);
+        self.data = rest;
+        Some(found)
+    }
+}
