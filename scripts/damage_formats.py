@@ -9,7 +9,7 @@ import argparse
 import json
 import random
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from formatter_core.errors import EngineFailed, FormatterError
@@ -81,9 +81,9 @@ def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
     stored = StoredFormat.from_bytes(data)
     program = stored.program
     if rng.random() < 0.8:
-        program = replace(program, data=_damaged(program.data, rng))
+        program = program._replace(data=_damaged(program.data, rng))
     if rng.random() < 0.1:
-        program = replace(program, tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
+        program = program._replace(tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
     text = _damaged(stored.format, rng) if rng.random() < 0.3 else stored.format
     return StoredFormat(stored.vocabulary, program, text).to_bytes()
 
