@@ -21,6 +21,8 @@ from formatter_core.vocabulary import Vocabulary
 __all__ = ["match"]
 
 _BLOCK = 1 << 16
+#: Bytes behind the place where a text leaves the format, which may say why: a key that comes later, for example.
+_READ_ON = 1 << 12
 #: Bytes; after a longer text it is not said what was expected, because that takes a parse in Python.
 _LONGEST_EXPLAINED = 100_000
 
@@ -56,11 +58,10 @@ def _fault(format: Format, formatter: Formatter, blocks: Iterator[bytes]) -> str
     for block in blocks:
         if _accepts(formatter, block):
             continue
-        single = (block[at : at + 1] for at in range(len(block)))
-        rejected = next(byte for byte in single if not _accepts(formatter, byte))
-        before = formatter.bytes
+        rejected = next(at for at in range(len(block)) if not _accepts(formatter, block[at : at + 1]))
+        before, after = formatter.bytes, block[rejected : rejected + _READ_ON]
         line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        return f":{line}:{column}: {_missing(format, before + rejected) or f'does not match at byte {len(before)}'}"
+        return f":{line}:{column}: {_missing(format, before + after) or f'does not match at byte {len(before)}'}"
     if formatter.can_stop:
         return None
     return f": {_missing(format, formatter.bytes) or 'the text ends too early'}"

@@ -63,6 +63,7 @@ MATCHES = [
     (["schema.json", "bad.json"], 1, "#/properties/age"),
     (["schema.json", "short.json"], 1, "short.json: output ended too early: expected"),
     (["schema.json", "any.json"], 1, "any.json:1:3"),
+    (["schema.json", "any.json"], 1, "must come before"),
     (["schema.json", "any.json", "--key-order", "any"], 0, "any.json: matches"),
     (["schema.json", "good.json", "--whitespace", "compact"], 1, "good.json:1:9"),
     (["schema.json", "good.json", "--exact"], 1, "good.json:1:26"),
