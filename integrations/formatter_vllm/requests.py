@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from formatter_core import Format, Layout, formats
 from formatter_core.errors import (
@@ -35,13 +35,11 @@ __all__ = [
     "KINDS",
     "THINK_CLOSE",
     "AfterReasoning",
-    "Wanted",
     "content_of",
     "content_of_structured_outputs",
     "create_extra_args",
     "is_to_fit",
     "read_format",
-    "read_request",
 ]
 
 #: From this similarity on, the name of another argument is taken for a misspelling of `formatter`.
@@ -103,18 +101,6 @@ _READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
 KINDS = tuple(_READERS)
 
 
-class Wanted(NamedTuple):
-    """What a request asks for.
-
-    Attributes:
-        format: the format of its output.
-        fits: whether the output is to be complete within the request's `max_tokens`.
-    """
-
-    format: Format
-    fits: bool = False
-
-
 def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterReasoning = False) -> dict[str, str]:
     """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
@@ -160,17 +146,6 @@ def content_of(arguments: Any) -> str | None:
         raise InvalidFormat(f"`{KEY}` is not JSON data: {error}") from None
 
 
-def read_request(arguments: Any) -> Wanted | None:
-    """What a request's arguments ask for; None if they ask for no format.
-
-    Raises:
-        InvalidFormat: they ask for one in a way that cannot be read.
-        FormatterError: whatever making the format raises.
-    """
-    content = content_of(arguments)
-    return None if content is None else _read(content)
-
-
 def read_format(content: str) -> Format:
     """The format that a content asks for.
 
@@ -178,29 +153,6 @@ def read_format(content: str) -> Format:
         InvalidFormat: it asks for one in a way that cannot be read.
         FormatterError: whatever making the format raises.
     """
-    return _read(content).format
-
-
-def is_to_fit(content: str) -> bool:
-    """Whether the output is to be complete within the request's `max_tokens`.
-
-    Raises:
-        FormatterError: the content cannot be read.
-    """
-    if '"fit"' not in content:
-        return False
-    wanted = _read_json(content)
-    return isinstance(wanted, Mapping) and wanted.get("fit") is True
-
-
-def _read_json(content: str) -> Any:
-    try:
-        return read_json(content)
-    except (InvalidSchema, LimitExceeded, RecursionError) as error:
-        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from None
-
-
-def _read(content: str) -> Wanted:
     wanted = _read_json(content)
     kinds = [key for key in wanted if key not in _OPTIONS] if isinstance(wanted, Mapping) else []
     if len(kinds) != 1 or kinds[0] not in _READERS:
@@ -219,7 +171,26 @@ def _read(content: str) -> Wanted:
     format = read(wanted[kind])
     if reasoning is not None:
         format = formats.chat_answer(_THINKING, reasoning=reasoning, content=format)
-    return Wanted(format, fits)
+    return format
+
+
+def is_to_fit(content: str) -> bool:
+    """Whether the output is to be complete within the request's `max_tokens`.
+
+    Raises:
+        FormatterError: the content cannot be read.
+    """
+    if '"fit"' not in content and "\\u00" not in content:  # its letters may be escaped
+        return False
+    wanted = _read_json(content)
+    return isinstance(wanted, Mapping) and wanted.get("fit") is True
+
+
+def _read_json(content: str) -> Any:
+    try:
+        return read_json(content)
+    except (InvalidSchema, LimitExceeded, RecursionError) as error:
+        raise InvalidFormat(f"`{KEY}` is text, but not JSON text: {error}") from None
 
 
 def _reasoning_of(after_reasoning: object) -> Reasoning | None:

@@ -134,27 +134,28 @@ class TestRequests:
     @pytest.mark.parametrize("format", [formats.regex(NUMBER), SCHEMA, Point, card(), formats.choice(["a", "é"])])
     def test_whatever_compile_takes_goes_there_and_back(self, format) -> None:
         from formatter_vllm import create_extra_args
-        from formatter_vllm.requests import read_request
+        from formatter_vllm.requests import content_of, read_format
 
         made = create_extra_args(format)
         assert all(isinstance(value, str) for value in made.values())
         for arguments in (made, json.loads(json.dumps(made))):
             plain = formats.from_json(formats.as_format(format).to_json(), type=Any)
-            assert read_request(arguments).format.key() == plain.key()
+            assert read_format(content_of(arguments)).key() == plain.key()
 
     def test_the_short_keys(self) -> None:
         from formatter_vllm import create_extra_args
-        from formatter_vllm.requests import read_request
+        from formatter_vllm.requests import content_of, is_to_fit, read_format
 
-        assert read_request({"formatter": {"regex": NUMBER}}).format.key() == formats.regex(NUMBER).key()
-        assert read_request({"formatter": {"choice": ["a", "b"]}}).format.key() == formats.choice(["a", "b"]).key()
+        assert read_format(content_of({"formatter": {"regex": NUMBER}})).key() == formats.regex(NUMBER).key()
+        assert read_format(content_of({"formatter": {"choice": ["a", "b"]}})).key() == formats.choice(["a", "b"]).key()
         text = json.dumps({"json_schema": SCHEMA})
-        assert read_request({"formatter": text}).format.key() == formats.json_schema(SCHEMA).key()
-        wanted = read_request({"formatter": {"kbnf": 'start ::= "a";'}})
-        assert wanted.format.key() == formats.kbnf('start ::= "a";').key()
-        assert not wanted.fits
-        assert read_request({"formatter": {"regex": NUMBER, "fit": True}}).fits
-        assert read_request(create_extra_args(formats.regex(NUMBER), fit=True)).fits
+        assert read_format(content_of({"formatter": text})).key() == formats.json_schema(SCHEMA).key()
+        wanted = read_format(content_of({"formatter": {"kbnf": 'start ::= "a";'}}))
+        assert wanted.key() == formats.kbnf('start ::= "a";').key()
+        assert not is_to_fit(content_of({"formatter": {"kbnf": 'start ::= "a";'}}))
+        assert is_to_fit(content_of({"formatter": {"regex": NUMBER, "fit": True}}))
+        assert is_to_fit(content_of(create_extra_args(formats.regex(NUMBER), fit=True)))
+        assert is_to_fit('{"regex": "a", "\\u0066it": true}')
 
     def test_an_output_can_be_made_to_fit_into_the_request(self, new_vllm, tokenizer) -> None:
         from formatter_vllm import FormatterLogitsProcessor, create_extra_args
@@ -180,14 +181,14 @@ class TestRequests:
 
     @pytest.mark.parametrize("keyword", ["const", "minimum"])
     def test_numbers_in_a_schema_keep_their_digits(self, keyword) -> None:
-        from formatter_vllm.requests import read_request
+        from formatter_vllm.requests import read_format
 
         number, below = "0.12345678901234567890123", "0.12345678901234567890122"
         schema = f'{{"type": "number", "{keyword}": {number}}}'
         compiler = Compiler(Vocabulary([*(bytes([byte]) for byte in range(256)), None], end_ids=[256]))
         whole = json.dumps({"format": formats.json_schema(schema).to_json()})
         for text in (f'{{"json_schema": {schema}}}', json.dumps({"json_schema": schema}), whole):
-            compiled = compiler.compile(read_request({"formatter": text}).format)
+            compiled = compiler.compile(read_format(text))
             assert compiled.parse(number).is_complete
             assert not compiled.parse(below).is_complete
 

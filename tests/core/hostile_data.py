@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "integrations")]
 
 from formatter_core import Compiler, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import FormatterError  # noqa: E402
-from formatter_vllm.requests import read_request  # noqa: E402
+from formatter_vllm.requests import content_of, read_format  # noqa: E402
 
 #: Audit events that reading data has no reason to cause.
 FORBIDDEN = (
@@ -116,9 +116,9 @@ def use(compiler: Compiler, data: Any) -> None:
         lambda: formats.from_json(data),
         lambda: formats.from_json(data, type=Any),
         lambda: formats.from_json(data, type=dict[str, int]),
-        lambda: read_request({"formatter": json.dumps({"format": data})}),
-        lambda: read_request({"formatter": json.dumps({"json_schema": data})}),
-        lambda: read_request({"formatter": json.dumps(data)}),
+        lambda: read_format(json.dumps({"format": data})),
+        lambda: read_format(json.dumps({"json_schema": data})),
+        lambda: read_format(content_of({"formatter": json.dumps(data)}) or ""),
     ):
         nothing(lambda made=made: compiler.compile(made()).parse("a").is_complete)
     nothing(
