@@ -13,7 +13,7 @@ import pytest
 from formatter_core import Compiler, Cursor, Formatter, Vocabulary, bitmask, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import BudgetTooSmall, InvalidArgument, TokenRejected, UnsupportedByEngine
-from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Terminal, Way
+from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Sequence, Terminal, Way
 from formatter_core.limits import DEFAULT_LIMITS
 from scripts.compare_budgets import compare_budgets
 
@@ -123,6 +123,32 @@ def test_walks_through_members_that_are_not_written_out_are_complete(compiler: C
             formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
             assert walked(formatter, random.Random(seed)) <= compiled.min_tokens + more
             assert json.loads(formatter.text)
+
+
+def test_after_each_of_many_required_members_the_others_are_spelt_in_as_few_tokens_as_possible() -> None:
+    """Tokens reach over the ends of members, over a whole one, and over the end of the list."""
+    texts = [b"aa", b"ba", b"a", b"bb", b"c", b"ca", b"b", b"cc"]
+    tokens = [*(bytes([byte]) for byte in range(256)), b"a,b", b",bb,", b"c,ca,", b",c", b"aa,", b"a,aa", b"c!", b",c,c"]
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    members = Members(tuple(member(text, required=True) for text in texts), COMMA)
+    grammar = Grammar({"start": Sequence((members, Terminal(Bytes(b"!"))))}, "start")
+    compiled = NativeEngine().compile(grammar, vocabulary, DEFAULT_LIMITS)
+
+    def fewest(text: bytes) -> int:
+        counts = [0]
+        for end in range(1, len(text) + 1):
+            counts.append(1 + min(counts[end - len(token)] for token in tokens if text[:end].endswith(token)))
+        return counts[-1]
+
+    def completed(first: bytes) -> bytes:
+        others = sorted((text for text in texts if text != first), key=lambda text: text + b",")
+        return b",".join([first, *others]) + b"!"
+
+    for prefix in {text[:length] for text in texts for length in (0, 1, 2)}:
+        state = compiled.start()
+        state.accept_bytes(prefix)
+        rests = [completed(text)[len(prefix) :] for text in texts if text.startswith(prefix)]
+        assert state.set_budget(0, ()) == fewest(min(rests)) + 1
 
 
 STRINGS = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}

@@ -13,7 +13,7 @@ use crate::distinct::{Seen, Value};
 use crate::limits::{Meter, Outcome};
 use crate::term::UNBOUNDED;
 pub use search::{Cost, Prices, Search, UNUSABLE};
-pub use shortest::WayTexts;
+pub use shortest::{Required, WayTexts};
 
 /// A set of small numbers.
 type Bits = Box<[u64]>;

@@ -4,6 +4,7 @@
 //! After the first token of the best spelling, what is left of the remainder is the shortest remainder again: a better
 //! one would have made a better one before. So from every state some token leads to a distance of one less.
 
+mod left_out;
 mod plans;
 mod rules;
 
@@ -14,19 +15,24 @@ use crate::distinct::Value;
 use crate::hash::FastMap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
-use crate::members::Memory;
+use crate::members::{Memory, Required};
 use crate::network::Network;
 use crate::regions::Deadline;
-use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
+use crate::spelling::{add, Text, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL, SOME_BYTE};
 use crate::stack::{Edge, Frame, Frozen, Group, Thread, ROOT};
 use crate::term::Term;
+use left_out::{LeftOut, Rest};
 pub use plans::Kept;
-use rules::RuleRemainders;
+use rules::{RuleRemainders, Tail};
 
 /// Longer remainders are not written out: a state that has no shorter one counts as one that cannot be completed.
 const LONGEST: u32 = 1 << 18;
 /// At most this many texts, ways and frames are kept beside those of the grammar's own positions.
 const MOST_KEPT: usize = 1 << 20;
+/// Fewer required members are soon spelt one by one.
+const MANY_REQUIRED: usize = 2;
+/// At most this many lists are kept spelt.
+const MOST_SPELT: usize = 4;
 
 /// A text, and how long it is.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -81,6 +87,8 @@ pub struct Remainders {
     after_ways: FastMap<(u64, u32, Option<u32>), Sized>,
     /// How long that is, which is often enough to know.
     lengths: FastMap<(u64, u32, Option<u32>), u32>,
+    /// The rest of a list whose members all must come, by its frame; none where it cannot be spelt once for all.
+    left_out: Vec<((u64, u32), Option<LeftOut>)>,
     kept_at_first: usize,
 }
 
@@ -107,6 +115,7 @@ impl Remainders {
             frames: FastMap::default(),
             after_ways: FastMap::default(),
             lengths: FastMap::default(),
+            left_out: Vec::new(),
             kept_at_first: 0,
         };
         new.kept_at_first = new.len();
@@ -184,7 +193,11 @@ impl Remainders {
         }
         let shortest = (0..lengths.len()).filter(|index| lengths[*index] == least).collect();
         let mut best = IMPOSSIBLE;
-        for (index, beginning) in self.first_beginnings(parts, shortest, meter)? {
+        let candidates = self.first_beginnings(parts, shortest, meter)?;
+        if let Some(fewest) = self.fewest_in_list(parts, &candidates, meter)? {
+            return Ok(add(1, fewest));
+        }
+        for (index, beginning) in candidates {
             let (next, frame) = place_of(parts, index);
             let beyond = self.beyond(next, frame, meter)?.text;
             let inside = self.rules.join(self.rules.at(next).text, beyond, meter)?;
@@ -217,6 +230,7 @@ impl Remainders {
             if !is_one {
                 let (next, _) = place_of(parts, index);
                 beginning.extend(self.rules.symbols(self.rules.at(next).text));
+                self.add_first_member(&mut beginning, parts, index, meter)?;
             }
             meter.work(beginning.len() + 1)?;
             found.push((index, own, beginning));
@@ -233,6 +247,90 @@ impl Remainders {
             (index, beginning)
         };
         Ok(found.into_iter().map(own_alone).collect())
+    }
+
+    /// After a separator comes the first of the members that must come, if nothing else does.
+    fn add_first_member(
+        &mut self,
+        beginning: &mut Vec<u32>,
+        parts: &Frozen,
+        index: usize,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
+        let (next, frame) = place_of(parts, index);
+        if let (Some(memory), Some(tail @ Tail { way: None, .. })) = (memory_of(frame), self.rules.tail(next)) {
+            if let Some(required) = self.rules.required(tail, memory, meter)? {
+                let symbols = self.rules.way_symbols(tail.list, required.ways[0]);
+                beginning.extend(&symbols[self.rules.separator_length(tail.list)..]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The fewest tokens that complete threads, given as `first_beginnings` does, where all are in one list whose members all
+    /// must come.
+    fn fewest_in_list(
+        &mut self,
+        parts: &Frozen,
+        threads: &[(usize, Vec<u32>)],
+        meter: &mut Meter,
+    ) -> Outcome<Option<u32>> {
+        let Some((_, frame)) = threads.first().map(|(index, _)| place_of(parts, *index)) else {
+            return Ok(None);
+        };
+        let key = (frame.group.id, frame.member);
+        let Some(memory) = memory_of(frame).filter(|_| !self.rules.has_regions() && !self.rules.texts.is_plain())
+        else {
+            return Ok(None);
+        };
+        let mut found: Option<(usize, Vec<u32>, Rest)> = None;
+        for (index, beginning) in threads {
+            let (next, other) = place_of(parts, *index);
+            let Some(tail) = self.rules.tail(next).filter(|_| key == (other.group.id, other.member)) else {
+                return Ok(None);
+            };
+            let required = self.rules.required(tail, memory, meter)?;
+            let Some(required) = required.filter(|required| required.ways.len() >= MANY_REQUIRED) else {
+                return Ok(None);
+            };
+            let number = self.find_left_out(frame, tail.list, &required, meter)?;
+            let mut text = beginning.clone();
+            text.extend(self.rules.symbols(self.rules.at(next).text));
+            meter.work(text.len())?;
+            let has_texts = text.iter().all(|symbol| *symbol < SOME_BYTE);
+            let Some(left_out) = self.left_out[number].1.as_ref().filter(|_| has_texts) else {
+                return Ok(None);
+            };
+            let rest = self.rules.rest_of(tail, &required);
+            let is_first = found.as_ref().map_or(true, |(_, known, after)| {
+                left_out.text(&text, rest) < left_out.text(known, *after)
+            });
+            if is_first {
+                found = Some((number, text, rest));
+            }
+        }
+        let Some((number, text, rest)) = found else {
+            return Ok(None);
+        };
+        let left_out = self.left_out[number].1.as_mut();
+        left_out
+            .map(|left_out| left_out.fewest(&text, rest, &self.rules, meter))
+            .transpose()
+    }
+
+    /// The number of what completes the list of a frame.
+    fn find_left_out(&mut self, frame: &Frame, list: u32, required: &Required, meter: &mut Meter) -> Outcome<usize> {
+        let key = (frame.group.id, frame.member);
+        if let Some(number) = self.left_out.iter().position(|(known, _)| *known == key) {
+            return Ok(number);
+        }
+        let beyond = self.below(frame, meter)?.shortest.text;
+        let left_out = LeftOut::new(&self.rules, list, required, beyond, meter)?;
+        if self.left_out.len() == MOST_SPELT {
+            self.left_out.remove(0);
+        }
+        self.left_out.push((key, left_out));
+        Ok(self.left_out.len() - 1)
     }
 
     /// An upper bound of the distance after whatever token, the end id included; `NEVER` if none is known.

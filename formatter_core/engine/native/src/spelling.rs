@@ -257,26 +257,49 @@ impl Texts {
         if is_plain && symbol < FIRST_TOKEN || symbol == SOME_BYTE {
             return add(1, fewest(rest));
         }
+        let mut rest = Some(rest);
+        let after = || {
+            let text = rest?;
+            let next = self.split(text);
+            rest = next.map(|(_, after)| after);
+            Some((next.map(|(symbol, _)| symbol), fewest(text)))
+        };
+        self.spell(symbol, after, vocabulary).0
+    }
+
+    /// Whether only the length of some texts is known, so that each symbol is spelt by a token of its own.
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// The fewest tokens that spell a symbol, which is no barrier, and what comes after it; and how many symbols after it
+    /// matter. `after`: one symbol after the other, and how many tokens it and those after it take.
+    pub fn spell(
+        &self,
+        symbol: u32,
+        mut after: impl FnMut() -> Option<(Option<u32>, u32)>,
+        vocabulary: &Vocabulary,
+    ) -> (u32, usize) {
         if let Some(token) = symbol.checked_sub(FIRST_TOKEN) {
             let is_usable = (token as usize) < vocabulary.len() && self.is_usable(token);
-            return if is_usable { add(1, fewest(rest)) } else { NEVER };
+            let rest = after().filter(|_| is_usable);
+            return (rest.map_or(NEVER, |(_, fewest)| add(1, fewest)), 1);
         }
         let trie = &vocabulary.trie;
-        let mut best = NEVER;
-        let (mut node, mut rest) = (self.root(symbol as u8), rest);
+        let (mut best, mut depth) = (NEVER, 0);
+        let mut node = self.root(symbol as u8);
         while let Some(at) = node {
-            if self.ends_token(trie, at) {
-                best = best.min(add(1, fewest(rest)));
-            }
-            node = match self.split(rest) {
-                Some((next, after)) if next < FIRST_TOKEN => {
-                    rest = after;
-                    trie.child(at, next as u8)
-                }
-                _ => None,
+            let Some((next, fewest)) = after() else {
+                break;
             };
+            depth += 1;
+            if self.ends_token(trie, at) {
+                best = best.min(add(1, fewest));
+            }
+            let next = next.filter(|next| *next < FIRST_TOKEN);
+            node = next.and_then(|next| trie.child(at, next as u8));
         }
-        best
+        (best, depth)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The shortest text that completes a list of members; of several the first, symbol by symbol.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Cost, Members, Memory, Search, UNUSABLE};
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
+use crate::spelling::NEVER;
 
 /// Choices between texts of which one begins another are followed by recursion, up to this deep.
 const DEEPEST: u32 = 256;
@@ -17,6 +19,27 @@ pub struct WayTexts {
     places: Vec<u32>,
     /// The ways that complete a list by what has come, where they take a longer search.
     known: FastMap<Box<[u64]>, Option<Arc<[u32]>>>,
+    /// Whether what completes the list may be its required members, each once.
+    may_be_required: bool,
+    /// The members that complete the list, by what has come; of the latest that was asked for.
+    latest: Option<(Box<[u64]>, Option<Arc<Required>>)>,
+}
+
+/// What completes a list where that is its required members and nothing more, whichever of them come first: after one of
+/// them it is the others, after another member all of them.
+pub struct Required {
+    /// In the order in which their text is the first.
+    pub ways: Box<[u32]>,
+    /// By member, its place among them.
+    places: Box<[Option<u32>]>,
+    pub length: u32,
+}
+
+impl Required {
+    /// The place among them of the member that comes in a way; none if it is another one.
+    pub fn place(&self, list: &Members, way: u32) -> Option<u32> {
+        self.places[list.ways[way as usize].member as usize]
+    }
 }
 
 impl WayTexts {
@@ -25,7 +48,9 @@ impl WayTexts {
         let mut order: Vec<u32> = (0..symbols.len() as u32).collect();
         meter.work(2 * order.len())?;
         let text = |way: &u32| symbols[*way as usize].as_deref().unwrap_or_default();
-        order.sort_unstable_by(|one, other| text(one).cmp(text(other)).then(one.cmp(other)));
+        sort(&mut order, &|one, other| {
+            text(one).cmp(text(other)).then(one.cmp(other))
+        });
         let mut costs = vec![Cost::default(); order.len()];
         for (rank, way) in (0..).zip(&order) {
             let length = match &symbols[*way as usize] {
@@ -42,7 +67,7 @@ impl WayTexts {
             }
         };
         let rank = |way: &u32| costs[*way as usize].rank;
-        order.sort_unstable_by(|one, other| {
+        sort(&mut order, &|one, other| {
             let together = |first, second| text(first).iter().chain(text(second));
             let texts = || together(one, other).cmp(together(other, one));
             let ranks = || rank(one).cmp(&rank(other));
@@ -57,6 +82,11 @@ impl WayTexts {
             costs,
             places,
             known: FastMap::default(),
+            may_be_required: !list.ordered
+                && list.conditions == 0
+                && !list.are_distinct()
+                && !list.members.iter().any(|member| member.required && member.repeated),
+            latest: None,
         })
     }
 
@@ -75,16 +105,46 @@ impl WayTexts {
         self.find(list, memory, DEEPEST, meter)
     }
 
+    /// What completes a list, if that is its required members alone.
+    pub fn required(&mut self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<Required>>> {
+        if !self.may_be_required {
+            return Ok(None);
+        }
+        if let Some((_, known)) = self.latest.as_ref().filter(|(words, _)| *words == memory.words) {
+            return Ok(known.clone());
+        }
+        let found = self.cheapest(list, memory, meter)?;
+        let found = found.filter(|found| found.is_forced && found.more == 0 && found.length < u64::from(NEVER));
+        let found = found.map(|found| {
+            let ways = self.in_order(&found.ways);
+            let mut places = vec![None; list.members.len()];
+            for (place, way) in (0..).zip(&ways) {
+                places[list.ways[*way as usize].member as usize] = Some(place);
+            }
+            Arc::new(Required {
+                ways: ways.into(),
+                places: places.into(),
+                length: found.length as u32,
+            })
+        });
+        self.latest = Some((memory.words.clone(), found.clone()));
+        Ok(found)
+    }
+
+    /// Ways in the order in which their text is the first.
+    fn in_order(&self, ways: &[u32]) -> Vec<u32> {
+        sorted(ways, |way| self.places[way as usize])
+    }
+
     fn find(&mut self, list: &Members, memory: &Memory, depth: u32, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
         if let Some(known) = self.known.get(&memory.words) {
             return Ok(known.clone());
         }
-        let Some(mut found) = self.cheapest(list, memory, meter)? else {
+        let Some(found) = self.cheapest(list, memory, meter)? else {
             return Ok(None);
         };
         if found.is_forced && (found.more == 0 || !list.ordered) {
-            found.ways.sort_unstable_by_key(|way| self.places[*way as usize]);
-            return Ok(Some(found.ways.into()));
+            return Ok(Some(self.in_order(&found.ways).into()));
         }
         let depth = depth.checked_sub(1).ok_or(Fault::Limit(Limit::Work))?;
         let ways = self.find_first(list, memory, found.length, depth, meter)?;
@@ -105,7 +165,6 @@ impl WayTexts {
         let mut latest: Option<Memory> = None;
         loop {
             let mut candidates = self.beginnings(list, latest.as_ref().unwrap_or(memory), length, meter)?;
-            candidates.sort_unstable_by_key(|(way, ..)| self.costs[*way as usize].rank);
             let Some((first, ..)) = candidates.first() else {
                 return Ok(None);
             };
@@ -140,7 +199,7 @@ impl WayTexts {
         }
     }
 
-    /// The ways that begin a completion of this length, with what has come then, and the length that is left.
+    /// The ways that begin a completion of this length, with what has come then, and the length that is left, by rank.
     fn beginnings(
         &self,
         list: &Members,
@@ -149,7 +208,7 @@ impl WayTexts {
         meter: &mut Meter,
     ) -> Outcome<Vec<(u32, Memory, u64)>> {
         let mut found = Vec::new();
-        for way in list.choices(memory, meter)? {
+        for way in &sorted(list.choices(memory, meter)?, |way| self.costs[way as usize].rank) {
             let own = self.costs[*way as usize].length;
             if own == UNUSABLE || u64::from(own) > length {
                 continue;
@@ -176,4 +235,18 @@ impl WayTexts {
     fn text<'a>(&'a self, ways: &'a [u32]) -> impl Iterator<Item = &'a u32> {
         ways.iter().flat_map(|way| self.symbols(*way))
     }
+}
+
+/// Sort ways: one function for all orders, which takes less room in the library.
+fn sort(ways: &mut [u32], compare: &dyn Fn(&u32, &u32) -> Ordering) {
+    ways.sort_unstable_by(compare);
+}
+
+/// Ways by a number of each.
+fn sorted(ways: &[u32], number: impl Fn(u32) -> u32) -> Vec<u32> {
+    let mut sorted = ways.to_vec();
+    sort(&mut sorted, &|one, other| {
+        number(*one).cmp(&number(*other)).then(one.cmp(other))
+    });
+    sorted
 }

@@ -219,6 +219,11 @@ impl RuleRemainders {
         self.texts.first(one, other, &self.lexicon.vocabulary)
     }
 
+    /// See `Texts::spell`.
+    pub fn spell(&self, symbol: u32, after: &mut dyn FnMut() -> Option<(Option<u32>, u32)>) -> (u32, usize) {
+        self.texts.spell(symbol, after, &self.lexicon.vocabulary)
+    }
+
     // --- positions
 
     /// How long each position's shortest text is (Knuth 1977); the positions, those with shorter ones first.

@@ -6,8 +6,9 @@ use super::values::{needs_several_values, DistinctTerms};
 use super::{RuleRemainders, Tail};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::members::{Cost, Members, Memory, Prices, Search, WayTexts};
+use crate::members::{Cost, Members, Memory, Prices, Required, Search, WayTexts};
 use crate::network::{Network, Position, END};
+use crate::remainder::left_out::Rest;
 use crate::remainder::{Sized, LONGEST, NONE};
 use crate::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
 
@@ -37,15 +38,50 @@ impl RuleRemainders {
                 false => Ok(self.one_value(tail, memory, Sized::EMPTY, meter)?.length),
             };
         }
-        let Some(ways) = self.ways_of_rest(tail, memory, meter)? else {
-            return Ok(NEVER);
+        let whole = match self.required(tail, memory, meter)? {
+            Some(required) => {
+                let members = &self.members[tail.list as usize];
+                let place = tail.way.and_then(|way| required.place(members, way));
+                required.length - place.map_or(0, |place| self.way_length(tail.list, required.ways[place as usize]))
+            }
+            None => match self.ways_of_rest(tail, memory, meter)? {
+                Some(ways) => ways.iter().map(|way| self.way_length(tail.list, *way)).fold(0, add),
+                None => return Ok(NEVER),
+            },
         };
-        let list = &self.lists[tail.list as usize];
-        let whole = ways.iter().map(|way| list.ways.symbols(*way).len() as u32).fold(0, add);
         Ok(match tail.way {
             Some(_) => whole,
-            None => whole - self.length_of(list.separator),
+            None => whole - self.length_of(self.lists[tail.list as usize].separator),
         })
+    }
+
+    /// What completes a list whatever member comes next, see `Required`.
+    pub fn required(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<Required>>> {
+        let list = &mut self.lists[tail.list as usize];
+        list.ways.required(&self.members[tail.list as usize], memory, meter)
+    }
+
+    /// The symbols of a separator and a way.
+    pub fn way_symbols(&self, list: u32, way: u32) -> &[u32] {
+        self.lists[list as usize].ways.symbols(way)
+    }
+
+    pub fn separator_length(&self, list: u32) -> usize {
+        self.symbols(self.lists[list as usize].separator).count()
+    }
+
+    fn way_length(&self, list: u32, way: u32) -> u32 {
+        self.way_symbols(list, way).len() as u32
+    }
+
+    /// What is left of a list after what a tail says.
+    pub fn rest_of(&self, tail: Tail, required: &Required) -> Rest {
+        match tail.way {
+            None => Rest::AfterSeparator,
+            Some(way) => required
+                .place(&self.members[tail.list as usize], way)
+                .map_or(Rest::All, Rest::Without),
+        }
     }
 
     /// That text, in front of what is missing after the list.
@@ -83,6 +119,14 @@ impl RuleRemainders {
 
     /// The ways that are missing of a list, in order.
     fn ways_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
+        if let Some(required) = self.required(tail, memory, meter)? {
+            let members = &self.members[tail.list as usize];
+            let left_out = tail.way.and_then(|way| required.place(members, way));
+            meter.work(required.ways.len())?;
+            let ways = (0..).zip(&required.ways);
+            let ways = ways.filter(|(place, _)| Some(*place) != left_out).map(|(_, way)| *way);
+            return Ok(Some(ways.collect()));
+        }
         let members = &self.members[tail.list as usize];
         let after = tail.way.map(|way| members.after(memory, way));
         if after.as_ref().is_some_and(|after| members.may_end(after)) {
@@ -196,9 +240,10 @@ impl RuleRemainders {
             for (way, start) in (0..).zip(&list.starts) {
                 self.mark_way(number, way, *start, network, meter)?;
                 let text = self.shortest[*start as usize].text;
-                let own = add(self.texts.fewest(separator), self.texts.fewest(text));
-                let most = &mut tokens[list.ways[way as usize].member as usize];
+                let after_separator = self.join(separator, text, meter)?;
                 if text != IMPOSSIBLE {
+                    let own = self.texts.fewest(text).max(self.texts.fewest(after_separator));
+                    let most = &mut tokens[list.ways[way as usize].member as usize];
                     *most = own.max(*most);
                 }
             }
