@@ -41,6 +41,37 @@ def test_the_version_is_written_once() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", formatter_core.__version__)
 
 
+def test_what_engines_load_by_name_is_frozen() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for lines in (
+        '"vllm.logits_processors"]\nformatter = "formatter_vllm.entry_point:EntryPointLogitsProcessor"\n',
+        '"vllm.general_plugins"]\nformatter = "formatter_vllm.structured_outputs:register"\n',
+        '"sglang.srt.plugins"]\nformatter = "formatter_sglang:register"\n',
+    ):
+        assert f"[project.entry-points.{lines}" in text
+        module, name = lines.split('= "')[1].rstrip('"\n').split(":")
+        path = ROOT.joinpath("integrations", *module.split("."))
+        source = next(file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists())
+        assert name in source.read_text(encoding="utf-8")
+
+
+def test_what_is_shown_says_what_it_is() -> None:
+    compiler = formatter_core.Compiler(formatter_core.Vocabulary.of_bytes())
+    builder = formatter_core.FormatterBuilder()
+    builder.append("age ", builder.integer(name="age"))
+    compiled = compiler.compile(builder)
+    formatter = compiled.formatter()
+    formatter.accept_bytes(b"age 7")
+    for thing, words in (
+        (compiler, ["Compiler", "257 tokens", compiler.engine]),
+        (builder, ["FormatterBuilder", "age {age}"]),
+        (compiled, ["CompiledFormat", "'age '", "257 tokens", compiler.engine]),
+        (formatter, ["Formatter", "5", "age 7"]),
+        (formatter.result(), ["Result", "age 7"]),
+    ):
+        assert [word for word in words if word not in repr(thing)] == []
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_every_exported_name_is_there(name: str) -> None:
     module = (
