@@ -66,7 +66,7 @@ def test_what_is_shown_says_what_it_is() -> None:
         (compiler, ["Compiler", "257 tokens", compiler.engine]),
         (builder, ["FormatterBuilder", "age {age}"]),
         (compiled, ["CompiledFormat", "'age '", "257 tokens", compiler.engine]),
-        (formatter, ["Formatter", "5", "age 7"]),
+        (formatter, ["Formatter", "age 7"]),
         (formatter.result(), ["Result", "age 7"]),
     ):
         assert [word for word in words if word not in repr(thing)] == []
