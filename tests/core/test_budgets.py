@@ -128,7 +128,8 @@ def test_walks_through_members_that_are_not_written_out_are_complete(compiler: C
 def test_after_each_of_many_required_members_the_others_are_spelt_in_as_few_tokens_as_possible() -> None:
     """Tokens reach over the ends of members, over a whole one, and over the end of the list."""
     texts = [b"aa", b"ba", b"a", b"bb", b"c", b"ca", b"b", b"cc"]
-    tokens = [*(bytes([byte]) for byte in range(256)), b"a,b", b",bb,", b"c,ca,", b",c", b"aa,", b"a,aa", b"c!", b",c,c"]
+    words = [b"a,b", b",bb,", b"c,ca,", b",c", b"aa,", b"a,aa", b"c!", b",c,c"]
+    tokens = [*(bytes([byte]) for byte in range(256)), *words]
     vocabulary = Vocabulary([*tokens, None], [len(tokens)])
     members = Members(tuple(member(text, required=True) for text in texts), COMMA)
     grammar = Grammar({"start": Sequence((members, Terminal(Bytes(b"!"))))}, "start")
