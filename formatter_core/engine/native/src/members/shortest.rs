@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{Cost, Members, Memory, Search, UNUSABLE};
+use super::{Bits, Cost, Members, Memory, Search, UNUSABLE};
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::spelling::NEVER;
@@ -21,8 +21,8 @@ pub struct WayTexts {
     known: FastMap<Box<[u64]>, Option<Arc<[u32]>>>,
     /// Whether what completes the list may be its required members, each once.
     may_be_required: bool,
-    /// The members that complete the list, by what has come; of the latest that was asked for.
-    latest: Option<(Box<[u64]>, Option<Arc<Required>>)>,
+    /// What was asked for last: what has come, and the members that complete the list then.
+    latest: Option<(Bits, Option<Arc<Required>>)>,
 }
 
 /// What completes a list where that is its required members and nothing more, whichever of them come first: after one of
