@@ -29,6 +29,8 @@ _MOST_CLASSES = 64
 _MOST_WAYS = 256
 #: Up to this many keys of a class are named where values decide what they meet.
 _MOST_NAMED = 64
+#: Patterns that every key matches.
+_MATCHED_BY_ALL = frozenset(["", "^", ".*", "^.*"])
 #: No document uses up this many keys.
 _ENOUGH_KEYS = 1_000_000
 
@@ -228,7 +230,7 @@ class Keys:
 
     def _members(self, question: str | int) -> tuple[StringSet, ...]:
         if isinstance(question, str):
-            return (StringSet(passed=(Test("pattern", question),)),)
+            return (ANY_STRING if question in _MATCHED_BY_ALL else StringSet(passed=(Test("pattern", question),)),)
         return self._normalizer.literal(question).strings
 
     def _goal(self, parts: tuple[ObjectPart, ...], cell: _Cell) -> Goal:

@@ -1,8 +1,9 @@
 """Schemas straight to programs: what is plain by the native library, the rest as always.
 
-Most schemas are plain: objects, arrays, references, and unions of what differs in type, which need no algebra, whatever
-their items and properties need. What the library makes of them are, byte for byte, the rules that `lower` makes. Where
-scalars are more than types, listed strings and lengths, they are lowered here, each kind once.
+Most schemas are plain: objects, arrays, references, unions of what is certainly apart, and intersections in which each
+property, and all others, are spoken of by one schema. That needs no algebra, whatever their items and properties need.
+What the library makes of them are, byte for byte, the rules that `lower` makes. Where scalars are more than types,
+listed strings and lengths, and where names match a pattern, they are lowered here, each kind once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import Node, Program, write_inside, write_part
+from formatter_core.grammar import Node, Program, Terminal, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.keys import Keys
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
@@ -37,6 +39,8 @@ _LONGEST_KEPT = 1024
 _NAMES = {draft: name for name, draft in DIALECTS.items()}
 #: The largest count of items that the library takes.
 _MOST_REPEATS = 100_000
+#: How a schema begins whose names are wanted.
+_OF_NAMES = b'{"patternProperties":'
 _NOTHING_YET = Program(b"", 0, (), (), specials=False, regions=0)
 _SCALARS = ("null", "boolean", "integer", "number", "string")
 #: Formats that schemas often have, and whose terminals take long to make.
@@ -70,7 +74,7 @@ def schema_program(
         return None
     native = NativeSchema(json, common, limits)
     if native.written is None and native.is_plain:
-        given = _wanted(native, draft, enforce_formats, limits)
+        given = _wanted(native, draft, whitespace, enforce_formats, limits)
         if given is None:
             return None
         native.write_whole(given)
@@ -93,7 +97,7 @@ def schema_program(
     rules = _productive(native, part)
     if rules is None:
         return None
-    given = _wanted(native, draft, enforce_formats, limits)
+    given = _wanted(native, draft, whitespace, enforce_formats, limits)
     if given is None:
         return None
     first = len(rules)
@@ -114,10 +118,17 @@ def _draft(dialect: bytes) -> int | None:
         return None
 
 
-def _wanted(native: NativeSchema, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
-    """What stands inside the terminals of scalars that are wanted; None if that is not known of all."""
-    scalars = [_scalars_of(text, draft, enforce_formats, limits) for text in native.wanted()]
-    return None if None in scalars else b"".join(each for each in scalars if each is not None)
+def _wanted(
+    native: NativeSchema, draft: int, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+) -> bytes | None:
+    """What stands inside the terminals of scalars and names that are wanted; None if that is not known of all."""
+    found = [
+        _names_of(text, draft, whitespace, limits)
+        if text.startswith(_OF_NAMES)
+        else _scalars_of(text, draft, enforce_formats, limits)
+        for text in native.wanted()
+    ]
+    return None if None in found else b"".join(each for each in found if each is not None)
 
 
 def _not_plain(
@@ -189,12 +200,37 @@ def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> 
     return None if terminal is None else write_inside(terminal.item, limits)
 
 
+def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
+    """What stands inside the terminals of names that match a schema's pattern, other than its properties, and do not.
+
+    None unless there are both, and it matches none of the properties.
+    """
+    loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
+    normalizer = Normalizer(loader, limits, Refusals(), enforce_formats=False)
+    (objects,) = normalizer.goal((loader.root,)).objects
+    names = normalizer.names((loader.root,))
+    if any(normalizer.property_goal(objects.parts, name) for name in names):
+        return None
+    classes = Keys(normalizer, tokens_of(as_whitespace(whitespace))).extras(objects, names)
+    inside = b"".join(write_inside(each.key.item, limits) for each in classes if isinstance(each.key, Terminal))
+    return inside if len(classes) == 2 else None
+
+
 _kept_scalars = lru_cache(maxsize=_MOST_KEPT)(_scalars)
+_kept_names = lru_cache(maxsize=_MOST_KEPT)(_names)
 
 
 def _scalars_of(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
     read = _kept_scalars if len(text) <= _LONGEST_KEPT else _scalars
     try:
         return read(text, draft, enforce_formats, limits)
+    except (FormatterError, RecursionError):  # which lowering the whole schema explains
+        return None
+
+
+def _names_of(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
+    read = _kept_names if len(text) <= _LONGEST_KEPT else _names
+    try:
+        return read(text, draft, whitespace, limits)
     except (FormatterError, RecursionError):  # which lowering the whole schema explains
         return None

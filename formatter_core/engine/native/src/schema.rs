@@ -1,8 +1,8 @@
 //! JSON Schemas that are plain enough to need no algebra, from their text to a grammar's program.
 //!
 //! The rest is Python's (`formatter_core/schema`), which makes of these schemas the same programs: `json` reads the text,
-//! `locations` finds what is plain, `lower` makes rules, `nodes` and `terminals` write them. What a schema says of scalars
-//! comes from outside as a program, by its text.
+//! `locations` and `shapes` find what is plain, `lower` makes rules, `nodes` and `terminals` write them. What a schema says
+//! of scalars, and which names a pattern matches, comes from outside as a program, by its text.
 
 mod common;
 mod json;
@@ -11,6 +11,7 @@ mod lower;
 mod marshal;
 mod nodes;
 mod scalars;
+mod shapes;
 mod terminals;
 
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ pub struct Schema {
     /// The rules that derive something, as far as is known.
     derived: Vec<bool>,
     terminals: Vec<Terminal>,
-    /// The schemas of scalars whose programs are needed, each ended by a zero byte.
+    /// The schemas of scalars and of names whose programs are needed, each ended by a zero byte.
     pub wanted: Vec<u8>,
     pub program: Vec<u8>,
     pub nodes: u64,
@@ -68,7 +69,7 @@ impl Schema {
     pub fn new(tree: Arc<Tree>, common: Arc<Common>) -> Option<Schema> {
         tree.entries(tree.root).filter(|entries| !entries.is_empty())?;
         Some(Schema {
-            locations: Locations::new(tree, common.draft),
+            locations: Locations::new(tree, Arc::clone(&common)),
             common,
             goals: Vec::new(),
             numbers: FastMap::default(),
@@ -143,7 +144,7 @@ impl Schema {
     pub fn lower(&mut self, wants_any: bool, maximum_nodes: u64) -> Option<(u32, u32)> {
         let made = Lowering::of(&self.locations, &self.goals, &self.holes, wants_any, maximum_nodes)?;
         for terminal in &made.terminals {
-            if let Terminal::Scalars(text) = terminal {
+            if let Terminal::Scalars(text) | Terminal::NameLike(text) = terminal {
                 if self.common.scalars(text).is_none() {
                     self.wanted.extend_from_slice(text.as_bytes());
                     self.wanted.push(0);
@@ -215,6 +216,7 @@ impl Schema {
                     Some(known) => Cow::Borrowed(known),
                     None => Cow::Owned(Regular::read(&mut reader)?),
                 },
+                Terminal::NameLike(_) | Terminal::NameUnlike => Cow::Owned(Regular::read(&mut reader)?),
             });
         }
         let mut writer = Writer::new(&mut self.program, first, self.any, holes, &terminals);

@@ -1,9 +1,12 @@
 //! Which schemas of a text are plain: what they say of a value, and what those say that they refer to, needs no algebra.
 //! What their items and properties are may need it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
+use crate::schema::shapes::Shaper;
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -24,21 +27,35 @@ pub struct Array {
     pub maximum: Option<u32>,
 }
 
-/// The objects that a schema without keywords for objects allows are those of `Object::default()`.
-#[derive(Default)]
-pub struct Object {
-    /// The schema that speaks about properties.
-    pub part: Option<u32>,
+/// What a schema says of properties.
+#[derive(Clone)]
+pub struct Part {
+    schema: u32,
     /// Its `properties`: names by their places in that object.
-    pub properties: Option<u32>,
-    pub rest: Goal,
-    /// `required`, each name once.
-    pub required: Vec<Box<str>>,
+    properties: Option<u32>,
+    rest: Goal,
+    /// Its `patternProperties`, if these are one pattern that not every name matches.
+    pub pattern: Option<u32>,
 }
 
-impl PartialEq for Object {
+impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
-        self.part == other.part && self.required == other.required
+        self.schema == other.schema
+    }
+}
+
+/// The objects that a schema without keywords for objects allows are those of `Object::default()`.
+#[derive(Clone, Default, PartialEq)]
+pub struct Object {
+    pub parts: Vec<Part>,
+    /// Each name once.
+    pub required: Vec<Box<str>>,
+    pub absent: Vec<Box<str>>,
+}
+
+impl Object {
+    pub fn is_any(&self) -> bool {
+        self.parts.is_empty() && self.required.is_empty() && self.absent.is_empty()
     }
 }
 
@@ -58,7 +75,7 @@ pub enum Kind {
     Typed {
         scalars: Option<Box<str>>,
         array: Option<Array>,
-        object: Option<Object>,
+        object: Option<Arc<Object>>,
     },
     Reference(Goal),
     /// One of several, of which no other holds if they are exclusive; of their values those of certain types.
@@ -67,8 +84,20 @@ pub enum Kind {
         exclusive: bool,
         types: Types,
     },
+    /// What it says itself, which is `Typed` or `Silent`, and what it applies to that, step by step.
+    Combined {
+        own: Box<Kind>,
+        steps: Vec<Step>,
+    },
     /// It needs the algebra.
     Other,
+}
+
+/// Schemas whose values a schema's own must be, too: of one, of any of several, or of just one of them.
+pub enum Step {
+    All(Goal),
+    Any(Vec<Goal>),
+    One(Vec<Goal>),
 }
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
@@ -78,21 +107,27 @@ const ALL_SCALARS: u8 = ARRAY - 1;
 /// What no `type` allows: an integer is a number.
 const UNTYPED: u8 = 0b1_1011;
 /// Keywords whose values are read together with those of the schema that stands for a scalar.
-pub const OF_NUMBERS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+pub const OF_NUMBERS: [&str; 5] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+];
 pub const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
 const LISTED: [&str; 2] = ["enum", "const"];
 const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 /// Without a list of `items` there are no additional ones.
 const OF_ARRAYS: [&str; 4] = ["items", "minItems", "maxItems", "additionalItems"];
-const OF_OBJECTS: [&str; 3] = ["properties", "required", "additionalProperties"];
+const OF_OBJECTS: [&str; 4] = ["properties", "required", "additionalProperties", "patternProperties"];
+/// Patterns that every name matches.
+const MATCHED_BY_ALL: [&str; 4] = ["", "^", ".*", "^.*"];
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Keywords that need the algebra, and those whose names may matter to an object elsewhere.
-const OTHERS: [&str; 14] = [
-    "multipleOf",
+/// Keywords that need the algebra.
+const OTHERS: [&str; 12] = [
     "prefixItems",
     "contains",
-    "patternProperties",
     "propertyNames",
     "minProperties",
     "maxProperties",
@@ -105,25 +140,11 @@ const OTHERS: [&str; 14] = [
     "$recursiveRef",
 ];
 /// What no schema that stands for a scalar may have anywhere inside.
-const FAR_REACHING: [&str; 11] = [
-    "$ref",
-    "$dynamicRef",
-    "$recursiveRef",
-    "$id",
-    "id",
-    "$schema",
-    "properties",
-    "required",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-];
+const FAR_REACHING: [&str; 6] = ["$ref", "$dynamicRef", "$recursiveRef", "$id", "id", "$schema"];
 /// Longer chains of references and unions are left to others.
 pub const LONGEST_CHAIN: u32 = 50;
-/// More exclusive branches are counted rather than kept apart.
-const FEW_BRANCHES: usize = 8;
-/// The most schemas that are read to find out whether branches are exclusive.
-const MOST_CHECKED: usize = 64;
+/// How much work it takes at most to find out what is plain, for each value of the text.
+const WORK_PER_VALUE: u64 = 1024;
 /// The largest count; more is left to others.
 const MOST_REPEATS: u32 = 100_000;
 /// Room for the schema of most scalars.
@@ -174,16 +195,18 @@ fn about_of(name: &str) -> u16 {
 pub struct Locations {
     pub tree: Arc<Tree>,
     pub draft: u32,
+    common: Arc<Common>,
     /// Whether it matters that a schema has a URI or an anchor.
     has_references: bool,
     kinds: Vec<Option<Kind>>,
     /// For each value whether it is a plain schema, where that is known.
     plain: Vec<Option<bool>>,
+    work: u64,
 }
 
 impl Locations {
-    /// `draft` is that of the whole text.
-    pub fn new(tree: Arc<Tree>, draft: u32) -> Self {
+    /// `common` is for the draft of the whole text.
+    pub fn new(tree: Arc<Tree>, common: Arc<Common>) -> Self {
         let mut kinds = Vec::new();
         kinds.resize_with(tree.len(), || None);
         let plain = vec![None; tree.len()];
@@ -197,9 +220,11 @@ impl Locations {
         });
         Locations {
             tree,
-            draft,
+            draft: common.draft,
+            common,
             has_references,
             kinds,
+            work: WORK_PER_VALUE * plain.len() as u64,
             plain,
         }
     }
@@ -265,8 +290,7 @@ impl Locations {
         let mut next = 0;
         while let Some(&user) = visited.get(next) {
             next += 1;
-            let kind = self.read(user).filter(|kind| self.is_unambiguous(kind));
-            let kind = kind.unwrap_or(Kind::Other);
+            let kind = self.read(user).unwrap_or(Kind::Other);
             for used in in_place(&kind) {
                 users.push((used, user));
                 match self.plain[used as usize] {
@@ -284,6 +308,28 @@ impl Locations {
             self.kinds[user as usize] = Some(kind);
         }
         users.sort_unstable();
+        self.mark_others(others, &users);
+        let is_composed = |kind: &Kind| matches!(kind, Kind::Combined { .. } | Kind::Branches { exclusive: true, .. });
+        if !visited.iter().any(|schema| is_composed(self.kind(*schema))) {
+            return;
+        }
+        for schema in visited {
+            if self.was_plain(schema) && !in_place(self.kind(schema)).is_empty() {
+                let shaper = Shaper {
+                    locations: self,
+                    work: Cell::new(self.work),
+                };
+                let is_plain = shaper.is_plain(schema).is_some();
+                self.work = shaper.work.get();
+                if !is_plain {
+                    self.mark_others(vec![schema], &users);
+                }
+            }
+        }
+    }
+
+    /// Mark schemas as not plain, and those that use them. The users are in order.
+    fn mark_others(&mut self, mut others: Vec<u32>, users: &[(u32, u32)]) {
         while let Some(other) = others.pop() {
             self.plain[other as usize] = Some(false);
             let first = users.partition_point(|edge| edge.0 < other);
@@ -311,42 +357,75 @@ impl Locations {
     pub fn uses(&self, schema: u32) -> Vec<u32> {
         let kind = self.kind(schema);
         let mut found = in_place(kind);
-        if let Kind::Typed { array, object, .. } = kind {
+        let own = match kind {
+            Kind::Combined { own, .. } => own,
+            _ => kind,
+        };
+        if let Kind::Typed { array, object, .. } = own {
             found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
-            if let Some(object) = object {
-                found.extend(schema_of(object.rest));
-                found.extend(self.properties(object).filter_map(|(_, goal)| schema_of(goal)));
+            for part in object.iter().flat_map(|object| &object.parts) {
+                found.extend(schema_of(part.rest));
+                found.extend(self.pattern(part).and_then(|(_, goal)| schema_of(goal)));
+                found.extend(self.properties(part).filter_map(|(_, goal)| schema_of(goal)));
             }
         }
         found
     }
 
-    /// The named properties of objects with what they want of their values.
-    pub fn properties<'a>(&'a self, object: &Object) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
-        let entries = object.properties.and_then(|properties| self.tree.entries(properties));
+    /// The named properties with what a part wants of their values.
+    pub fn properties<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
+        let entries = part.properties.and_then(|properties| self.tree.entries(properties));
         entries.unwrap_or(&[]).iter().map(|(name, value)| {
             let goal = self.goal(*value).unwrap_or(Goal::Nothing);
             (self.tree.text(name), goal)
         })
     }
 
-    /// What the objects want of a property's value.
-    pub fn property(&self, object: &Object, name: &str) -> Goal {
-        let named = object.properties.and_then(|properties| self.tree.get(properties, name));
-        named.map_or(object.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
+    /// What a part wants of a property's value.
+    pub fn property_of(&self, part: &Part, name: &str) -> Goal {
+        let named = part.properties.and_then(|properties| self.tree.get(properties, name));
+        named.map_or(part.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
     }
 
-    /// The names of `required`.
-    pub fn required(&self, schema: u32) -> impl Iterator<Item = &str> {
-        let names = self.tree.get(schema, "required").map(|value| self.tree.value(value));
-        let names = match names {
-            Some(Value::List(names)) => &**names,
-            _ => &[],
+    /// What objects want of a property's value; None if that needs the algebra.
+    pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
+        if object.absent.iter().any(|absent| **absent == *name) {
+            return Some(Goal::Nothing);
+        }
+        self.all(object.parts.iter().map(|part| self.property_of(part, name)))
+    }
+
+    /// What objects want of the values of properties that no part names.
+    pub fn rest(&self, object: &Object) -> Option<Goal> {
+        self.all(object.parts.iter().map(|part| part.rest))
+    }
+
+    /// The one goal that is all of these.
+    fn all(&self, goals: impl Iterator<Item = Goal>) -> Option<Goal> {
+        let (mut all, mut is_one) = (Goal::Anything, true);
+        for goal in goals {
+            match (all, goal) {
+                (_, Goal::Nothing) => return Some(Goal::Nothing),
+                (Goal::Anything, _) => all = goal,
+                (Goal::Schema(one), Goal::Schema(other)) => {
+                    is_one = is_one && self.tree.source(one) == self.tree.source(other);
+                }
+                _ => {}
+            }
+        }
+        is_one.then_some(all)
+    }
+
+    /// The pattern for names, and what a part wants of the values of those that match it.
+    pub fn pattern(&self, part: &Part) -> Option<(&str, Goal)> {
+        let [(pattern, value)] = self.tree.entries(part.pattern?)? else {
+            return None;
         };
-        names.iter().filter_map(|name| self.tree.string(*name))
+        Some((self.tree.text(pattern), self.goal(*value)?))
     }
 
-    fn read(&self, schema: u32) -> Option<Kind> {
+    /// What a schema says, whether it has been found plain or not.
+    pub fn read(&self, schema: u32) -> Option<Kind> {
         let mut said = 0;
         for (name, value) in self.tree.entries(schema)? {
             let name = self.tree.text(name);
@@ -376,31 +455,45 @@ impl Locations {
             let reference = self.tree.get(schema, "$ref")?;
             let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE;
             let alone = types.is_none() && !of_scalars && !of_others && !says(more);
-            return (alone || self.draft <= 7).then(|| self.reference(reference))?;
+            if alone || self.draft <= 7 {
+                return self.reference(reference);
+            }
+            (!types.is_some_and(|types| types & !ALL_SCALARS == 0) && !says(about::LISTED)).then_some(())?;
         }
         let unique = || self.tree.get(schema, "uniqueItems").map(|value| self.tree.value(value));
         if says(about::OTHER) || says(about::UNIQUE) && !matches!(unique(), Some(Value::Bool(false))) {
             return None;
         }
         if types.is_some_and(|types| types & !ALL_SCALARS == 0) {
-            return (!of_others).then(|| self.scalars(schema, &COMBINATORS))?;
+            let plain = !says(about::LISTED) || self.lists_scalars(schema)?;
+            return plain.then(|| self.scalars(schema, &COMBINATORS))?;
         }
         if says(about::LISTED) {
-            let plain = !of_others && !says(about::COMBINED) && self.lists_scalars(schema)?;
-            return plain.then(|| self.scalars(schema, &[]))?;
+            let plain = !of_others && self.lists_scalars(schema)?;
+            return plain.then(|| self.scalars(schema, &COMBINATORS))?;
         }
-        if says(about::COMBINED) {
+        if says(about::COMBINED) && !says(about::REFERENCE) && !of_others && self.has_scalars_in_all(schema) {
+            return self.scalars(schema, &COMBINATORS);
+        }
+        if says(about::COMBINED) && !says(about::REFERENCE) && !of_scalars && !of_others {
             let types = match types {
-                None => Types::Any,
-                Some(types) if types & ALL_SCALARS == 0 => Types::Some {
+                None => Some(Types::Any),
+                Some(types) if types & ALL_SCALARS == 0 => Some(Types::Some {
                     arrays: types & ARRAY != 0,
                     objects: types & OBJECT != 0,
-                },
-                Some(_) => return None,
+                }),
+                Some(_) => None,
             };
-            return (!of_scalars && !of_others).then(|| self.branches(schema, types))?;
+            if let Some(branches) = types.and_then(|types| self.branches(schema, types)) {
+                return Some(branches);
+            }
         }
-        self.typed(schema, types, of_scalars, of_others)
+        let own = self.typed(schema, types, of_scalars, of_others)?;
+        if !says(about::COMBINED | about::REFERENCE) {
+            return Some(own);
+        }
+        let (own, steps) = (Box::new(own), self.steps(schema)?);
+        Some(Kind::Combined { own, steps })
     }
 
     /// The types as bits.
@@ -433,7 +526,18 @@ impl Locations {
         }
     }
 
-    fn reference(&self, value: u32) -> Option<Kind> {
+    /// Whether a part of `allOf` allows scalars only.
+    fn has_scalars_in_all(&self, schema: u32) -> bool {
+        let Some(Value::List(parts)) = self.tree.get(schema, "allOf").map(|value| self.tree.value(value)) else {
+            return false;
+        };
+        parts.iter().any(|part| match self.tree.get(*part, "type") {
+            Some(value) => self.types(value).is_some_and(|types| types & !ALL_SCALARS == 0),
+            None => self.tree.get(*part, "enum").is_some() && self.lists_scalars(*part) == Some(true),
+        })
+    }
+
+    pub fn reference(&self, value: u32) -> Option<Kind> {
         let pointer = self.tree.string(value)?.strip_prefix('#')?;
         if pointer.contains('%') || !(pointer.is_empty() || pointer.starts_with('/')) {
             return None;
@@ -446,13 +550,9 @@ impl Locations {
         let mut keywords = COMBINATORS.iter().filter(|name| self.tree.get(schema, name).is_some());
         let keyword = keywords.next().filter(|_| keywords.next().is_none())?;
         let exclusive = *keyword == "oneOf";
-        let Value::List(branches) = self.tree.value(self.tree.get(schema, keyword)?) else {
-            return None;
-        };
-        (exclusive || *keyword == "anyOf" || branches.len() == 1 && *keyword == "allOf").then_some(())?;
-        let goals: Option<Vec<Goal>> = branches.iter().map(|branch| self.goal(*branch)).collect();
-        let goals = goals?;
-        if goals.is_empty() || goals.contains(&Goal::Nothing) {
+        let goals = self.goals(self.tree.get(schema, keyword)?)?;
+        (exclusive || *keyword == "anyOf" || goals.len() == 1 && *keyword == "allOf").then_some(())?;
+        if goals.contains(&Goal::Nothing) {
             return None;
         }
         Some(Kind::Branches {
@@ -462,36 +562,40 @@ impl Locations {
         })
     }
 
-    /// Whether it is not exclusive branches, or these are disjoint. `read` leaves that out, as branches may be recursive.
-    fn is_unambiguous(&self, kind: &Kind) -> bool {
-        match kind {
-            Kind::Branches { goals, exclusive, .. } => !exclusive || self.are_disjoint(goals) == Some(true),
-            _ => true,
-        }
-    }
-
-    /// Whether no array or object is in two branches for certain; that of scalars is left to those who lower them.
-    fn are_disjoint(&self, goals: &[Goal]) -> Option<bool> {
-        let (mut arrays, mut objects) = (0, 0);
-        let mut stack = goals.to_vec();
-        for _ in 0..MOST_CHECKED {
-            let Some(goal) = stack.pop() else {
-                return Some(arrays <= 1 && objects <= 1 && goals.len() <= FEW_BRANCHES);
-            };
-            let Goal::Schema(schema) = goal else {
+    /// The references and combinators of a schema, in the order in which they are applied.
+    fn steps(&self, schema: u32) -> Option<Vec<Step>> {
+        let get = |name| self.tree.get(schema, name);
+        let others = &COMBINATORS[3..];
+        others.iter().all(|name| get(name).is_none()).then_some(())?;
+        let mut steps = Vec::new();
+        if let Some(reference) = get("$ref") {
+            let Kind::Reference(goal) = self.reference(reference)? else {
                 return None;
             };
-            match self.read(schema)? {
-                Kind::Scalars(_) => {}
-                Kind::Typed { array, object, .. } => {
-                    arrays += usize::from(array.is_some());
-                    objects += usize::from(object.is_some());
-                }
-                Kind::Reference(goal) => stack.push(goal),
-                Kind::Silent | Kind::Branches { .. } | Kind::Other => return None,
-            }
+            steps.push(Step::All(goal));
         }
-        None
+        if let Some(parts) = get("allOf") {
+            // A part that only says `oneOf` comes last.
+            let exclusive = |goal: &Goal| schema_of(*goal).is_some_and(|part| self.tree.get(part, "oneOf").is_some());
+            let parts = self.goals(parts)?;
+            (!parts.iter().any(exclusive)).then_some(())?;
+            steps.extend(parts.into_iter().map(Step::All));
+        }
+        if let Some(branches) = get("anyOf") {
+            steps.push(Step::Any(self.goals(branches)?));
+        }
+        if let Some(branches) = get("oneOf") {
+            steps.push(Step::One(self.goals(branches)?));
+        }
+        Some(steps)
+    }
+
+    fn goals(&self, schemas: u32) -> Option<Vec<Goal>> {
+        let Value::List(schemas) = self.tree.value(schemas) else {
+            return None;
+        };
+        let goals: Option<Vec<Goal>> = schemas.iter().map(|schema| self.goal(*schema)).collect();
+        goals.filter(|goals| !goals.is_empty())
     }
 
     /// The schema's text with what it says of scalars, and nothing else; the other `keywords` are read, too.
@@ -552,18 +656,16 @@ impl Locations {
         let object = if allowed & OBJECT == 0 {
             None
         } else {
-            Some(self.object(schema)?)
+            Some(Arc::new(self.object(schema)?))
         };
-        if object.is_none() && OF_OBJECTS.iter().any(|name| self.tree.get(schema, name).is_some()) {
-            return None; // the names may matter to an object elsewhere
-        }
         if types.is_none() {
-            let says_more = array.as_ref() != Some(&Array::default()) || object.as_ref() != Some(&Object::default());
+            let says_more =
+                array.as_ref() != Some(&Array::default()) || object.as_ref().is_some_and(|object| !object.is_any());
             if !of_scalars && !says_more {
                 return Some(Kind::Silent);
             }
-            if !(of_others && says_more) {
-                return None; // a format may say nothing
+            if !(of_others && says_more || self.restricts_scalars(schema)) {
+                return None;
             }
         }
         let mut scalars = None;
@@ -589,6 +691,20 @@ impl Locations {
             scalars = Some(text.into());
         }
         Some(Kind::Typed { scalars, array, object })
+    }
+
+    /// Whether what a schema without a type says of scalars excludes some for certain.
+    fn restricts_scalars(&self, schema: u32) -> bool {
+        let program = |text: &str| self.common.scalars(text).map(|known| &known.program);
+        let has = |name| self.tree.get(schema, name).is_some();
+        // Formats that are not enforced, or are unknown, say nothing.
+        has("pattern")
+            || has("minimum")
+            || has("maximum")
+            || self.tree.get(schema, "format").is_some_and(|value| {
+                let text = format!("{{\"type\":\"string\",\"format\":{}}}", self.tree.source(value));
+                program(&text).is_some_and(|known| program("{\"type\":[\"string\"]}") != Some(known))
+            })
     }
 
     fn count(&self, schema: u32, name: &str) -> Option<Option<u32>> {
@@ -626,7 +742,25 @@ impl Locations {
         for (_, value) in named {
             self.goal(*value)?;
         }
-        let rest = self.tree.get(schema, "additionalProperties");
+        let other = self.tree.get(schema, "additionalProperties");
+        let mut rest = other.map_or(Some(Goal::Anything), |value| self.goal(value))?;
+        let patterns = self.tree.get(schema, "patternProperties");
+        let pattern = match patterns.map(|value| self.tree.entries(value)) {
+            None | Some(Some([])) => None,
+            Some(Some([(pattern, value)])) => {
+                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+                if MATCHED_BY_ALL.contains(&self.tree.text(pattern)) {
+                    (named.is_empty() || goal == Goal::Anything).then_some(())?;
+                    rest = goal;
+                    None
+                } else {
+                    // It may match one of the names.
+                    let alone = named.is_empty() && self.tree.get(schema, "required").is_none();
+                    (alone && goal != rest).then_some(patterns)?
+                }
+            }
+            Some(_) => return None,
+        };
         let mut required: Vec<Box<str>> = Vec::new();
         if let Some(value) = self.tree.get(schema, "required") {
             let Value::List(names) = self.tree.value(value) else {
@@ -640,11 +774,17 @@ impl Locations {
                 }
             }
         }
-        Some(Object {
-            part: (!named.is_empty() || rest.is_some()).then_some(schema),
+        let says_something = !named.is_empty() || other.is_some() || patterns.is_some();
+        let part = says_something.then_some(Part {
+            schema,
             properties,
-            rest: rest.map_or(Some(Goal::Anything), |value| self.goal(value))?,
+            rest,
+            pattern,
+        });
+        Some(Object {
+            parts: part.into_iter().collect(),
             required,
+            absent: Vec::new(),
         })
     }
 }
@@ -654,11 +794,18 @@ fn in_place(kind: &Kind) -> Vec<u32> {
     match kind {
         Kind::Reference(goal) => schema_of(*goal).into_iter().collect(),
         Kind::Branches { goals, .. } => goals.iter().copied().filter_map(schema_of).collect(),
+        Kind::Combined { steps, .. } => {
+            let goals = steps.iter().flat_map(|step| match step {
+                Step::All(goal) => std::slice::from_ref(goal),
+                Step::Any(goals) | Step::One(goals) => goals,
+            });
+            goals.copied().filter_map(schema_of).collect()
+        }
         _ => Vec::new(),
     }
 }
 
-fn schema_of(goal: Goal) -> Option<u32> {
+pub fn schema_of(goal: Goal) -> Option<u32> {
     match goal {
         Goal::Schema(schema) => Some(schema),
         _ => None,

@@ -5,16 +5,16 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use crate::hash::FastMap;
-use crate::schema::locations::{Array, Goal, Kind, Locations, Object, Types, LONGEST_CHAIN, LONGEST_TEXT};
-use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED};
+use crate::schema::json::{escape, Value};
+use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
+use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
 use crate::schema::scalars::{Scalars, Strings};
+use crate::schema::shapes::{Shaper, READING};
 
 /// How many properties are gone through for each node that a grammar may have.
 const WORK_PER_NODE: u64 = 4;
-/// The most alternatives for arrays, and for objects.
-const MOST_ALTERNATIVES: usize = 100;
-/// Steps to read what one schema says: unions of unions may read the same ones again and again.
-const READING: usize = 16;
+/// The deepest schemas whose names are read.
+const DEEPEST_WALK: u32 = 250;
 
 /// The fixed tokens of JSON, in the order in which they are given.
 #[derive(Clone, Copy)]
@@ -38,6 +38,10 @@ pub enum Terminal {
     Name(Box<str>),
     /// Any other name with the colon; these are terminals, in the order of their names.
     NameOtherThan(Vec<u32>),
+    /// The names that match the pattern of a schema, which is given as text, other than those of its properties, with the
+    /// colon; and the names that do not. One stands after the other.
+    NameLike(Box<str>),
+    NameUnlike,
     /// What a schema for scalars allows, by its text.
     Scalars(Box<str>),
     Some {
@@ -54,57 +58,6 @@ pub fn name_of(terminals: &[Terminal], number: u32) -> &str {
     }
 }
 
-/// The sets that a value may be in; `scalars` is a schema for them.
-#[derive(Clone, Default)]
-struct Shape<'a> {
-    /// It may be any value, and nothing else is said.
-    is_anything: bool,
-    scalars: Option<Cow<'a, str>>,
-    arrays: Vec<Array>,
-    objects: Vec<&'a Object>,
-}
-
-const ANY_SCALARS: &str = r#"{"type":["null","boolean","number","string"]}"#;
-static ANY_OBJECT: Object = Object {
-    part: None,
-    properties: None,
-    rest: Goal::Anything,
-    required: Vec::new(),
-};
-
-impl Shape<'_> {
-    /// The same, as a union even if it may be any value.
-    fn by_type(self) -> Self {
-        if !self.is_anything {
-            return self;
-        }
-        Shape {
-            is_anything: false,
-            scalars: Some(ANY_SCALARS.into()),
-            arrays: vec![Array::default()],
-            objects: vec![&ANY_OBJECT],
-        }
-    }
-
-    /// The values of certain types.
-    fn of(self, types: Types) -> Self {
-        let Types::Some { arrays, objects } = types else {
-            return self;
-        };
-        let mut shape = Shape {
-            scalars: None,
-            ..self.by_type()
-        };
-        if !arrays {
-            shape.arrays.clear();
-        }
-        if !objects {
-            shape.objects.clear();
-        }
-        shape
-    }
-}
-
 pub struct Lowering<'a> {
     locations: &'a Locations,
     pub rules: Vec<Node>,
@@ -113,12 +66,13 @@ pub struct Lowering<'a> {
     pub any: Option<u32>,
     names: HashMap<&'a str, u32>,
     others: HashMap<Vec<u32>, u32>,
+    /// Those of scalars, and of names that match a pattern, by the texts of their schemas.
     scalars: HashMap<Cow<'a, str>, u32>,
     goals: HashMap<u32, u32>,
     /// The schemas that are lowered elsewhere.
     holes: &'a FastMap<u32, u32>,
     pending: Vec<(u32, u32)>,
-    work: Cell<u64>,
+    shaper: Shaper<'a>,
 }
 
 impl<'a> Lowering<'a> {
@@ -142,7 +96,10 @@ impl<'a> Lowering<'a> {
             goals: HashMap::new(),
             holes,
             pending: Vec::new(),
-            work: Cell::new(maximum_nodes.saturating_mul(WORK_PER_NODE)),
+            shaper: Shaper {
+                locations,
+                work: Cell::new(maximum_nodes.saturating_mul(WORK_PER_NODE)),
+            },
         };
         for root in roots {
             made.goal(Goal::Schema(*root));
@@ -159,12 +116,11 @@ impl<'a> Lowering<'a> {
     }
 
     fn spend(&self, steps: usize) -> Option<()> {
-        self.work.set(self.work.get().checked_sub(steps as u64)?);
-        Some(())
+        self.shaper.spend(steps)
     }
 
     fn lower(&mut self, schema: u32) -> Option<Node> {
-        let shape = self.shape(Goal::Schema(schema), LONGEST_CHAIN)?;
+        let shape = self.shaper.shape(Goal::Schema(schema), LONGEST_CHAIN)?;
         if shape.is_anything {
             return Some(self.goal(Goal::Anything));
         }
@@ -179,7 +135,7 @@ impl<'a> Lowering<'a> {
         }
         if !shape.objects.is_empty() {
             let mut names = Names::default();
-            self.walk(&mut names, Goal::Schema(schema))?;
+            self.walk(&mut names, schema, DEEPEST_WALK)?;
             let names = names.in_order();
             for object in &shape.objects {
                 let body = self.object(object, &names)?;
@@ -189,88 +145,49 @@ impl<'a> Lowering<'a> {
         (!options.is_empty()).then(|| any_of(options))
     }
 
-    fn shape(&self, goal: Goal, room: u32) -> Option<Shape<'a>> {
-        let schema = match goal {
-            Goal::Anything => {
-                return Some(Shape {
-                    is_anything: true,
-                    ..Shape::default()
-                })
-            }
-            Goal::Nothing => return None,
-            Goal::Schema(schema) => schema,
-        };
+    /// Add the names of a schema, in the order of a walk. Those of listed objects are left to others.
+    fn walk(&self, names: &mut Names<'a>, schema: u32, room: u32) -> Option<()> {
+        let (locations, tree) = (self.locations, &self.locations.tree);
         let room = room.checked_sub(1)?;
-        self.spend(READING)?;
-        Some(match self.locations.kind(schema) {
-            Kind::Silent => self.shape(Goal::Anything, room)?,
-            Kind::Scalars(text) => Shape {
-                scalars: Some(Cow::Borrowed(text)),
-                ..Shape::default()
-            },
-            Kind::Typed { scalars, array, object } => Shape {
-                is_anything: false,
-                scalars: scalars.as_deref().map(Cow::Borrowed),
-                arrays: array.iter().copied().collect(),
-                objects: object.iter().collect(),
-            },
-            Kind::Reference(goal) => self.shape(*goal, room)?,
-            Kind::Branches {
-                goals,
-                exclusive,
-                types,
-            } => {
-                let branches: Option<Vec<Shape<'a>>> = goals.iter().map(|goal| self.shape(*goal, room)).collect();
-                self.united(branches?, *exclusive)?.of(*types)
-            }
-            Kind::Other => return None,
-        })
-    }
-
-    fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
-        if branches.len() == 1 {
-            return branches.pop();
-        }
-        let mut union = Shape::default();
-        let mut scalars = Vec::new();
-        for branch in branches.into_iter().map(Shape::by_type) {
-            scalars.extend(branch.scalars);
-            add_new(&mut union.arrays, branch.arrays)?;
-            add_new(&mut union.objects, branch.objects)?;
-        }
-        if union.arrays.contains(&Array::default()) {
-            union.arrays = vec![Array::default()];
-        }
-        if union.objects.contains(&&ANY_OBJECT) {
-            union.objects = vec![&ANY_OBJECT];
-        }
-        union.scalars = union_of(scalars, exclusive)?;
-        Some(union)
-    }
-
-    /// Add the names of a schema, in the order of a walk.
-    fn walk(&self, names: &mut Names<'a>, goal: Goal) -> Option<()> {
-        let Goal::Schema(schema) = goal else {
+        let entries = tree.entries(schema).unwrap_or(&[]);
+        if names.walked.insert(schema, ()).is_some() {
             return Some(());
-        };
-        self.spend(READING)?;
-        match self.locations.kind(schema) {
-            Kind::Typed {
-                object: Some(object), ..
-            } => {
-                names
-                    .named
-                    .extend(self.locations.properties(object).map(|(name, _)| name));
-                names.late.extend(self.locations.required(schema));
-                self.spend(names.named.len() + names.late.len())?;
-            }
-            Kind::Reference(goal) => self.walk(names, *goal)?,
-            Kind::Branches { goals, .. } => {
-                for goal in goals {
-                    self.walk(names, *goal)?;
+        }
+        self.spend(READING + entries.len())?;
+        let refers = locations.draft <= 7 && tree.get(schema, "$ref").is_some();
+        if let Some(properties) = tree.get(schema, "properties").filter(|_| !refers) {
+            let named = tree.entries(properties)?;
+            names.named.extend(named.iter().map(|(name, _)| tree.text(name)));
+            self.spend(named.len())?;
+        }
+        for (name, value) in entries {
+            let said = tree.value(*value);
+            match (tree.text(name), said) {
+                ("$ref", _) => {
+                    if let Kind::Reference(Goal::Schema(target)) = locations.reference(*value)? {
+                        self.walk(names, target, room)?;
+                    }
                 }
+                _ if refers => {}
+                ("required", Value::List(required)) => {
+                    names.late.extend(required.iter().filter_map(|name| tree.string(*name)));
+                    self.spend(required.len())?;
+                }
+                ("allOf" | "anyOf" | "oneOf", Value::List(branches)) => {
+                    for branch in branches.iter() {
+                        self.walk(names, *branch, room)?;
+                    }
+                }
+                ("not", _) => self.walk(names, *value, room)?,
+                ("if" | "then" | "else", _) if locations.draft >= 7 => self.walk(names, *value, room)?,
+                ("enum", Value::List(values)) => {
+                    let is_object = |value: &u32| tree.entries(*value).is_some();
+                    (!values.iter().any(is_object)).then_some(())?;
+                }
+                ("const", Value::Object(_)) | ("required", _) => return None,
+                ("dependencies" | "dependentRequired" | "dependentSchemas", _) => return None,
+                _ => {}
             }
-            _ => {}
         }
         Some(())
     }
@@ -302,20 +219,13 @@ impl<'a> Lowering<'a> {
         any_of(options)
     }
 
-    fn object(&mut self, object: &'a Object, names: &[&'a str]) -> Option<Node> {
+    fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Node> {
         let locations = self.locations;
-        let mut known: HashSet<&str> = names.iter().copied().collect();
-        let mut names: Vec<&'a str> = names.to_vec();
-        let own = locations.properties(object).map(|(name, _)| name);
-        names.extend(
-            own.chain(object.required.iter().map(|name| &**name))
-                .filter(|name| known.insert(name)),
-        );
-        self.spend(names.len())?;
+        self.spend(names.len() * (1 + object.parts.len()))?;
         let required: HashSet<&str> = object.required.iter().map(|name| &**name).collect();
         let mut properties = Vec::new();
-        for name in &names {
-            let goal = locations.property(object, name);
+        for name in names {
+            let goal = locations.property(object, name)?;
             if goal != Goal::Nothing {
                 properties.push((self.name(name), goal, required.contains(name)));
             }
@@ -329,10 +239,23 @@ impl<'a> Lowering<'a> {
             let item = in_order([Node::Terminal(key), self.goal(goal)]);
             members.push((if required { REQUIRED } else { OPTIONAL }, item));
         }
-        if object.rest != Goal::Nothing {
-            let item = in_order([self.name_other_than(names), self.goal(object.rest)]);
-            members.push((REPEATED, item));
+        let mut others = Vec::new();
+        let rest = locations.rest(object)?;
+        if let Some((pattern, goal)) = object.parts.iter().find_map(|part| locations.pattern(part)) {
+            let like = self.name_like(pattern, names);
+            others.push(in_order([Node::Terminal(like), self.goal(goal)]));
+            if rest != Goal::Nothing {
+                others.push(in_order([Node::Terminal(like + 1), self.goal(rest)]));
+            }
+        } else if rest != Goal::Nothing {
+            others.push(in_order([self.name_other_than(names.to_vec()), self.goal(rest)]));
         }
+        let flags = if others.len() > 1 {
+            REPEATED | TWO_WAYS
+        } else {
+            REPEATED
+        };
+        members.extend([flags, SECOND].into_iter().zip(others));
         let mut options = Vec::new();
         if may_be_empty {
             options.push(token(Token::EmptyObject));
@@ -405,6 +328,26 @@ impl<'a> Lowering<'a> {
         Node::Terminal(number)
     }
 
+    /// The first of two terminals, see `Terminal`.
+    fn name_like(&mut self, pattern: &str, names: &[&str]) -> u32 {
+        let mut text = String::from("{\"patternProperties\":{");
+        add_quoted(&mut text, pattern);
+        text.push_str(":{\"type\":\"null\"}},\"properties\":{");
+        for (place, name) in names.iter().enumerate() {
+            text.push_str(if place > 0 { "," } else { "" });
+            add_quoted(&mut text, name);
+            text.push_str(":{}");
+        }
+        text.push_str("}}");
+        if let Some(number) = self.scalars.get(&*text) {
+            return *number;
+        }
+        let number = self.terminal(Terminal::NameLike(text.as_str().into()));
+        self.terminal(Terminal::NameUnlike);
+        self.scalars.insert(text.into(), number);
+        number
+    }
+
     fn scalars(&mut self, text: Cow<'a, str>) -> Node {
         if let Some(number) = self.scalars.get(&text) {
             return Node::Terminal(*number);
@@ -445,29 +388,16 @@ fn token(token: Token) -> Node {
     Node::Terminal(token as u32)
 }
 
-/// One schema for the scalars of several; None within if there are none.
-fn union_of(mut scalars: Vec<Cow<str>>, exclusive: bool) -> Option<Option<Cow<str>>> {
-    if scalars.len() < 2 {
-        return Some(scalars.pop());
-    }
-    let keyword = if exclusive { "oneOf" } else { "anyOf" };
-    let text = format!("{{\"{keyword}\":[{}]}}", scalars.join(","));
-    (text.len() <= LONGEST_TEXT).then(|| Some(text.into()))
-}
-
-/// Add what is not known yet; None if it becomes too much.
-fn add_new<T: PartialEq>(known: &mut Vec<T>, others: Vec<T>) -> Option<()> {
-    for other in others {
-        if !known.contains(&other) {
-            known.push(other);
-        }
-    }
-    (known.len() <= MOST_ALTERNATIVES).then_some(())
+fn add_quoted(found: &mut String, text: &str) {
+    found.push('"');
+    escape(text, found);
+    found.push('"');
 }
 
 /// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.
 #[derive(Default)]
 struct Names<'a> {
+    walked: FastMap<u32, ()>,
     named: Vec<&'a str>,
     late: Vec<&'a str>,
 }

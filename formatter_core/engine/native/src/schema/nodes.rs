@@ -18,7 +18,8 @@ pub enum Node {
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
-    /// One or more members in order, each with its flags, and the separator.
+    /// One or more members in order, each with its flags, and the separator. What has the flag `SECOND` is another way of
+    /// the member before, which has `TWO_WAYS`.
     Members(Box<Node>, Vec<(u8, Node)>),
 }
 
@@ -26,6 +27,11 @@ pub enum Node {
 pub const OPTIONAL: u8 = 0;
 pub const REQUIRED: u8 = 1;
 pub const REPEATED: u8 = 2;
+pub const TWO_WAYS: u8 = 4;
+/// Never written.
+pub const SECOND: u8 = 16;
+/// No conditions are met by its absence, there are two ways, and neither meets any.
+const TWO_PLAIN_WAYS: [u8; 4] = [0, 2, 0, 0];
 
 /// The items one after the other, in one flat sequence.
 pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
@@ -174,8 +180,14 @@ impl<'a> Writer<'a> {
                 }
                 self.out.push(operation::MEMBERS);
                 self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
-                write_number(self.out, members.len() as u32);
-                self.out.extend(members.iter().map(|(flags, _)| *flags));
+                let flags = || members.iter().map(|member| member.0).filter(|flags| *flags != SECOND);
+                write_number(self.out, flags().count() as u32);
+                for flags in flags() {
+                    self.out.push(flags);
+                    if flags & TWO_WAYS != 0 {
+                        self.out.extend_from_slice(&TWO_PLAIN_WAYS);
+                    }
+                }
             }
         }
     }
