@@ -9,11 +9,11 @@ solo runs; and greedy outputs with a draft model, which is the model with noise 
 
 The cost is that of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
 without a processor, one that is the same again (the control), and one for each format with our processor and with
-outlines' take turns. Because a step's noise is larger than what a processor costs, processors are also measured without
-the model, beside one that does nothing: shown the same tokens, each with its mask applied to logits of two dtypes. Of
-each step the least of many rounds counts, which other processes on the machine do not change; the control is the least
-of the even rounds beside that of the odd ones. outlines masks by a Metal kernel; where there is no Metal, its mask is
-applied by the same operations in mlx itself. All times are processor time of the process.
+outlines' take turns. Because a step's noise is larger than what a processor costs, the same loop also runs with a model
+that does next to nothing, with logits of two dtypes and beside a processor that does nothing, twice (the control). That
+model's logits forbid by themselves what the format forbids, for what mlx does with them takes less time if they are
+-inf. outlines masks by a Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx
+itself. All times are processor time of the process; medians over the rounds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import argparse
 import gc
 import itertools
 import random
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,8 @@ from mlx_lm.models import llama
 from mlx_lm.sample_utils import make_sampler
 
 from benchmarks.data import llama3_ranks
-from benchmarks.harness import aim, least, markdown, medians, ratio, spread, take_turns
-from formatter_core import Compiler, Vocabulary, formats, parse
+from benchmarks.harness import aim, markdown, medians, ratio, spread, take_turns
+from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
 
 TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
@@ -200,17 +199,16 @@ def cost(options: argparse.Namespace) -> dict[str, Any]:
         begun, taken = time.process_time(), sum(1 for _ in loop)
         return 1000 * (time.process_time() - begun) / taken
 
-    def replay(make: Callable[[], Any], tokens: list[int], dtype: Any) -> list[float]:
-        processor, logits, context = make(), mx.zeros((1, len(pieces)), dtype), mx.array(prompt)
-        mx.eval(logits, context)
-        mx.eval(processor(context, logits))
-        taken = []
-        for token in tokens:
-            begun = time.process_time_ns()
-            context = mx.concatenate([context, mx.array([token])])  # lazily, as the loop does
-            mx.eval(processor(context, logits)[:, :1])  # which also evaluates something without a processor
-            taken.append((time.process_time_ns() - begun) / 1000)
-        return taken
+    def small_steps(make: Callable[[], Any], script: Script) -> float:
+        options = {"max_tokens": len(script.tokens), "logits_processors": [make()], "prompt_cache": []}
+        loop = generate_step(mx.array(prompt[:1]), script.rewound(), **options)
+        written = [next(loop)[0]]
+        begun = time.process_time()
+        written += [token for token, _ in loop]
+        taken = time.process_time() - begun
+        if written != script.tokens:
+            raise SystemExit(f"other tokens than those of the script: {written} for {script.tokens}")
+        return 1e6 * taken / (len(written) - 1)
 
     compiler = Compiler(vocabulary)
     compiled = {name: compiler.compile(formats.regex(pattern)) for name, pattern in MEASURED.items()}
@@ -218,26 +216,57 @@ def cost(options: argparse.Namespace) -> dict[str, Any]:
         f"{name}, ours": partial(FormatterLogitsProcessor, own) for name, own in compiled.items()
     }
     makes |= {f"{name}, outlines": make for name, make in outlines_processors(vocabulary)}
-    idle: dict[str, Callable[[], Any]] = {f"{name}, nothing": lambda: lambda _, logits: logits for name in compiled}
-    texts = {name: walk(own, options.tokens) for name, own in compiled.items()}
     loops = {"none": partial(steps, None), "control": partial(steps, None)}
     loops |= {name: partial(steps, make) for name, make in makes.items()}
-    replays = {
-        f"{name}, {dtype}": partial(replay, make, texts[name.rsplit(", ", 1)[0]], getattr(mx, dtype))
+    makes |= {
+        f"{name}, {idle}": lambda: lambda _, logits: logits for name in compiled for idle in ("nothing", "control")
+    }
+    scripts = {
+        (name, dtype): Script(own, options.tokens, len(pieces), getattr(mx, dtype))
+        for name, own in compiled.items()
         for dtype in DTYPES
-        for name, make in (makes | idle).items()
+    }
+    small_loops = {
+        f"{name}, {dtype}": partial(small_steps, make, scripts[name.rsplit(", ", 1)[0], dtype])
+        for dtype in DTYPES
+        for name, make in makes.items()
     }
     gc.freeze()  # the collection between two turns would go through a million objects and empty the processor's caches
-    found = take_turns(replays, 10 * options.rounds)
+    small = take_turns(small_loops, 8 * options.rounds)
     gc.unfreeze()
     return {
         "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
         "steps, ms": take_turns(loops, options.rounds),
-        "replays, least us": {name: least(rounds) for name, rounds in found.items()},
-        "replays, even rounds / odd": {
-            name: sum(least(rounds[::2])) / sum(least(rounds[1::2] or rounds)) for name, rounds in found.items()
-        },
+        "steps of a small model, us": {name: [round(value, 1) for value in values] for name, values in small.items()},
     }
+
+
+class Script:
+    """A model that takes next to no time, and makes greedy loops write a random output of a format."""
+
+    layers: Sequence[Any] = ()
+
+    def __init__(self, compiled: CompiledFormat, count: int, width: int, dtype: Any) -> None:
+        self.tokens = walk(compiled, count)
+        formatter = compiled.formatter()
+        self._rows = []
+        for token in self.tokens:
+            row = np.full((1, 1, width), -np.inf, dtype=np.float32)
+            row[..., list(formatter.allowed_tokens())] = 0
+            row[..., token] = 50
+            self._rows.append(mx.array(row).astype(dtype))
+            formatter.accept_token(token)
+        mx.eval(self._rows)
+
+    def rewound(self) -> Script:
+        """Itself, at the beginning."""
+        self._place = -1
+        return self
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        self._place = min(self._place + 1, len(self._rows) - 1)
+        row = self._rows[self._place]
+        return row + (0 * tokens[0, -1]).astype(row.dtype)  # which waits for the token before, as a model does
 
 
 def walk(compiled: Any, count: int) -> list[int]:
@@ -300,7 +329,7 @@ def show(found: dict[str, Any]) -> str:
             lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
     if "cost" in found:
         steps = found["cost"]["steps, ms"]
-        own = {name: statistics.mean(taken) for name, taken in found["cost"]["replays, least us"].items()}
+        small = medians(found["cost"]["steps of a small model, us"])
         noise = 100 * spread(steps["none"])
         lines += [
             "",
@@ -312,15 +341,17 @@ def show(found: dict[str, Any]) -> str:
             for name, value in whole.items()
         ]
         lines += ["", markdown(["what", "step, CPU ms", "beside none"], rows), ""]
-        controls = found["cost"]["replays, even rounds / odd"]
-        rows = [[name, f"{value:.0f}", f"{controls[name]:.3f}"] for name, value in own.items()]
-        lines += [markdown(["processor and mask", "CPU µs", "even rounds / odd"], rows), ""]
+        added = {
+            (name, kind, dtype): small[f"{name}, {kind}, {dtype}"] - small[f"{name}, nothing, {dtype}"]
+            for name, dtype, kind in itertools.product(MEASURED, DTYPES, ("ours", "outlines", "control"))
+            if f"{name}, {kind}, {dtype}" in small
+        }
+        rows = [[", ".join(what), f"{value:+.0f}"] for what, value in added.items()]
+        lines += [markdown(["processor", "CPU µs more than one that does nothing"], rows), ""]
         for name in MEASURED:
-            share = own[f"{name}, ours, {DTYPES[-1]}"] / whole["none"] / 10
-            lines.append(aim(f"{name}: ours, in % of a step", share, 3))
+            lines.append(aim(f"{name}: ours, in % of a step", added[name, "ours", DTYPES[-1]] / whole["none"] / 10, 3))
         for name, dtype in itertools.product(MEASURED, DTYPES):
-            if (theirs := own.get(f"{name}, outlines, {dtype}")) is not None:
-                nothing = own[f"{name}, nothing, {dtype}"]
-                share = (own[f"{name}, ours, {dtype}"] - nothing) / (theirs - nothing)
+            if theirs := added.get((name, "outlines", dtype)):
+                share = added[name, "ours", dtype] / theirs
                 lines.append(aim(f"{name}, {dtype}: ours / outlines', each less one that does nothing", share, 0.2))
     return "\n".join(lines)

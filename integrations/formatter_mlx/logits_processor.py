@@ -17,7 +17,7 @@ from formatter_core import CompiledFormat, Result
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.generics import Value_co
-from formatter_mlx import _compat
+from formatter_mlx._compat_loops import Caller, caller_of
 from formatter_mlx.results import result_of, results_of
 from formatter_mlx.sequences import HOOK, Sequence, only_ends, reused, wrong_model
 from formatter_mlx.vocabulary import needed_width
@@ -85,23 +85,23 @@ class FormatterLogitsProcessor(Generic[Value_co]):
         Raises:
             HookReused: another call, or another thread, unless other rows are computed in the same step.
             WrongModel: another model than the one that it was made for, likewise.
-            InvalidArgument: a call whose first token no processor sees; see `_compat.caller`.
+            InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
-        caller = _compat.caller()
-        batch = None if caller is None else caller.batch
+        caller = caller_of(tokens)
+        latest = self._latest(caller, tokens)
         # The order is the point: the latest token first, then the forward pass, then the wait for the token. So the
         # model runs while the mask is made.
-        shown = tokens if batch is None else batch.latest
-        mx.async_eval(shown)
+        read = tokens if latest is None else latest
+        mx.async_eval(read)
         mx.async_eval(logits)
         try:
-            sequence = self._sequence(caller, np.array(shown).astype(np.int64))
+            sequence = self._sequence(caller, memoryview(read), latest is not None)
             if sequence is None:
                 return logits
             if logits.shape[-1] < self._needed:
                 raise wrong_model(f"a tokenizer of {self._needed} ids", f"{logits.shape[-1]} logits")
         except FormatterError as error:
-            if batch is None:
+            if caller.before is None:
                 raise
             return self._refused(error, logits)
         masked = sequence.masked(logits)
@@ -149,26 +149,34 @@ class FormatterLogitsProcessor(Generic[Value_co]):
     def _sequences(self) -> dict[int, Sequence | None]:
         return dict(sorted(self._rows.items()))
 
-    def _sequence(self, caller: _compat.Caller | None, shown: NDArray[np.int64]) -> Sequence | None:
-        """The state of an output after what is shown of it; None where it has no format."""
-        batch = None if caller is None else caller.batch
-        row = 0 if batch is None else batch.uid
+    def _latest(self, caller: Caller, tokens: mx.array) -> mx.array | None:
+        """The latest token of each row, if no other has to be read."""
+        sequence = self._rows.get(caller.row)
+        has_next = sequence is not None and sequence.is_next(tokens.size)
+        return caller.latest if has_next or caller.before is not None else None
+
+    def _sequence(self, caller: Caller, read: memoryview, is_latest: bool) -> Sequence | None:
+        """The state of an output after what was read of it; None where it has no format."""
+        row, before = caller.row, caller.before
         with self._lock:
             self._admit(caller)
-            if row not in self._rows:
-                prompt = shown if batch is None else np.array([*batch.before, shown[batch.index]])
-                self._rows[row] = self._begun(row, prompt, caller is not None and caller.has_drafts)
-            sequence = self._rows[row]
-        if sequence is not None and batch is None:
-            sequence.follow(shown)
-        elif sequence is not None and batch is not None:
-            sequence.follow_row(batch.before, int(shown[batch.index]))
-        return sequence
+            sequence = self._rows.get(row)
+            if sequence is None and row in self._rows:
+                return None
+            if sequence is not None and is_latest and (before is None or len(before) == len(sequence)):
+                sequence.append(read[caller.index])
+                return sequence
+            shown = np.array(read if before is None else [*before, read[caller.index]], dtype=np.int64)
+            if sequence is None:
+                sequence = self._rows[row] = self._begun(row, shown, caller.has_drafts)
+            else:
+                sequence.follow(shown)
+            return sequence
 
-    def _admit(self, caller: _compat.Caller | None) -> None:
-        call, thread = None if caller is None else caller.call, threading.get_ident()
+    def _admit(self, caller: Caller) -> None:
+        call, thread = caller.call, threading.get_ident()
         if self._call is None:
-            if self._model is not None and caller is not None and caller.model is not self._model:
+            if self._model is not None and call is not None and caller.model is not self._model:
                 raise wrong_model("one model", "another one")
             self._call = (None if call is None else weakref.ref(call), thread)
         owner, first = self._call
@@ -177,17 +185,12 @@ class FormatterLogitsProcessor(Generic[Value_co]):
 
     def _begun(self, row: int, prompt: NDArray[np.int64], has_drafts: bool) -> Sequence | None:
         formats = self._formats
-        if isinstance(formats, CompiledFormat):
-            compiled: CompiledFormat[Any] | None = formats
-        elif row < len(formats):
-            compiled = formats[row]
-        else:
+        if not isinstance(formats, CompiledFormat) and row >= len(formats):
             raise InvalidArgument(
                 f"{len(formats)} formats were given, but there is a prompt {row}; give one for each", argument="formats"
             )
-        if compiled is None:
-            return None
-        return Sequence(compiled, self._max_tokens, prompt, has_drafts)
+        compiled = formats if isinstance(formats, CompiledFormat) else formats[row]
+        return None if compiled is None else Sequence(compiled, self._max_tokens, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
         """What a row of a batch gets whose request is refused: an exception would end the other rows too."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from functools import lru_cache
 from typing import NamedTuple
-from weakref import ref
 
 import mlx.core as mx
 import numpy as np
@@ -28,7 +27,6 @@ class Mask:
         """The row, to be filled before `apply`; its words come in pairs."""
         self._pairs = self.row.view(np.int64)
         self._uploaded: _Uploaded | None = None
-        self._latest: tuple[mx.array, mx.array] | None = None  # logits of a few ids, and the ids
 
     def apply(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the row does not allow a token; lazily.
@@ -40,30 +38,22 @@ class Mask:
         uploaded = self._uploaded
         if uploaded is None or uploaded.key != key:
             # A sum takes less time than a hash of all bytes; another mask with the same one is not kept.
-            uploaded = _masks.get((int(self._pairs.sum()), key[1]), lambda: _upload(key, self.row))
+            uploaded = _masks.get((int(np.add.reduce(self._pairs)), key[1]), lambda: _upload(key, self.row))
             if uploaded.key != key:
                 uploaded = _upload(key, self.row)
             self._uploaded = uploaded
         if uploaded.are_allowed:
-            return self._kept(logits, uploaded.ids)
+            kept = mx.take_along_axis(logits, uploaded.ids, axis=-1)
+            return mx.put_along_axis(_forbidden(logits.shape[-1], logits.dtype), uploaded.ids, kept, axis=-1)
         return mx.put_along_axis(logits, uploaded.ids, mx.array(-np.inf, logits.dtype), axis=-1)
 
-    def _kept(self, logits: mx.array, ids: mx.array) -> mx.array:
-        """The logits of these ids alone; mlx writes them into the memory of the latest ones, if nobody else has it."""
-        latest = self._latest  # another thread may take it back
-        if latest is None or (latest[0].shape, latest[0].dtype) != (logits.shape, logits.dtype):
-            others = mx.full(logits.shape, -np.inf, logits.dtype)
-        else:
-            others, before = latest
-            if before is not ids:
-                others = mx.put_along_axis(others, before, mx.array(-np.inf, logits.dtype), axis=-1)
-        kept = mx.put_along_axis(others, ids, mx.take_along_axis(logits, ids, axis=-1), axis=-1)
-        self._latest = kept, ids
-        if latest is None:
-            _holders.append(ref(self))
-            if len(_holders) > _MOST_HOLDERS and (oldest := _holders.popleft()()) is not None:
-                oldest._latest = None
-        return mx.stop_gradient(kept)  # another array with the same memory, which the loop may change in place
+
+@lru_cache(8)
+def _forbidden(width: int, dtype: mx.Dtype) -> mx.array:
+    """Logits that allow nothing, to be copied; they are evaluated once."""
+    logits = mx.full((1, width), -np.inf, dtype)
+    mx.eval(logits)
+    return logits
 
 
 class _Uploaded(NamedTuple):
@@ -91,7 +81,3 @@ def _upload(key: tuple[bytes, int], row: NDArray[np.int32]) -> _Uploaded:
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
 _masks = ByteBoundedCache[_Uploaded](2**25, lambda uploaded: len(uploaded.key[0]) + uploaded.ids.nbytes)
-
-#: The masks that have logits, the oldest first; a processor keeps the masks of all rows of a batch that are over.
-_holders: deque[ref[Mask]] = deque()
-_MOST_HOLDERS = 64

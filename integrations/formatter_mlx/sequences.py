@@ -39,6 +39,7 @@ class Sequence:
 
     Attributes:
         cursor: the state after the tokens that were shown last.
+        tokens: these, without the prompt.
         has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
     """
 
@@ -49,19 +50,17 @@ class Sequence:
         self.cursor = Cursor(self.start())
         self.has_drafts = has_drafts
         self._prompt = prompt
-        self._shown = prompt
+        self.tokens: list[int] = []
         self._mask = Mask(len(compiled.vocabulary))
+
+    def __len__(self) -> int:
+        """How many ids were shown last, the prompt included."""
+        return len(self._prompt) + len(self.tokens)
 
     def start(self) -> Formatter:
         """A new formatter at the beginning of the output."""
         compiled, max_tokens = self._beginning
         return compiled.formatter(max_tokens=max_tokens)
-
-    @property
-    def tokens(self) -> list[int]:
-        """The ids after the prompt that were shown last."""
-        ids: list[int] = self._shown[len(self._prompt) :].tolist()
-        return ids
 
     def follow(self, shown: NDArray[np.int64]) -> None:
         """Bring the cursor in step with all ids that the loop shows, int64 (length,), the prompt included.
@@ -69,26 +68,30 @@ class Sequence:
         Raises:
             HookReused: another prompt.
         """
-        before = self._shown
-        common = min(len(before), len(shown))
-        if before[:common].tobytes() != shown[:common].tobytes():
-            common = int((before[:common] != shown[:common]).argmax())
-        if common < len(self._prompt):
+        if shown[: len(self._prompt)].tobytes() != self._prompt.tobytes():
             raise reused()
-        if common < len(before):
+        before, tokens = self.tokens, shown[len(self._prompt) :].tolist()
+        common = len(before)
+        if tokens[:common] != before:
+            pairs = enumerate(zip(before, tokens, strict=False))
+            common = next((index for index, (old, new) in pairs if old != new), len(tokens))
             self.cursor.rollback(len(before) - common)
             self.has_drafts = True
-        for token in shown[common:].tolist():
-            self.cursor.append(token)
-        self._shown = shown
+        self.tokens = before[:common]
+        for token in tokens[common:]:
+            self.append(token)
 
-    def follow_row(self, before: list[int], token: int) -> None:
-        """`follow` for a row of a batch: the ids before the latest one, which are looked at only where needed."""
-        if len(before) == len(self._shown):
-            self.cursor.append(token)
-            self._shown = np.append(self._shown, token)
-        else:
-            self.follow(np.array([*before, token], dtype=np.int64))
+    def is_next(self, length: int) -> bool:
+        """Whether the latest id is all that has to be read of a list of this length, if it is the same list grown.
+
+        A list that nobody reads holds the one before it, so one is read now and then.
+        """
+        return length == len(self) + 1 and length % 256 != 0
+
+    def append(self, token: int) -> None:
+        """`follow` for one more token."""
+        self.cursor.append(token)
+        self.tokens.append(token)
 
     def masked(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left."""
