@@ -236,7 +236,7 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
         own.update(_checked(*options))
     except TypeError:  # one that is not hashable cannot be one
         own.update(_checked.__wrapped__(*options))
-    own["_json"] = found
+    own["_json"], own["_key"] = found, ("json_schema", found.content, *options, None)
     return made
 
 

@@ -12,7 +12,7 @@ from formatter_core.errors.arguments import as_bytes, not_picklable, shown, toke
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
-from formatter_core.limits import Limits, checked_limits
+from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
@@ -61,7 +61,7 @@ class Compiler:
                 argument="vocabulary",
             )
         self.vocabulary = vocabulary
-        self.limits = Limits() if limits is None else checked_limits(limits)
+        self.limits = DEFAULT_LIMITS if limits is None else checked_limits(limits)
         self._engine = choose_engine(engine)
         self._reader = self._engine if isinstance(self._engine, ReadsPrograms) else None
         if self._reader is not None:
