@@ -19,6 +19,7 @@ __all__ = [
     "not_picklable",
     "one_of",
     "real_number",
+    "sample_count",
     "shown",
     "token_ids_of",
     "true_or_false",
@@ -50,9 +51,23 @@ def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
+    if number is not None and number.bit_length() > 1024:  # Python refuses to write thousands of digits
+        reason = f"{argument} is a number of {number.bit_length():,} bits; give one of at most 1,024"
+        raise InvalidArgument(reason, argument=argument)
     if number is None or number < minimum:
         raise InvalidArgument(f"{argument} is {shown(value)}; give a whole number from {minimum}", argument=argument)
     return number
+
+
+def sample_count(samples: Any) -> int:
+    """How many outputs of a prompt, each of which takes memory from the beginning.
+
+    Raises:
+        InvalidArgument: not a whole number from 1 to a million.
+    """
+    if whole_number(samples, "samples", 1) > 1_000_000:
+        raise InvalidArgument("a prompt has at most 1,000,000 samples in one call; call again", argument="samples")
+    return int(samples)
 
 
 def real_number(value: Any, argument: str) -> float:

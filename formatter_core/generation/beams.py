@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import DeadEnd, PromptTooLong
+from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
 from formatter_core.errors.arguments import whole_number
 from formatter_core.generation.models import LogitsModel, with_logits
 from formatter_core.generation.prompts import OnePrompt, beginning
@@ -47,6 +47,8 @@ def beam_search(
         FormatterError: whatever compiling the format raises.
     """
     with_logits(model)
+    if format is None:
+        raise InvalidArgument("format is None; give a format: beams are complete outputs of one", argument="format")
     before = beginning(model, prompt, None).tokens
     most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
     if len(before) + most > model.max_length:

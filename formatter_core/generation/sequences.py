@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
-from formatter_core.errors.arguments import one_of, shown, token_ids_of, true_or_false, whole_number
+from formatter_core.errors.arguments import one_of, sample_count, shown, token_ids_of, true_or_false, whole_number
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -253,7 +253,7 @@ class LogitsWriter(Generic[Value_co]):
             and for both a list of lists. An output that went wrong carries its `error`; the others are there.
         """
         given, is_one = as_list(prompts)
-        outputs: list[list[Any]] = [[None] * whole_number(samples, "samples", 1) for _ in given]
+        outputs: list[list[Any]] = [[None] * sample_count(samples) for _ in given]
         options = self._options(len(given), formats, sampling, top_logprobs)
         for event in self._events(self._rows(given, options, samples, seed), self._settings):
             if isinstance(event, Finished):
@@ -320,7 +320,7 @@ class LogitsWriter(Generic[Value_co]):
         return formatter
 
     def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None) -> list[Row]:
-        whole_number(samples, "samples", 1)
+        sample_count(samples)
         seen: dict[tuple[int, ...], int] = {}
         rows = []
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from logging import Logger
 from operator import index
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from formatter_core.runtime.formatter import Formatter, step_together
 from formatter_core.runtime.history import History, shared_length
 from formatter_core.runtime.result import Ended, Result
 
-__all__ = ["Cursor", "FailureLog"]
+__all__ = ["Cursor", "FailureLog", "NotCopied"]
 
 
 class Cursor:
@@ -373,6 +373,13 @@ class Cursor:
         check_row(row)
         row[:] = 0
         set_ids(row, self.end_ids)
+
+
+class NotCopied:
+    """A hook that follows one output: a copy would go on with its state in another one."""
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InvalidArgument(f"a {type(self).__name__} cannot be copied or pickled; create one for each call")
 
 
 class FailureLog:

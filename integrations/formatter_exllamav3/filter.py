@@ -10,7 +10,7 @@ import torch
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft, TokenRejected
 from formatter_core.generation.jobs import job_result
-from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.job_rules import leaves_token, misuse_of
@@ -24,7 +24,7 @@ _NO_MASK_ASKED = (
 )
 
 
-class FormatterFilter(_compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
+class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
     """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV3 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is

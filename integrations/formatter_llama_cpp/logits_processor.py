@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import HookReused, InvalidArgument, WrongModel
-from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
 from formatter_llama_cpp.masks import Mask
@@ -28,7 +28,7 @@ _HINT = (
 )
 
 
-class FormatterLogitsProcessor(list[Any]):
+class FormatterLogitsProcessor(NotCopied, list[Any]):
     """Leaves a sequence only the tokens that its format allows next.
 
     The processor is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias`

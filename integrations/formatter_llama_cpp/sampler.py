@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, WrongModel
-from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.c_interface import check_release, native_sampler
@@ -54,7 +54,7 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
     bitmask.apply_inplace(np.ctypeslib.as_array(pointer, shape=(width,)), row)
 
 
-class FormatterSampler:
+class FormatterSampler(NotCopied):
     """The state of one sequence as a sampler of llama.cpp.
 
     It goes first into the chain and follows the tokens that the chain accepts: those that are sampled. Do not give

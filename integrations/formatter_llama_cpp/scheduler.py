@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.errors.arguments import one_of, shown, whole_number
+from formatter_core.errors.arguments import one_of, sample_count, shown, whole_number
 from formatter_core.generation import Sampling, checked_counts
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.stopping import TextStream, stop_bytes
@@ -138,7 +138,7 @@ class Scheduler:
         """
         self._check_whole()
         ids, chat_stops = prompt_of(self._llama, prompt, self.context.width)
-        whole_number(samples, "samples", 1)
+        sample_count(samples)
         most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
         one_of(forced_text, "forced_text", ("exact", "canonical", "off"))
         stops = (*stop_bytes(stop_strings), *stop_bytes(chat_stops))

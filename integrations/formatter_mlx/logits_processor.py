@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Result
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_mlx._compat_loops import Caller, caller_of
 from formatter_mlx.results import result_of, results_of
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 _failures = FailureLog(logger)
 
 
-class FormatterLogitsProcessor(Generic[Value_co]):
+class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
     """Leaves each output only the tokens that its format allows next.
 
     One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else

@@ -11,6 +11,7 @@ import torch
 
 from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_transformers import _compat
 from formatter_transformers._compat import LogitsProcessor
@@ -23,7 +24,7 @@ __all__ = ["FormatterLogitsProcessor"]
 logger = logging.getLogger(__name__)
 
 
-class FormatterLogitsProcessor(LogitsProcessor, Generic[Value_co]):
+class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
     """Leaves each row of a batch only the tokens that its format allows next.
 
     The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`, and

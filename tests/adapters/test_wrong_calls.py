@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,6 +20,7 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 import torch
 
 from formatter_core import formats
+from formatter_core.errors import InvalidArgument
 from tests.adapters.exllamav2_stand_ins import exllamav2_of, sample, tokenizer_of
 from tests.adapters.exllamav3_stand_ins import Generator, Job, exllamav3_of
 from tests.adapters.llama_cpp_stand_ins import Llama, llama_cpp_of
@@ -106,6 +109,18 @@ def test_wrong_calls_raise_errors_of_ours(adapter: str) -> None:
         for call in calls:
             call.function(*call.arguments(), **call.options())  # which is right
         assert raw_errors(calls, 400, seed=7) == []
+
+
+@pytest.mark.parametrize("adapter", sorted({*ADAPTERS} - {"vllm"}))  # whose requests are sent to other processes
+def test_a_hook_cannot_be_copied(adapter: str) -> None:
+    """Two copies would follow two outputs with one state."""
+    stand_ins, release, makers = ADAPTERS[adapter]
+    with stand_ins(release):
+        for name in makers:
+            hook = getattr(import_module(f"formatter_{adapter}"), name)(tokenizer_for(adapter), FORMAT, end_ids=ENDS)
+            for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(InvalidArgument, match="create one for each"):
+                    duplicate(hook)
 
 
 #: What looks like an output of some engine, and is not one.

@@ -446,6 +446,10 @@ def test_what_is_no_model_and_what_is_no_number_of_samples() -> None:
         continuation(TinyModel(by_tokens()))("a", samples=0)
     with pytest.raises(InvalidArgument, match="samples"):
         continuation(TinyModel(by_tokens())).stream("a", samples=0)
+    with pytest.raises(InvalidArgument, match="samples"):
+        continuation(TinyModel(by_tokens()))("a", samples=10**15)
+    with pytest.raises(InvalidArgument, match="seed"):
+        continuation(TinyModel(by_tokens()))("a", seed=10**5000)
     with pytest.raises(InvalidArgument, match="another vocabulary"):
         completion(TinyModel(by_tokens()), TinyModel(by_tokens()).compiler.compile(card()))
     assert isinstance(TinyModel(by_tokens()), LogitsModel)
