@@ -1,7 +1,6 @@
 //! What stands inside of terminals that are there before any schema.
 
-use std::collections::HashMap;
-
+use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
 use crate::schema::lower::TOKENS;
@@ -13,7 +12,7 @@ pub struct Common {
     pub draft: u32,
     pub tokens: Vec<Regular>,
     pub parts: Parts,
-    scalars: HashMap<Box<str>, Regular>,
+    scalars: FastMap<Box<str>, Regular>,
 }
 
 impl Common {
@@ -29,7 +28,7 @@ impl Common {
             any_char: next()?,
         };
         let texts = texts.split_terminator('\0');
-        let scalars: Outcome<HashMap<Box<str>, Regular>> = texts.map(|text| Ok((text.into(), next()?))).collect();
+        let scalars: Outcome<FastMap<Box<str>, Regular>> = texts.map(|text| Ok((text.into(), next()?))).collect();
         let common = Common {
             draft,
             tokens: tokens?,

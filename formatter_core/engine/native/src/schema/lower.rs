@@ -65,10 +65,10 @@ pub struct Lowering<'a> {
     /// The number of the first rule of any value, where it is used.
     pub any: Option<u32>,
     names: HashMap<&'a str, u32>,
-    others: HashMap<Vec<u32>, u32>,
+    others: FastMap<Vec<u32>, u32>,
     /// Those of scalars, and of names that match a pattern, by the texts of their schemas.
     scalars: HashMap<Cow<'a, str>, u32>,
-    goals: HashMap<u32, u32>,
+    goals: FastMap<u32, u32>,
     /// The schemas that are lowered elsewhere.
     holes: &'a FastMap<u32, u32>,
     pending: Vec<(u32, u32)>,
@@ -91,9 +91,9 @@ impl<'a> Lowering<'a> {
             terminals: Vec::new(),
             any: wants_any.then_some(0),
             names: HashMap::new(),
-            others: HashMap::new(),
+            others: FastMap::default(),
             scalars: HashMap::new(),
-            goals: HashMap::new(),
+            goals: FastMap::default(),
             holes,
             pending: Vec::new(),
             shaper: Shaper {
