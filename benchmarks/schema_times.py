@@ -48,6 +48,7 @@ WAYS = {
 NATIVE: tuple[tuple[type, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "fill_bitmask"),
+    (native_schema.NativeJson, "__init__"),
     *(
         (native_schema.NativeSchema, name)
         for name in ("__init__", "goal", "lower", "all_derive", "write_whole", "write")
@@ -114,10 +115,10 @@ class Clock:
         self.spent = 0.0
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any) -> Any:
+        def timed(*arguments: Any, **named: Any) -> Any:
             before = time.process_time()
             try:
-                return function(*arguments)
+                return function(*arguments, **named)
             finally:
                 self.spent += time.process_time() - before
 
