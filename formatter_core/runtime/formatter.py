@@ -212,7 +212,7 @@ class Formatter(Generic[Value_co]):
         part = as_bytes(data, "data")
         transcript = self._state.transcript
         if transcript.ends or not self._state.engine.accept_bytes(part):
-            reason = "the sequence has ended" if transcript.ends else f"{part!r} does not match"
+            reason = "the sequence has ended" if transcript.ends else functools.partial(transcript.copy().refusal, part)
             raise TokenRejected(None, position=len(transcript.bytes), reason=reason)
         transcript.append_bytes(part)
 

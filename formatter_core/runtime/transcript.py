@@ -131,6 +131,11 @@ class Transcript:
         reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, may_end, parsed, stream)
         return Result(self.bytes, self.tokens, ended, complete, reading, shortened)
 
+    def refusal(self, data: builtins.bytes) -> str:
+        """Where bytes that may not come next stop matching, and what was expected there."""
+        compiled, parts = self._compiled, [*self._parts(), data]
+        return TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, False).missing(None).words
+
     def expected(self) -> str:
         """What may come next, in words."""
         compiled = self._compiled

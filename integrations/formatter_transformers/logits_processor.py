@@ -117,7 +117,8 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
             one for each row; None for a row without a format.
 
         Raises:
-            InvalidArgument: not what the latest `generate` returned, or another `generate` is running by now.
+            InvalidArgument: not what the latest `generate` returned, or another `generate` is running by now, or none
+                has called this processor.
         """
         sequences = getattr(outputs, "sequences", outputs)
         if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
@@ -127,8 +128,14 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
                 argument="outputs",
             )
         call = self._call
+        if call.generation is None:
+            raise InvalidArgument(
+                "no generate has called this processor since it was made or reset, so nothing was constrained; "
+                "pass logits_processor=[processor] to generate, and read its outputs before reset()",
+                argument="outputs",
+            )
         results = None
-        if call.generation is not None and not call.runs_elsewhere():
+        if not call.runs_elsewhere():
             results = call.generation.results(sequences)
         if results is None:
             raise InvalidArgument(

@@ -453,7 +453,7 @@ class TestResults:
 
     def test_foreign_sequences(self, compiler, loops) -> None:
         processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{3}"))])
-        with pytest.raises(InvalidArgument, match="prompts"):
+        with pytest.raises(InvalidArgument, match="no generate has called"):
             processor.results(prompts_of("never seen"))
         rows = loops.generate(processor, prompts_of("a"))
         text = texts_of(rows, 1)[0]
