@@ -224,8 +224,9 @@ impl<'a> Shaper<'a> {
         if a.is_any() || b.is_any() {
             return Some(Some(if a.is_any() { b.clone() } else { a.clone() }));
         }
+        let (parts, required) = (a.parts.len() + b.parts.len(), a.required.len() + b.required.len());
+        self.spend(READING + (1 + required) * (1 + parts) + a.required.len() * b.required.len())?;
         let mut met = Object::clone(a);
-        self.spend(READING + (a.required.len() + a.parts.len()) * (b.required.len() + b.parts.len()))?;
         met.parts
             .extend(b.parts.iter().filter(|part| !a.parts.contains(part)).cloned());
         met.required
