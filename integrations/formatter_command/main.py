@@ -16,6 +16,7 @@ from formatter_command.matching import match
 from formatter_command.progress import progress
 from formatter_command.reading import CommandError, read_format
 from formatter_command.running import run, trace
+from formatter_command.samples import TextSampler
 from formatter_command.self_test import self_test
 from formatter_core.engine import EngineName
 from formatter_core.errors import FormatterError
@@ -24,7 +25,6 @@ from formatter_core.formats.python_type import PythonTypeFormat
 from formatter_core.grammar import as_text, without_specials
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema import KeyOrder, WhitespaceName
-from formatter_core.testing.samples import TextSampler
 
 __all__ = ["main"]
 

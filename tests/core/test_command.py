@@ -328,9 +328,9 @@ def test_trace(folder, tiny_model: str, capsys) -> None:
 
 
 def test_every_kind_of_sample_is_in_its_format() -> None:
+    from formatter_command.samples import TextSampler
     from formatter_core import formats
     from formatter_core.limits import DEFAULT_LIMITS
-    from formatter_core.testing.samples import TextSampler
 
     kinds = [
         formats.json_schema({}), formats.json_schema(SCHEMA), formats.json_schema(SCHEMA, key_order="any"),

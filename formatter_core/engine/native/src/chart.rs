@@ -14,7 +14,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
 use crate::network::{Network, Position, END};
 use crate::regions::{entered, Deadlines};
-use crate::stack::{Frame, Group, State, Thread, ROOT};
+use crate::stack::{sort_by, Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
 
 /// A frame, seen from a chart.
@@ -330,7 +330,7 @@ impl<'a> Chart<'a> {
     fn merge_places(&mut self, meter: &mut Meter) -> Outcome<()> {
         let mut places = std::mem::take(&mut self.agenda);
         meter.work(places.len())?;
-        places.sort_unstable_by_key(|(position, frame)| (*position, frame.key()));
+        sort_by(&mut places, |(position, frame)| (u64::from(*position), frame.key()));
         places.dedup_by_key(|(position, frame)| (*position, frame.key()));
         let mut rest = &places[..];
         while let Some((position, _)) = rest.first() {

@@ -9,7 +9,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::END;
 use crate::regions::{Deadline, Deadlines};
-use crate::stack::{sort, sort_by, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
+use crate::stack::{pair, sort, sort_by, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
 #[derive(Clone)]
@@ -60,8 +60,9 @@ pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Fr
     if threads.len() >= MANY_THREADS {
         threads = merged(threads, cache, meter)?;
     }
-    tokens.sort_unstable_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
-    tokens.dedup_by_key(|thread| (thread.token, thread.next, thread.frame.key()));
+    let key_of = |thread: &TokenThread| (pair(thread.token, thread.next), thread.frame.key());
+    sort_by(&mut tokens, key_of);
+    tokens.dedup_by_key(|thread| key_of(thread));
     meter.work(threads.len() + tokens.len())?;
     Ok(Frozen {
         threads,
@@ -243,7 +244,10 @@ impl Freezer<'_, '_> {
 
     /// Frames that refer to each other, or to such frames, become one group.
     fn circle(&mut self, mut open: Vec<(u32, Edges)>, cache: &mut Cache) -> Outcome<()> {
-        open.sort_unstable_by_key(|(number, _)| self.chart.call_of(*number));
+        sort_by(&mut open, |(number, _)| {
+            let (rule, regions) = self.chart.call_of(*number);
+            (pair(rule, regions), (0, 0))
+        });
         let numbers: Vec<u32> = open.iter().map(|(number, _)| *number).collect();
         let members: FastMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
         let member_of = |number: u32| members.get(&number).copied().unwrap_or(0);
@@ -324,17 +328,17 @@ fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<
 }
 
 /// The edges in an order of their own, each once; what makes them equal to others is added to `key`.
-fn sorted(mut edges: Edges, member_of: &impl Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
+fn sorted(mut edges: Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
     let key_of = |(position, target): &(u32, Target)| match target {
-        Target::Frame(frame) => (*position, frame.group.id, frame.member),
-        Target::Local(number) => (*position, u64::MAX, member_of(*number)),
+        Target::Frame(frame) => (u64::from(*position), frame.key()),
+        Target::Local(number) => (u64::from(*position), (u64::MAX, member_of(*number))),
     };
     sort_by(&mut edges, key_of);
     edges.dedup_by_key(|edge| key_of(edge));
     key.push(edges.len() as u64);
     for edge in &edges {
-        let (position, group, member) = key_of(edge);
-        key.extend([u64::from(position) << 32 | u64::from(member), group]);
+        let (position, (group, member)) = key_of(edge);
+        key.extend([position << 32 | u64::from(member), group]);
     }
     edges
         .into_iter()

@@ -4,8 +4,6 @@
 //! rank, so that all but the maxima and the sum touch few blocks. The loops over a block are written so that the compiler
 //! turns them into vector code.
 
-use std::cmp::Reverse;
-
 /// Elements of a block.
 const BLOCK: usize = 64;
 /// Sums and maxima that are kept side by side: a vector, or a few of them.
@@ -275,10 +273,16 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
         room -= usize::from(ties);
         value > last || ties
     }));
-    answer
-        .best
-        .sort_unstable_by_key(|&(id, value)| (Reverse(key(value)), id));
+    put_in_order(&mut answer.best);
     answer.best.truncate(question.room);
+}
+
+/// Tokens by ascending id become tokens by descending logit, those that tie by id.
+fn put_in_order(best: &mut Vec<(u32, f32)>) {
+    let ranks = best.iter().map(|&(_, value)| !(key(value) as u32 ^ 1 << 31));
+    let mut order: Vec<(u32, u32)> = ranks.zip(0..).collect();
+    order.sort_unstable();
+    *best = order.iter().map(|&(_, place)| best[place as usize]).collect();
 }
 
 /// The `count`-th of the numbers from the greatest on; they change their places.

@@ -46,9 +46,10 @@ impl SuffixAutomaton {
             last = fresh;
         }
         let sorted = |moves: FastMap<char, u32>| {
-            let mut moves: Vec<_> = moves.into_iter().collect();
-            moves.sort_unstable();
-            moves
+            let mut codes: Vec<u32> = moves.keys().map(|character| *character as u32).collect();
+            codes.sort_unstable();
+            let characters = codes.into_iter().filter_map(char::from_u32);
+            characters.map(|character| (character, moves[&character])).collect()
         };
         SuffixAutomaton {
             moves: next.into_iter().map(sorted).collect(),

@@ -285,23 +285,20 @@ impl<'a> Reader<'a> {
     }
 
     fn indexed(&self, entries: Box<[(Text, u32)]>) -> Option<Object> {
-        let name = |place: usize| entries[place].0.of(&self.written);
-        let mut sorted: Vec<u32> = Vec::new();
-        if entries.len() <= FEW_ENTRIES {
-            let twice = (1..entries.len()).any(|place| (0..place).any(|other| name(place) == name(other)));
-            (!twice).then_some(())?;
+        let names = entries.iter().map(|(name, _)| name.of(&self.written).as_bytes());
+        let mut names: Vec<(&[u8], u32)> = names.zip(0..).collect();
+        let is_twice = if entries.len() <= FEW_ENTRIES {
+            (1..names.len()).any(|place| names[..place].iter().any(|other| other.0 == names[place].0))
         } else {
-            sorted.extend(0..entries.len() as u32);
-            sorted.sort_unstable_by(|a, b| name(*a as usize).cmp(name(*b as usize)));
-            let twice = sorted
-                .windows(2)
-                .any(|pair| name(pair[0] as usize) == name(pair[1] as usize));
-            (!twice).then_some(())?;
-        }
-        Some(Object {
-            entries,
-            sorted: sorted.into(),
-        })
+            names.sort_unstable();
+            names.windows(2).any(|pair| pair[0].0 == pair[1].0)
+        };
+        (!is_twice).then_some(())?;
+        let sorted = match entries.len() {
+            0..=FEW_ENTRIES => Box::default(),
+            _ => names.iter().map(|(_, place)| *place).collect(),
+        };
+        Some(Object { entries, sorted })
     }
 
     fn string(&mut self) -> Option<Text> {

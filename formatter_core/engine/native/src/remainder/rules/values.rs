@@ -239,14 +239,14 @@ impl RuleRemainders {
             self.find_kinds(&mut terms, list, network, meter)?;
         }
         if with_slack {
-            let firsts = terms.by_way.iter().flatten().map(|(term, _)| (*term, false));
+            let firsts = terms.by_way.iter().flatten().map(|(term, _)| (*term, 0));
             let lasts = terms.sources.iter().flatten();
-            let lasts = lasts.map(|source| (source.term, terms.kinds[source.kind].is_flat));
-            let mut all: Vec<(Term, bool)> = firsts.chain(lasts).collect();
+            let lasts = lasts.map(|source| (source.term, u32::from(terms.kinds[source.kind].is_flat)));
+            let mut all: Vec<(Term, u32)> = firsts.chain(lasts).collect();
             all.sort_unstable();
             all.dedup();
             for (term, is_flat) in all {
-                let own = Slack::of(term, is_flat, &mut self.nearest, &self.lexicon, meter)?;
+                let own = Slack::of(term, is_flat == 1, &mut self.nearest, &self.lexicon, meter)?;
                 terms.slack = terms.slack.most(&own);
             }
         }
