@@ -48,6 +48,8 @@ _NEAR = 0.8
 KEY = "formatter"
 #: The options that may accompany a format.
 _OPTIONS = ("fit", "after_reasoning")
+#: A text without any of these has no key `fit`, however its letters are escaped, and need not be read to find out.
+_PARTS_OF_FIT = ('"fit"', "\\u0066", "\\u0069", "\\u0074")
 #: How most models mark their reasoning.
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 #: Reasoning between these markers, and the format right after it, where vLLM's own reasoning parsers split; some of
@@ -180,7 +182,7 @@ def is_to_fit(content: str) -> bool:
     Raises:
         FormatterError: the content cannot be read.
     """
-    if '"fit"' not in content and "\\u00" not in content:  # its letters may be escaped
+    if not any(part in content for part in _PARTS_OF_FIT):
         return False
     wanted = _read_json(content)
     return isinstance(wanted, Mapping) and wanted.get("fit") is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -155,7 +156,15 @@ class TestRequests:
         assert not is_to_fit(content_of({"formatter": {"kbnf": 'start ::= "a";'}}))
         assert is_to_fit(content_of({"formatter": {"regex": NUMBER, "fit": True}}))
         assert is_to_fit(content_of(create_extra_args(formats.regex(NUMBER), fit=True)))
-        assert is_to_fit('{"regex": "a", "\\u0066it": true}')
+
+    def test_whether_an_output_is_to_fit_is_found_without_reading_other_escapes(self, monkeypatch) -> None:
+        """It is asked on the event loop, where reading a schema of megabytes would delay every request."""
+        from formatter_vllm import requests
+
+        for letters in itertools.product(*((letter, f"\\u{ord(letter):04x}") for letter in "fit")):
+            assert requests.is_to_fit(f'{{"regex": "a", "{"".join(letters)}": true}}')
+        monkeypatch.setattr(requests, "_read_json", None)
+        assert not requests.is_to_fit(json.dumps({"json_schema": {"properties": {"é": {"type": "integer"}}}}))
 
     def test_an_output_can_be_made_to_fit_into_the_request(self, new_vllm, tokenizer) -> None:
         from formatter_vllm import FormatterLogitsProcessor, create_extra_args
