@@ -16,6 +16,8 @@ __all__ = ["fault_of_keys"]
 _TOKEN = re.compile(r'\s*([{}\[\],:]|"(?:[^"\\]|\\.)*\\?"?|[^\s{}\[\],:"]*)', re.DOTALL)
 _KEY = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 _DECODER = json.JSONDecoder()
+#: So many missing keys are named, and so many characters of a key.
+_NAMED, _LONGEST = 20, 100
 _ANY_ORDER = 'key_order="any" takes keys in any order'
 
 
@@ -72,9 +74,9 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
         ends = not after or after.lstrip().startswith("}")
         return _missing(missing, where) if missing and ends else None
     if key not in names and None not in names:
-        return f"there is no key {json.dumps(key)}{where}"
+        return f"there is no key {_shown(key)}{where}"
     if key in names and key in around.known:
-        return f"the key {json.dumps(key)} comes a second time{where}"
+        return f"the key {_shown(key)} comes a second time{where}"
     index = names.index(key if key in names else None)
     earlier = next((name for name in missing if names.index(name) < index), None)
     later = next((name for name in names[index + 1 :] if name in around.known), None)
@@ -84,11 +86,18 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
     if earlier in absent:
         return _missing(absent, where)
     first, second = (key, later) if earlier is None else (earlier, key)
-    return f"the key {json.dumps(first)} must come before {json.dumps(second)}{where}; {_ANY_ORDER}"
+    return f"the key {_shown(first)} must come before {_shown(second)}{where}; {_ANY_ORDER}"
 
 
 def _missing(names: list[str], where: str) -> str:
-    return f"missing the key{'s' * (len(names) > 1)} {listed(list(map(json.dumps, names)), 'and')}{where}"
+    words = [*map(_shown, names[:_NAMED]), *([f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])]
+    return f"missing the key{'s' * (len(names) > 1)} {listed(words, 'and')}{where}"
+
+
+def _shown(key: str) -> str:
+    """A key as JSON text, with escapes for what does not print; the beginning of a long one."""
+    text = json.dumps(key if len(key) <= _LONGEST else f"{key[:_LONGEST]}…", ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _absent(names: list[str], text: str, begin: int) -> list[str]:

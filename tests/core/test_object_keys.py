@@ -67,6 +67,17 @@ def test_a_text_that_stops_matching_because_of_a_key(format, text, message) -> N
     assert message in str(Compiler(Vocabulary.of_bytes()).compile(format).parse(text).missing)
 
 
+def test_keys_are_shown_as_they_are_written_and_not_all_of_thousands() -> None:
+    names = [f"größe {number}" for number in range(3000)]
+    many: dict[str, Any] = {"type": "object", "properties": {name: {} for name in names}, "required": names}
+    many["additionalProperties"] = False
+    missing = str(parse(many, "{}").missing)
+    assert 'missing the keys "größe 0", "größe 1", ' in missing
+    assert missing.endswith('"größe 19" and 2,980 more')
+    assert r'there is no key "\ud800\"\u202e"' in str(parse(many, '{"\\ud800\\"\u202e": 1}').missing)
+    assert str(parse(many, f'{{"{"x" * 10**6}": 1}}').missing).endswith(f'there is no key "{"x" * 100}…"')
+
+
 def test_in_a_hole() -> None:
     b = FormatterBuilder()
     b.append("Item: ", b.json(Item, name="item"), ".")
