@@ -61,7 +61,7 @@ class NativeJson(Handle):
     """An object in JSON, read by the library. Immutable, shared between threads.
 
     Args:
-        source: its text, or what `marshal` writes of it in version 2.
+        source: its text, or what `marshal` writes of it in version 3.
         is_data: whether it is the latter.
 
     Attributes:
@@ -83,13 +83,15 @@ class NativeJson(Handle):
 
 def native_json(source: Any) -> NativeJson | None:
     """An object in JSON, from its text or as data; None for anything else, and where only Python can tell: keys that
-    occur twice, halves of surrogate pairs, floats in data, deep nesting, or without the library.
+    occur twice, halves of surrogate pairs, floats in data, deep nesting, data that contains itself, or without the
+    library.
     """
     try:
         if isinstance(source, str):
             found = NativeJson(source.encode(), is_data=False)
         else:
-            found = NativeJson(marshal.dumps(source, 2), is_data=True)
+            # Before version 3, data that contains itself twice takes for ever.
+            found = NativeJson(marshal.dumps(source, 3), is_data=True)
     except (EngineUnavailable, ValueError):  # what cannot be encoded, or is of a type that only Python has
         return None
     return found if found.pointer else None

@@ -95,6 +95,12 @@ def endless_schema() -> dict[str, Any]:
     return schema
 
 
+def schema_of_itself_twice() -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    schema["items"] = schema["not"] = schema
+    return schema
+
+
 def endless_list() -> list[Any]:
     items: list[Any] = []
     items.append(items)
@@ -249,6 +255,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[FormatterError] | tuple[type[Fo
     "schema: empty enum": (given({"enum": []}), (UnsatisfiableSchema, InvalidSchema)),
     "schema: 5,000 deep": (lambda: nested_schema(5000), (LimitExceeded, InvalidSchema)),
     "schema: contains itself": (endless_schema, FormatterError),
+    "schema: contains itself twice": (lambda: formats.json_schema(schema_of_itself_twice()), LimitExceeded),
     "schema: const is no JSON": (given({"const": float("nan")}), FormatterError),
     "schema: bad pattern": (given({"type": "string", "pattern": "("}), FormatterError),
 }

@@ -76,6 +76,7 @@ PLAIN: list[Any] = [
     {"type": "object", "patternProperties": {"^\"x\\d": {"type": "array"}}, "additionalProperties": False},
     {"type": "object", "patternProperties": {"^a": {"items": {"const": 1}}}, "additionalProperties": {"$ref": "#"}},
     {"type": "object", "patternProperties": {}, "properties": {"a": {"patternProperties": {"b$": {"const": 1}}}}},
+    {"properties": {"a": {"patternProperties": {}}, "b": {"type": "object", "patternProperties": {}}}},
     {"items": {"format": "date"}, "additionalProperties": {"pattern": "x"}, "properties": {"a": {"minimum": 3}}},
     {"type": ["array", "number"], "multipleOf": 0.5, "items": {"multipleOf": 7, "type": "integer"}},
     {"allOf": [{"enum": [1, "a", None]}, {"not": {"type": "null", "properties": {"a": {}}}}]},
@@ -424,6 +425,27 @@ def test_spellings_of_one_schema_make_one_format(texts: tuple[str, str]) -> None
     made = [formats.json_schema(each) for each in (*texts, schema)]
     assert len(set(made)) == 1
     assert all(each.schema == schema and list(each.schema) == list(schema) for each in made)
+
+
+def test_data_that_is_there_twice_is_read_twice() -> None:
+    part: Any = {"type": ["string", "integer"], "enum": ["é\n", 2**40, True]}
+    for _ in range(6):
+        part = {"properties": {"a": part, "b": {"items": part}}, "required": ["a", "b"]}
+    data, text = native_json(part), native_json(json.dumps(part))
+    assert data is not None
+    assert text is not None
+    assert data.content == text.content
+
+
+def test_data_that_is_there_twice_is_no_deeper_than_a_text() -> None:
+    part: dict[str, Any] = {}
+    for _ in range(120):
+        part = {"items": part}
+    whole = {"not": part, "items": part}
+    for _ in range(120):
+        whole = {"items": whole}
+    assert native_json(whole) is None
+    assert native_json({"not": part, "items": part}) is not None
 
 
 def test_formats_of_different_schemas_differ() -> None:

@@ -774,7 +774,10 @@ impl Locations {
                 }
             }
         }
-        let says_something = !named.is_empty() || other.is_some() || patterns.is_some();
+        let has_patterns = patterns
+            .and_then(|value| self.tree.entries(value))
+            .is_some_and(|all| !all.is_empty());
+        let says_something = !named.is_empty() || other.is_some() || has_patterns;
         let part = says_something.then_some(Part {
             schema,
             properties,

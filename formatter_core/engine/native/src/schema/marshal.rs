@@ -1,16 +1,25 @@
-//! Data of Python's as JSON text, from the bytes that its module `marshal` writes in version 2.
+//! Data of Python's as JSON text, from the bytes that its module `marshal` writes in version 3: what is there
+//! twice is written once, so that data which contains itself ends.
+
+use std::ops::Range;
 
 use crate::schema::json::{escape, MAXIMUM_DEPTH};
 
 /// Integers have digits of 15 bits; those with more are left to others.
 const DIGIT: u32 = 15;
 const MOST_DIGITS: u32 = 4;
+/// A mark with this bit begins a value that may be there again.
+const SHARED: u8 = 1 << 7;
+/// Text that becomes longer by what is there again is left to others.
+const LONGEST_TEXT: usize = 1 << 26;
 
-/// None for what is not JSON or has a part that others spell: a float, a large integer, half of a surrogate pair.
+/// None for what is not JSON or has a part that others spell: a float, a large integer, half of a surrogate pair,
+/// itself.
 pub fn json_of(data: &[u8]) -> Option<String> {
     let mut writer = Writer {
         data,
         written: String::with_capacity(data.len()),
+        shared: Vec::new(),
     };
     writer.value(0)?;
     writer.data.is_empty().then_some(writer.written)
@@ -19,11 +28,25 @@ pub fn json_of(data: &[u8]) -> Option<String> {
 struct Writer<'a> {
     data: &'a [u8],
     written: String,
+    /// Where in the text the values are that may be there again; None for those that are being read.
+    shared: Vec<Option<Range<usize>>>,
 }
 
 impl<'a> Writer<'a> {
     fn value(&mut self, depth: u32) -> Option<()> {
-        match self.bytes(1)?[0] {
+        let mark = self.bytes(1)?[0];
+        if mark & SHARED == 0 {
+            return self.marked(mark, depth);
+        }
+        let (number, start) = (self.shared.len(), self.written.len());
+        self.shared.push(None);
+        self.marked(mark & !SHARED, depth)?;
+        self.shared[number] = Some(start..self.written.len());
+        Some(())
+    }
+
+    fn marked(&mut self, mark: u8, depth: u32) -> Option<()> {
+        match mark {
             b'N' => self.written.push_str("null"),
             b'T' => self.written.push_str("true"),
             b'F' => self.written.push_str("false"),
@@ -41,7 +64,13 @@ impl<'a> Writer<'a> {
                 }
                 self.written.push_str(&(number * i64::from(count.signum())).to_string());
             }
-            b'u' => self.string()?,
+            b'u' | b't' => self.string()?,
+            b'r' => {
+                let place = usize::try_from(self.number()?).ok()?;
+                let found = self.written[self.shared.get(place)?.clone()?].to_string();
+                (self.written.len() + found.len() <= LONGEST_TEXT).then_some(())?;
+                self.written.push_str(&found);
+            }
             b'[' | b'(' if depth < MAXIMUM_DEPTH => {
                 let count = self.number()?;
                 self.written.push('[');
@@ -57,8 +86,9 @@ impl<'a> Writer<'a> {
                 while *self.data.first()? != b'0' {
                     self.comma(later);
                     later = true;
-                    (self.bytes(1)?[0] == b'u').then_some(())?;
-                    self.string()?;
+                    let start = self.written.len();
+                    self.value(depth + 1)?;
+                    self.written[start..].starts_with('"').then_some(())?;
                     self.written.push(':');
                     self.value(depth + 1)?;
                 }
