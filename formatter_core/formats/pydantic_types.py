@@ -120,7 +120,7 @@ class _Generator(GenerateJsonSchema):
 
     def literal_schema(self, schema: Any) -> JsonSchemaValue:
         for value in schema["expected"]:
-            if isinstance(value, Enum) and not isinstance(value, (str, int)):
+            if isinstance(value, Enum) and not isinstance(value, (str, int, float)):
                 raise InvalidFormat(
                     f"pydantic takes {value!r} in a Literal from no JSON; use an enum of str, or a text"
                 )

@@ -59,6 +59,14 @@ class Kept(pydantic.BaseModel, extra="allow"):
     name: str
 
 
+class Ratio(float, enum.Enum):
+    HALF = 0.5
+
+
+class Ratios(pydantic.BaseModel):
+    ratio: Literal[Ratio.HALF]
+
+
 class Sets(pydantic.BaseModel):
     numbers: set[int]
 
@@ -228,6 +236,7 @@ def test_a_type_that_no_text_gives_a_value_is_refused(tp: Any, reason: str) -> N
         (PathsOrKey, '{"key": 1}', PathsOrKey(key=1)),
         (PathsOrName, '{"number": 1}', PathsOrName(number=1)),
         (Literal[Shade.RED], '"red"', Shade.RED),
+        (Ratios, '{"ratio": 0.5}', Ratios(ratio=Ratio.HALF)),
         (set[tuple[int, int]], "[[1, 2]]", {(1, 2)}),
     ],
 )
