@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
+from formatter_core.errors.arguments import shown
 from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.explanation import expected_after, explain_token, reader_of
 from formatter_core.runtime.history import History
@@ -134,7 +135,8 @@ class Transcript:
     def refusal(self, data: builtins.bytes) -> str:
         """Where bytes that may not come next stop matching, and what was expected there."""
         compiled, parts = self._compiled, [*self._parts(), data]
-        return TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, False).missing(None).words
+        reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, False)
+        return f"with {shown(data)}, {reading.missing(None).words}"
 
     def expected(self) -> str:
         """What may come next, in words."""

@@ -252,7 +252,7 @@ def test_a_format_goes_on_from_the_prompt(loop: Loop, tokenizer: Any) -> None:
     job = job_of(tokenizer, filter, prompt='Ivo is 41\n{"name": "Iv')
     loop.run(job)
     assert json.loads('{"name": "Iv' + loop.text(job)) == filter.result().value
-    with pytest.raises(TokenRejected, match="not allowed"):
+    with pytest.raises(TokenRejected, match="nonsense"):
         create_filter(tokenizer, SCHEMA, prefix_str="nonsense")
 
 
