@@ -152,6 +152,23 @@ def test_after_each_of_many_required_members_the_others_are_spelt_in_as_few_toke
         assert state.set_budget(0, ()) == fewest(min(rests)) + 1
 
 
+def test_what_is_kept_of_a_list_does_not_grow_with_its_members() -> None:
+    """What was spelt in front of the rest of a list counts as memory, and is forgotten before it is much."""
+    length, names = 50_000, [bytes([name]) for name in b"abcdefgh"]
+    long = Terminal(Bytes(b"y" * length))
+    ways = [(Way(Bytes(name)), Way(Sequence((Terminal(Bytes(name)), long)))) for name in names]
+    members = Members(tuple(Member(way, required=True) for way in ways), COMMA)
+    compiled = NativeEngine().compile(Grammar({"start": members}, "start"), Vocabulary.of_bytes(), DEFAULT_LIMITS)
+    sizes = []
+    for name in names:
+        state = compiled.start()
+        state.accept_bytes(name + b"y")
+        assert state.set_budget(0, ()) == length + 2 * (len(names) - 1)
+        sizes.append(compiled.bytes_used())
+    assert sizes[1] - sizes[0] > 8 * (length - 2)
+    assert max(sizes) - sizes[0] < 8 * (2**18 + length)
+
+
 STRINGS = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
 ONE_BYTE = [chr(code) for code in range(0x20, 0x80) if chr(code) not in '"\\']
 CONTAINED = [{"contains": {"const": "long"}}, {"contains": {"enum": ["a", "long"]}}]

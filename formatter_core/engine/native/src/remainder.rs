@@ -129,7 +129,9 @@ impl Remainders {
 
     /// An estimate of the bytes that they take.
     pub fn bytes(&self) -> usize {
-        self.rules.bytes() + 32 * (self.frames.len() + self.after_ways.len() + self.lengths.len())
+        let left_out = self.left_out.iter().filter_map(|(_, known)| known.as_ref());
+        let left_out = left_out.map(LeftOut::bytes).sum::<usize>();
+        self.rules.bytes() + left_out + 32 * (self.frames.len() + self.after_ways.len() + self.lengths.len())
     }
 
     /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
@@ -302,9 +304,14 @@ impl Remainders {
                 return Ok(None);
             };
             let rest = self.rules.rest_of(tail, &required);
-            let is_first = found.as_ref().map_or(true, |(_, known, after)| {
-                left_out.text(&text, rest) < left_out.text(known, *after)
-            });
+            let is_first = match &found {
+                Some((_, known, after)) => {
+                    let whole = left_out.text(&text, rest);
+                    meter.work(whole.len())?;
+                    whole < left_out.text(known, *after)
+                }
+                None => true,
+            };
             if is_first {
                 found = Some((number, text, rest));
             }

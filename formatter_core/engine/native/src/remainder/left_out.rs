@@ -22,6 +22,8 @@ pub struct LeftOut {
     gaps: Vec<Option<Gap>>,
     /// What was spelt last in front of each rest.
     latest: Vec<Before>,
+    /// How many symbols the gaps and `latest` hold; where they are many, both are forgotten.
+    kept: usize,
 }
 
 /// Symbols, and from the last one to the first how many tokens each takes with all after it.
@@ -63,6 +65,7 @@ impl LeftOut {
             separator: rules.separator_length(list),
             gaps: vec![None; required.ways.len()],
             latest: vec![Before::default(); required.ways.len() + 2],
+            kept: 0,
         };
         for way in &required.ways {
             new.symbols.extend_from_slice(rules.way_symbols(list, *way));
@@ -96,8 +99,18 @@ impl LeftOut {
         Ok(is_spelt.then_some(new))
     }
 
+    /// An estimate of the bytes that this takes.
+    pub fn bytes(&self) -> usize {
+        16 * self.symbols.len() + 8 * self.kept + 96 * self.latest.len()
+    }
+
     /// The fewest tokens that spell symbols in front of what is left of the list, and all after it.
     pub fn fewest(&mut self, symbols: &[u32], rest: Rest, rules: &RuleRemainders, meter: &mut Meter) -> Outcome<u32> {
+        if self.kept > LONGEST as usize {
+            self.gaps.fill(None);
+            self.latest.fill(Before::default());
+            self.kept = 0;
+        }
         self.find_gap(rest, rules, meter)?;
         let number = match rest {
             Rest::Without(place) => place as usize,
@@ -107,6 +120,8 @@ impl LeftOut {
         let (mut known, mut fewest) = std::mem::take(&mut self.latest[number]);
         if !known.ends_with(symbols) {
             meter.work(symbols.len())?;
+            self.kept += symbols.len();
+            self.kept -= known.len();
             known = symbols.to_vec();
             fewest.clear();
             let count = symbols.len();
@@ -202,6 +217,7 @@ impl LeftOut {
             }
         }
         meter.work(gap.fewest.len())?;
+        self.kept += gap.fewest.len();
         self.gaps[place] = Some(gap);
         Ok(())
     }
