@@ -16,6 +16,8 @@ __all__ = ["CommonTerminals", "NativeJson", "NativeSchema", "native_json"]
 
 #: `Progress` in the library.
 _NOT_PLAIN, _WRITTEN = 1, 3
+#: Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
+_POINTER_END = b"\xff"
 
 
 class CommonTerminals(Handle):
@@ -133,7 +135,8 @@ class NativeSchema(Handle):
 
     def holes(self) -> list[str]:
         """The JSON Pointers of the schemas that goals lead to, but that need the algebra, by the numbers of holes."""
-        return self._bytes_of(self._library.fcn_schema_holes).decode().split("\0")[:-1]
+        pointers = self._bytes_of(self._library.fcn_schema_holes).split(_POINTER_END)
+        return [pointer.decode() for pointer in pointers[:-1]]
 
     def lower(self, wants_any: bool, limits: Limits) -> tuple[int, int]:
         """Make the rules of all goals, by their numbers, then those that these need, but for holes.

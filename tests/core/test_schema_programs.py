@@ -130,6 +130,7 @@ PARTLY: list[Any] = [
     {"anyOf": [{"type": "string", "enum": ["a", {"b": 1}]}, {"type": "object", "properties": {"c": {}}}]},
     {"type": "object", "patternProperties": {"^a": {"type": "null"}}, "properties": {"ab": {"const": None}}},
     {"items": {"format": "of our own"}},
+    {"type": "object", "properties": {"a\0b": {"not": {"type": "string"}}, "": {"not": {"type": "null"}}}},
     {"type": "object", "properties": {"a": {"type": "integer"}}, "allOf": [{"properties": {"a": {"minimum": 3}}}]},
     {"type": "object", "oneOf": [{"required": ["a", "b"]}, {"required": ["a", "c"]}], "properties": {"a": {}}},
     {"type": "object", "required": ["a"], "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},

@@ -54,11 +54,13 @@ pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
     unsafe { free(common) }
 }
 
-/// JSON that was read: its text, written anew, see `Tree`, and where in it the value of `$schema` is, or nowhere.
+/// JSON that was read: its text, written anew, see `Tree`, and where in it the value of `$schema` begins and ends; both are
+/// 0 if there is none.
 #[repr(C)]
 pub struct Json {
     text: *const u8,
-    dialect: (u32, u32),
+    dialect: u32,
+    dialect_end: u32,
     is_exact: u32,
 }
 
@@ -86,9 +88,12 @@ pub unsafe extern "C" fn fcn_json_read(
         let Some(tree) = tree.filter(|tree| tree.entries(tree.root).is_some()) else {
             return Ok(0);
         };
+        let dialect = tree.get(tree.root, "$schema").map(|value| tree.place(value));
+        let (dialect, dialect_end) = dialect.unwrap_or_default();
         let json = Json {
             text: tree.text.as_ptr(),
-            dialect: tree.get(tree.root, "$schema").map_or((0, 0), |value| tree.place(value)),
+            dialect,
+            dialect_end,
             is_exact: u32::from(tree.is_exact),
         };
         // SAFETY: these may be written to, as the caller promises.
@@ -160,7 +165,7 @@ pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8
     })
 }
 
-/// The JSON Pointers of all holes, each ended by a zero byte: the schemas that goals lead to which are lowered elsewhere.
+/// The JSON Pointers of all holes, each ended by the byte 0xFF: the schemas that goals lead to which are lowered elsewhere.
 ///
 /// # Safety
 /// `schema` is a live handle; `found` may be written to.

@@ -28,6 +28,9 @@ use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::{Reader, MAGIC};
 
+/// Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
+const POINTER_END: u8 = 0xff;
+
 /// The plain schemas of one text, on their way to rules of a program.
 pub struct Schema {
     common: Arc<Common>,
@@ -38,7 +41,7 @@ pub struct Schema {
     /// The schemas that goals lead to: the plain ones, and the others by their numbers.
     reached: FastMap<u32, ()>,
     holes: FastMap<u32, u32>,
-    /// The JSON Pointers of holes, each ended by a zero byte.
+    /// The JSON Pointers of holes, each ended by `POINTER_END`.
     pub pointers: Vec<u8>,
     rules: Vec<Node>,
     any: u32,
@@ -133,7 +136,7 @@ impl Schema {
             } else if !self.holes.contains_key(&schema) {
                 self.holes.insert(schema, self.holes.len() as u32);
                 self.pointers.extend(self.locations.tree.pointer(schema).as_bytes());
-                self.pointers.push(0);
+                self.pointers.push(POINTER_END);
             }
         }
     }
