@@ -264,7 +264,7 @@ pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> (u64, (u64, u32))) {
         }
         return;
     }
-    let mut places: Vec<((u64, (u64, u32)), u32)> = values.iter().map(key_of).zip(0..).collect();
+    let mut places: Vec<(_, u32)> = values.iter().map(key_of).zip(0..).collect();
     places.sort();
     for index in 0..values.len() {
         let mut from = places[index].1;
