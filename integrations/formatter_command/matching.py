@@ -61,7 +61,7 @@ def _fault(format: Format, formatter: Formatter, blocks: Iterator[bytes]) -> str
         rejected = next(at for at in range(len(block)) if not _accepts(formatter, block[at : at + 1]))
         before, after = formatter.bytes, block[rejected : rejected + _READ_ON]
         line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        return f":{line}:{column}: {_missing(format, before + after) or f'does not match at byte {len(before)}'}"
+        return f":{line}:{column}: {_missing(format, before, after) or f'does not match at byte {len(before)}'}"
     if formatter.can_stop:
         return None
     return f": {_missing(format, formatter.bytes) or 'the text ends too early'}"
@@ -75,5 +75,5 @@ def _accepts(formatter: Formatter, data: bytes) -> bool:
     return True
 
 
-def _missing(format: Format, text: bytes) -> str | None:
-    return parse(format, text).missing if len(text) <= _LONGEST_EXPLAINED else None
+def _missing(format: Format, before: bytes, after: bytes = b"") -> str | None:
+    return parse(format, before + after).missing if len(before) <= _LONGEST_EXPLAINED else None

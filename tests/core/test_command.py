@@ -90,6 +90,12 @@ def test_match(folder, capsys, arguments: list[str], status: int, shown: str) ->
     assert shown in capsys.readouterr().out
 
 
+def test_match_explains_a_fault_with_much_text_on_both_sides(folder, capsys) -> None:
+    (folder / "long.txt").write_text("a" * 98_000 + "c" * 5_000, encoding="utf-8")
+    assert main(["match", "--regex", "a*b", "long.txt"]) == 1
+    assert "does not match at byte 98000: expected `a`–`b`" in capsys.readouterr().out
+
+
 WRONG = [
     (["absent.json", "good.json"], "absent.json: No such file"),
     (["absent", "good.json"], "FORMAT is a JSON Schema file"),
