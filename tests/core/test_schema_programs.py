@@ -497,6 +497,15 @@ def test_unions_of_the_same_unions_take_no_time() -> None:
     assert isinstance(by_grammar, Program)
 
 
+def test_comparing_long_objects_is_work() -> None:
+    """Unions of unions of objects that differ in the last of 300 names took a minute."""
+    levels = {str(level): {"anyOf": [{"$ref": f"#/$defs/{level + 1}"}] * 2} for level in range(8)}
+    names = [f"n{number}" for number in range(300)]
+    last = {"anyOf": [{"type": "object", "required": [*names, f"x{number}"]} for number in range(90)]}
+    schema = {"type": "object", "allOf": [{"$ref": "#/$defs/0"}], "$defs": {**levels, "8": last}}
+    assert formats.json_schema(schema).to_program(DEFAULT_LIMITS) is None
+
+
 def test_a_long_chain_of_exclusive_branches_is_an_error() -> None:
     branches = {str(level): {"oneOf": [{"type": "null"}, {"$ref": f"#/$defs/{level + 1}"}]} for level in range(20_000)}
     schema = {"$ref": "#/$defs/0", "$defs": {**branches, "20000": {"type": "object"}}}

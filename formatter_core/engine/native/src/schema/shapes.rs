@@ -171,8 +171,8 @@ impl<'a> Shaper<'a> {
         let mut scalars = Vec::new();
         for branch in branches.into_iter().map(Shape::by_type) {
             scalars.extend(branch.scalars);
-            add_new(&mut union.arrays, branch.arrays)?;
-            add_new(&mut union.objects, branch.objects)?;
+            self.add_new(&mut union.arrays, branch.arrays, |_| 1)?;
+            self.add_new(&mut union.objects, branch.objects, said_by)?;
         }
         if union.arrays.contains(&Array::default()) {
             union.arrays = vec![Array::default()];
@@ -200,13 +200,13 @@ impl<'a> Shaper<'a> {
         let mut arrays = Vec::new();
         for one in &a.arrays {
             for other in &b.arrays {
-                add_new(&mut arrays, met_arrays(one, other)?)?;
+                self.add_new(&mut arrays, met_arrays(one, other)?, |_| 1)?;
             }
         }
         let mut objects = Vec::new();
         for one in &a.objects {
             for other in &b.objects {
-                add_new(&mut objects, self.met_objects(one, other)?)?;
+                self.add_new(&mut objects, self.met_objects(one, other)?, said_by)?;
             }
         }
         // More of them are made simpler.
@@ -217,6 +217,22 @@ impl<'a> Shaper<'a> {
             arrays,
             objects,
         })
+    }
+
+    /// Add what is not known yet; None if it becomes too much. `length` is how much it takes to compare with another.
+    fn add_new<T: PartialEq>(
+        &self,
+        known: &mut Vec<T>,
+        others: impl IntoIterator<Item = T>,
+        length: impl Fn(&T) -> usize,
+    ) -> Option<()> {
+        for other in others {
+            self.spend(known.len() * length(&other))?;
+            if !known.contains(&other) {
+                known.push(other);
+            }
+        }
+        (known.len() <= MOST_ALTERNATIVES).then_some(())
     }
 
     /// The objects of both; None within if there are none for certain.
@@ -373,12 +389,7 @@ fn union_of<'a>(mut scalars: Vec<Cow<'a, str>>, keyword: &str) -> Option<Option<
     (text.len() <= LONGEST_TEXT).then(|| Some(text.into()))
 }
 
-/// Add what is not known yet; None if it becomes too much.
-fn add_new<T: PartialEq>(known: &mut Vec<T>, others: impl IntoIterator<Item = T>) -> Option<()> {
-    for other in others {
-        if !known.contains(&other) {
-            known.push(other);
-        }
-    }
-    (known.len() <= MOST_ALTERNATIVES).then_some(())
+/// How much it takes at most to compare objects with others.
+fn said_by(object: &Arc<Object>) -> usize {
+    1 + object.parts.len() + object.required.len() + object.absent.len()
 }
