@@ -121,7 +121,7 @@ class Handle:
         self.pointer = made.value or 0
 
     def __del__(self) -> None:
-        if self.pointer:
+        if getattr(self, "pointer", 0):  # it has none where the library is not there
             self._free(self.pointer)
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import pickle
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine import native_schema
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import NativeSchema, native_json
-from formatter_core.errors import FormatterError, LimitExceeded
+from formatter_core.errors import EngineUnavailable, FormatterError, LimitExceeded
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.load import read_json
@@ -447,6 +449,18 @@ def test_data_that_is_there_twice_is_no_deeper_than_a_text() -> None:
         whole = {"items": whole}
     assert native_json(whole) is None
     assert native_json({"not": part, "items": part}) is not None
+
+
+def test_without_the_library_schemas_are_read_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable() -> Any:
+        raise EngineUnavailable("native", ["build it"])
+
+    told: list[Any] = []
+    monkeypatch.setattr(native_schema, "load", unavailable)
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    for schema in ('{"type": "array"}', {"type": "array"}):
+        assert formats.json_schema(schema).schema == {"type": "array"}
+    assert not told
 
 
 def test_formats_of_different_schemas_differ() -> None:
