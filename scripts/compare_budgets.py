@@ -19,6 +19,7 @@ from formatter_core.errors import BudgetTooSmall, InvalidGrammar, LimitExceeded
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.testing.oracle import OracleEngine, OracleState
 from formatter_core.testing.random_grammars import Case, random_case
+from scripts.lists_of_values import values_case
 from scripts.regions import RegionJudge, with_regions
 
 __all__ = ["BudgetReport", "compare_budgets"]
@@ -75,15 +76,22 @@ class BudgetReport:
 
 
 def compare_budgets(
-    engine: GrammarEngine, seeds: Iterable[int], *, regions: bool = False, walks: int = 2, most_differences: int = 5
+    engine: GrammarEngine,
+    seeds: Iterable[int],
+    *,
+    regions: bool = False,
+    values: bool = False,
+    walks: int = 2,
+    most_differences: int = 5,
 ) -> BudgetReport:
     """Walk at random under budgets, from what the engine says is needed to a few tokens more, for each seed's case.
 
-    With `regions` parts of the grammars have budgets of their own, and there are walks without another one.
+    With `regions` parts of the grammars have budgets of their own, and there are walks without another one. With
+    `values` lists need values that differ.
     """
     report = BudgetReport()
     for seed in seeds:
-        case = random_case(seed)
+        case = values_case(seed) if values else random_case(seed)
         try:
             comparison = _with_roomy_regions(case, engine, report) if regions else _Comparison(case, engine, report)
             comparison.run(walks)

@@ -70,6 +70,10 @@ def main() -> int:
             found[engine]["budgets of parts"] = dataclasses.asdict(regions)
             print(regions.summary(), flush=True)
             faults += regions.differences
+            values = compare_budgets(engine_called(engine), seeds[::10], values=True)
+            found[engine]["budgets of values"] = dataclasses.asdict(values)
+            print(values.summary(), flush=True)
+            faults += values.differences
         for first in range(options.first, options.first + options.large, SHARED):
             few = range(first, min(first + SHARED, options.first + options.large))
             vocabulary = large_vocabulary(first, words=3000)

@@ -229,6 +229,25 @@ def test_brute_force_finds_no_fault() -> None:
     assert "differences: 0" in report.summary()
 
 
+@pytest.mark.parametrize("first", [0, 10, 20, 110, 146])
+def test_brute_force_finds_no_fault_where_values_must_differ(first: int) -> None:
+    report = compare_budgets(NativeEngine(), range(first, first + 10), values=True, walks=1)
+    assert report.differences == []
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_required_members_come_beside_values_that_may_differ(ordered: bool) -> None:
+    value = Member((Way(Terminal(Bytes(b"c"))),), repeated=True, distinct=True)
+    required = tuple(Member((Way(Bytes(text)),), required=True) for text in (b"a", b"b"))
+    grammar = Grammar({"list": Members((*required, value), COMMA, ordered)}, "list")
+    vocabulary = Vocabulary([b"a", b"b", b"c", b",", b"</s>"], [4])
+    state = NativeEngine().compile(grammar, vocabulary, DEFAULT_LIMITS).start()
+    assert state.set_budget(4, ()) == 4
+    for token in (0, 3, 1):
+        assert state.accept_token(token), token
+    assert state.can_stop()
+
+
 LISTS_IN_LISTS = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "minItems": 2}
 
 

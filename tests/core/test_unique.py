@@ -110,6 +110,29 @@ def test_end_ids_that_are_text_leave_no_dead_end(seed: int) -> None:
         assert not compare_unique.search_within(schema, rng, most=4, masks=100)[1], schema
 
 
+NAMES = {"type": "array", "items": {"type": "string", "pattern": "^[ab]+$"}, "minItems": 2, "uniqueItems": True}
+THREE_KEYS = {"type": "object", "minProperties": 3, "required": ["a"], "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("several", "one", "text"),
+    [
+        (NAMES, ["c"], b'["'),
+        ({**THREE_KEYS, "properties": {"a": {"type": "integer"}}}, {"c": 1}, b'{"'),
+    ],
+)
+def test_where_a_comma_ends_the_output_no_second_value_comes(several: Any, one: Any, text: bytes) -> None:
+    end = 256
+    tokens = [bytes([byte]) for byte in range(end)]
+    compiled = Compiler(Vocabulary([*tokens, b"</s>"], [end]), engine="native").compile(
+        formats.json_schema({"anyOf": [several, {"const": one}]}, key_order="any")
+    )
+    formatter = compiled.formatter(end_ids=[end, ord(",")], max_tokens=40)
+    for byte in text:
+        formatter.accept_token(byte)
+    assert bytes(formatter.allowed_tokens()) == b"\\c"
+
+
 def test_without_a_brace_the_shortest_object_may_be_another_one() -> None:
     schema = {
         "anyOf": [

@@ -140,8 +140,12 @@ impl RuleRemainders {
             .find(|(budget, needed)| budget < needed && *needed < NEVER)
     }
 
+    /// How long a text is; `NEVER` where there is none.
     fn length_of(&self, text: Text) -> u32 {
-        self.symbols(text).count() as u32
+        match text {
+            IMPOSSIBLE => NEVER,
+            _ => self.symbols(text).count() as u32,
+        }
     }
 
     /// The symbols of a text.

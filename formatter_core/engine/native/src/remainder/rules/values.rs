@@ -254,7 +254,8 @@ impl RuleRemainders {
     }
 }
 
-/// Whether a list may need several members that differ.
+/// Whether a list may need several members that differ, or others beside them.
 pub fn needs_several_values(list: &Members) -> bool {
-    list.are_distinct() && (list.minimum > 1 || list.conditions > 0)
+    let must_come = || list.members.iter().any(|member| member.required);
+    list.are_distinct() && (list.minimum > 1 || list.conditions > 0 || must_come())
 }
