@@ -80,12 +80,15 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
     index = names.index(key if key in names else None)
     earlier = next((name for name in missing if names.index(name) < index), None)
     later = next((name for name in names[index + 1 :] if name in around.known), None)
-    if not members.ordered or (earlier is None and later is None):
+    if not members.ordered:
         return None
-    absent = _absent(missing, text, around.begin)
-    if earlier in absent:
-        return _missing(absent, where)
-    first, second = (key, later) if earlier is None else (earlier, key)
+    if earlier is not None:
+        absent = _absent(missing, text, around.begin)
+        return _missing(absent, where) if earlier in absent else _out_of_order(earlier, key, where)
+    return None if later is None else _out_of_order(key, later, where)
+
+
+def _out_of_order(first: str, second: str, where: str) -> str:
     return f"the key {_shown(first)} must come before {_shown(second)}{where}; {_ANY_ORDER}"
 
 
