@@ -321,7 +321,7 @@ def a_cache_never_drops(patch: Patch) -> None:
 def compiled_formats_are_not_shared(patch: Patch) -> None:
     from formatter_core.limits.cache import ByteBoundedCache
 
-    patch.setattr(ByteBoundedCache, "get", lambda self, key, make: make())
+    patch.setattr(ByteBoundedCache, "get", lambda self, key, make, *arguments: make(*arguments))
 
 
 @breaks(5, "tests/core/test_sharing.py::test_many_sequences_are_one_compile")
