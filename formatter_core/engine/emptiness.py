@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from formatter_core.engine.native_library import check, load
+from formatter_core.engine.native_library import bounds_of, check, load
 from formatter_core.errors import EngineUnavailable, LimitExceeded
 from formatter_core.grammar import Grammar, Node, Terminal, automaton
 from formatter_core.limits import Limits
@@ -25,7 +25,7 @@ def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
         program = Grammar({"": Terminal(node)}, "").check(limits).data
     except LimitExceeded:
         return False, 0
-    bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+    bounds = bounds_of(limits)
     steps = ctypes.c_uint64()
     answer = check(library.fcn_regular_is_empty(program, len(program), bounds, ctypes.byref(steps)), limits)
     return bool(answer), steps.value

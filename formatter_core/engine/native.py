@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
-from formatter_core.engine.native_library import Handle, check, fail, fault, has_failed, is_available, load
+from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, has_failed, is_available, load
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
@@ -30,7 +30,6 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-_BOUNDS = ctypes.c_uint64 * 4
 # Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
 # given as `c_void_p`, token ids as numbers that are known to fit.
 _UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step")
@@ -147,7 +146,7 @@ class NativeGrammar:
 
     def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
         library = vocabulary.library
-        bounds = _BOUNDS(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+        bounds = bounds_of(limits)
         self._vocabulary = vocabulary
         self._limits = limits
         wanted = vocabulary.handle.pointer, program, len(program), bounds

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "check", "fail", "fault", "has_failed", "is_available", "load"]
+__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
 _INTERFACE_VERSION = 21
 _EMPTY_LANGUAGE = -1
@@ -96,6 +96,14 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_mask_rows": (None, (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _SIZE)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }
+
+
+_BOUNDS = ctypes.c_uint64 * 4
+
+
+def bounds_of(limits: Limits) -> Any:
+    """Those of the limits that bound a grammar or a parser of the library."""
+    return _BOUNDS(limits.nodes, limits.states, limits.cache_bytes, limits.work)
 
 
 class Handle:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from formatter_core.engine.native_library import Handle, check, load
+from formatter_core.engine.native_library import Handle, bounds_of, check, load
 from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -72,7 +72,7 @@ class NativeParser:
 
     def _made(self) -> Handle:
         library, limits, program = self.library, self.limits, self._program
-        bounds = (ctypes.c_uint64 * 4)(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+        bounds = bounds_of(limits)
         return Handle(library.fcn_parser_free, limits, library.fcn_parser_new, program, len(program), bounds)
 
 

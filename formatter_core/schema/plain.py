@@ -123,9 +123,9 @@ def _wanted(
 ) -> bytes | None:
     """What stands inside the terminals of scalars and names that are wanted; None if that is not known of all."""
     found = [
-        _names_of(text, draft, whitespace, limits)
+        _inside(_names, text, draft, whitespace, limits)
         if text.startswith(_OF_NAMES)
-        else _scalars_of(text, draft, enforce_formats, limits)
+        else _inside(_scalars, text, draft, enforce_formats, limits)
         for text in native.wanted()
     ]
     return None if None in found else b"".join(each for each in found if each is not None)
@@ -171,7 +171,7 @@ def common_terminals(
         return None
     fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
-    usual = {text: _scalars_of(text, draft, enforce_formats, limits) for text in texts}
+    usual = {text: _inside(_scalars, text, draft, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(
             draft,
@@ -190,6 +190,7 @@ def _usual_scalars() -> list[dict[str, Any]]:
     return schemas + [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
     """What stands inside the terminal of a schema's scalars; None if there are none, or they are not regular."""
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
@@ -200,6 +201,7 @@ def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> 
     return None if terminal is None else write_inside(terminal.item, limits)
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
     """What stands inside the terminals of names that match a schema's pattern, other than its properties, and do not.
 
@@ -216,21 +218,9 @@ def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, lim
     return inside if len(classes) == 2 else None
 
 
-_kept_scalars = lru_cache(maxsize=_MOST_KEPT)(_scalars)
-_kept_names = lru_cache(maxsize=_MOST_KEPT)(_names)
-
-
-def _scalars_of(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
-    read = _kept_scalars if len(text) <= _LONGEST_KEPT else _scalars
+def _inside(of: Any, text: bytes, *options: Any) -> bytes | None:
+    """What `_scalars` or `_names` says of a schema; None also where lowering the whole schema explains why."""
     try:
-        return read(text, draft, enforce_formats, limits)
-    except (FormatterError, RecursionError):  # which lowering the whole schema explains
-        return None
-
-
-def _names_of(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
-    read = _kept_names if len(text) <= _LONGEST_KEPT else _names
-    try:
-        return read(text, draft, whitespace, limits)
-    except (FormatterError, RecursionError):  # which lowering the whole schema explains
+        return (of if len(text) <= _LONGEST_KEPT else of.__wrapped__)(text, *options)  # type: ignore[no-any-return]
+    except (FormatterError, RecursionError):
         return None

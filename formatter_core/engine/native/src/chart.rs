@@ -14,7 +14,7 @@ use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
 use crate::network::{Network, Position, END};
 use crate::regions::{entered, Deadlines};
-use crate::stack::{sort_by, Frame, Group, State, Thread, ROOT};
+use crate::stack::{pair, sort_by, Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
 
 /// A frame, seen from a chart.
@@ -317,11 +317,10 @@ impl<'a> Chart<'a> {
     /// Add a terminal that goes on with a byte, where it has not been added yet: several may become the same.
     fn add_active(&mut self, active: Active<'a>) {
         let (group, member) = active.frame.key();
-        if self.seen_active.insert([
-            u64::from(active.state) << 32 | u64::from(active.next),
-            group,
-            u64::from(member),
-        ]) {
+        if self
+            .seen_active
+            .insert([pair(active.state, active.next), group, u64::from(member)])
+        {
             self.actives.push(active);
         }
     }
@@ -625,7 +624,7 @@ impl SeenPlaces {
     /// Whether the place is new.
     fn insert(&mut self, position: u32, frame: FrameRef) -> bool {
         match frame {
-            FrameRef::Fresh(number) => self.fresh.insert(u64::from(position) << 32 | u64::from(number)),
+            FrameRef::Fresh(number) => self.fresh.insert(pair(position, number)),
             FrameRef::Frozen(group, member) => self.frozen.insert((group.id, member, position)),
         }
     }

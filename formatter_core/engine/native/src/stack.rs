@@ -192,19 +192,11 @@ impl Frozen {
         key.push((threads.len() as u64) << 1 | u64::from(self.can_stop));
         for thread in threads {
             let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.state) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
+            key.extend([pair(thread.state, thread.next), group, u64::from(member)]);
         }
         for thread in tokens {
             let (group, member) = thread.frame.key();
-            key.extend([
-                u64::from(thread.token) << 32 | u64::from(thread.next),
-                group,
-                u64::from(member),
-            ]);
+            key.extend([pair(thread.token, thread.next), group, u64::from(member)]);
         }
         Key(key.into())
     }
@@ -215,11 +207,11 @@ impl Frozen {
         hasher.write_u64((self.threads.len() as u64) << 1 | u64::from(self.can_stop));
         for thread in &self.threads {
             let (group, member) = thread.frame.key();
-            hasher.write_u64(u64::from(thread.state) << 32 | u64::from(thread.next));
+            hasher.write_u64(pair(thread.state, thread.next));
             hasher.write_u64(group ^ u64::from(member) << 48);
         }
         for thread in &self.tokens {
-            hasher.write_u64(u64::from(thread.token) << 32 | u64::from(thread.next));
+            hasher.write_u64(pair(thread.token, thread.next));
         }
         hasher.finish()
     }
