@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import Protocol, TypeVar
@@ -54,11 +54,15 @@ class Knowledge(Protocol):
     def spend(self, pairs: int) -> None:
         """Charge for combining pairs of alternatives."""
 
+    def spend_sizes(self, first: Sequence[ObjectSet], second: Sequence[ObjectSet]) -> None:
+        """Charge for what pairs of objects have."""
+
 
 def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
     """The values of `shape` that are not in `rival`, without alternatives that are known to be empty."""
     spend = knowledge.spend
     other_objects = partial(_other_objects, knowledge=knowledge)
+    knowledge.spend_sizes(shape.objects, rival.objects)
     objects = _outside(shape.objects, rival.objects, other_objects, meet_objects, knowledge.simplified, spend)
     return Shape(
         shape.null and not rival.null,

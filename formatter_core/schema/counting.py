@@ -115,6 +115,7 @@ class Counting:
             if state.length < wanted.start or (wanted.maximum is None and count >= wanted.minimum):
                 ways = [(literals, (*found, count)) for literals, found in ways]
                 continue
+            self._normalizer.spend(len(ways))
             counted = [((*literals, wanted.literal), (*found, count + 1)) for literals, found in ways]
             if wanted.maximum is not None:
                 counted = counted if count < wanted.maximum else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from formatter_core.errors import LimitExceeded
@@ -209,6 +209,10 @@ class Emptiness(ABC):
         """Charge for combining pairs of alternatives."""
         self._spend_steps(pairs * _PAIR)
 
+    def spend_sizes(self, first: Sequence[ObjectSet], second: Sequence[ObjectSet]) -> None:
+        """Charge for what pairs of objects have."""
+        self._spend_steps(len(second) * sum(map(_size, first)) + len(first) * sum(map(_size, second)))
+
     def _spend_steps(self, steps: int) -> None:
         self._work += steps
         if self._work > self._limits.work:
@@ -221,3 +225,7 @@ class Emptiness(ABC):
             return objects
         self.spend(len(objects) ** 2 // _PAIR)
         return largest(objects)
+
+
+def _size(objects: ObjectSet) -> int:
+    return len(objects.parts) + len(objects.required) + len(objects.conditions)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
@@ -27,6 +27,8 @@ FALSE = -1
 #: Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
 _MOST_DIGITS = 4000
 _TOO_LARGE = 10**_MOST_DIGITS
+#: Maximum values of parts of a schema that are used again, each time with all inside.
+_MOST_REPEATED = 100_000
 _AS_THEY_ARE = frozenset([str, bool, type(None)])
 #: Keywords that give a schema a URI or an anchor.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
@@ -100,39 +102,63 @@ def own_json(data: Any) -> Any:
 
     Raises:
         InvalidSchema: a part of it is not JSON data.
-        LimitExceeded: nested too deeply, or contains itself.
+        LimitExceeded: nested too deeply, or contains itself, or is much longer as text, where each part stands as often
+            as it is used.
     """
     try:
-        return _own(data)
+        return _Copier().copy(data)
     except RecursionError as error:
         raise _too_deep("the nesting of the schema") from error
 
 
-def _own(data: Any) -> Any:
-    if isinstance(data, dict):
-        made = {}
-        for name, item in data.items():
-            if not isinstance(name, str):
-                raise InvalidSchema(
-                    f"the key {shown(name)} is not a str; use str keys, or formats.example(value) if it is an example"
-                )
-            made[str.__str__(name)] = item if type(item) in _AS_THEY_ARE else _own(item)
-        return made
-    if isinstance(data, (list, tuple)):
-        return [item if type(item) in _AS_THEY_ARE else _own(item) for item in data]
-    if isinstance(data, str):
-        return str.__str__(data)
-    if data is None or isinstance(data, bool):
-        return data
-    if isinstance(data, int):
-        if abs(data) >= _TOO_LARGE:
-            raise _too_long("an integer")
-        return int(data)
-    if isinstance(data, float):
-        return _exact(float.__repr__(data))
-    if isinstance(data, Decimal):
-        return _exact(str(data))
-    raise InvalidSchema(f"{shown(data)} is not JSON data; use dict, list, str, int, float, bool or None")
+class _Copier:
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._repeated = 0
+
+    def copy(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            self._count(data)
+            made = {}
+            for name, item in data.items():
+                if not isinstance(name, str):
+                    raise InvalidSchema(
+                        f"the key {shown(name)} is not a str; "
+                        "use str keys, or formats.example(value) if it is an example"
+                    )
+                made[str.__str__(name)] = item if type(item) in _AS_THEY_ARE else self.copy(item)
+            return made
+        if isinstance(data, (list, tuple)):
+            self._count(data)
+            return [item if type(item) in _AS_THEY_ARE else self.copy(item) for item in data]
+        if isinstance(data, str):
+            return str.__str__(data)
+        if data is None or isinstance(data, bool):
+            return data
+        if isinstance(data, int):
+            if abs(data) >= _TOO_LARGE:
+                raise _too_long("an integer")
+            return int(data)
+        if isinstance(data, float):
+            return _exact(float.__repr__(data))
+        if isinstance(data, Decimal):
+            return _exact(str(data))
+        raise InvalidSchema(f"{shown(data)} is not JSON data; use dict, list, str, int, float, bool or None")
+
+    def _count(self, data: Sized) -> None:
+        """Count what is copied again: twenty levels that each hold the next one twice would become a million."""
+        if id(data) not in self._seen:
+            self._seen.add(id(data))
+            return
+        self._repeated += 1 + len(data)
+        if self._repeated > _MOST_REPEATED:
+            raise LimitExceeded(
+                "repeated values",
+                _MOST_REPEATED,
+                "the schema, whose parts are used several times,",
+                is_fixed=True,
+                remedy="write such parts once, below `$defs`, and refer to them",
+            )
 
 
 def _exact(text: str) -> Decimal | int:

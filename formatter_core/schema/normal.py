@@ -154,6 +154,8 @@ class Normalizer(Emptiness):
         self.spend(1 + a.alternatives * b.alternatives)
         strings = len(a.strings) * len(b.strings)
         self.spend(strings * min(strings, MOST_COMPARED) // _STRINGS_COMPARED)
+        if a.objects and b.objects:
+            self.spend_sizes(a.objects, b.objects)
         met = meet(a, b)
         if len(met.objects) > max(len(a.objects), len(b.objects)):
             simplified = (self.simplified(item, 2) for item in met.objects)

@@ -228,12 +228,21 @@ def meet_objects(a: ObjectSet, b: ObjectSet) -> ObjectSet | None:
     minimum, maximum = max(a.minimum, b.minimum, len(required)), _least(a.maximum, b.maximum)
     if maximum is not None and minimum > maximum:
         return None
-    for name in required:
-        for part in parts:
-            if part.named.get(name) == FALSE or (part.rest == FALSE and not part.patterns and name not in part.named):
-                return None
+    wanted = frozenset(required)
+    if wanted and any(_excludes(part, wanted) for part in parts):
+        return None
     conditions, exclusive = _joined(a.conditions, b.conditions), _joined(a.exclusive, b.exclusive)
     return ObjectSet(parts, required, minimum, maximum, conditions, exclusive)
+
+
+def _excludes(part: ObjectPart, wanted: frozenset[str]) -> bool:
+    """Whether one of these names may obviously not be there."""
+    named = part.named
+    if part.rest == FALSE and not part.patterns and not wanted <= named.keys():
+        return True
+    if len(wanted) < len(named):
+        return any(named.get(name) == FALSE for name in wanted)
+    return any(literal == FALSE and name in wanted for name, literal in named.items())
 
 
 def largest(objects: tuple[ObjectSet, ...]) -> tuple[ObjectSet, ...]:

@@ -114,7 +114,7 @@ def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
     maximum = b.maximum if a.maximum is None else a.maximum if b.maximum is None else min(a.maximum, b.maximum)
     passed = tuple(dict.fromkeys((*a.passed, *b.passed)))
     failed = tuple(dict.fromkeys((*a.failed, *b.failed)))
-    if (maximum is not None and minimum > maximum) or any(test in failed for test in passed):
+    if (maximum is not None and minimum > maximum) or not set(passed).isdisjoint(failed):
         return None
     return StringSet(minimum, maximum, passed, failed, a.excluded | b.excluded)
 

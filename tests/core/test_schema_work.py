@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from formatter_core import Compiler, Vocabulary
+from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
 from formatter_core.parsing.shortest import min_bytes
@@ -136,3 +137,57 @@ def test_telling_keys_apart_is_charged() -> None:
 @pytest.mark.parametrize(("text", "length"), [("x" * 500_000, 500_000), ('"\\\n\x01é€😀' * 1000, 21_000)])
 def test_the_shortest_spelling_of_a_long_text_takes_no_automaton(text: str, length: int) -> None:
     assert min_bytes(lower_schema({"const": text}), Limits(states=10)) == length + 2
+
+
+def _calls(schema: Any, name: str) -> int:
+    """How many calls that functions of this name make, without what these call."""
+    calls = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event == "c_call" and frame.f_code.co_name == name
+
+    sys.setprofile(count)
+    try:
+        lower_schema(schema)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_many_objects_that_all_hold_are_combined_in_quadratic_time() -> None:
+    """It was cubic: 2,000 of them took minutes."""
+    every = [{"properties": {f"k{n}": A}, "required": [f"k{n}"]} for n in range(120)]
+    few, many = (_calls({"allOf": every[:count]}, "_excludes") for count in (60, 120))
+    assert 0 < many < 5 * few
+
+
+def test_combining_large_objects_is_charged() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        lower_schema({"allOf": [{"required": [f"k{n}"]} for n in range(400)]}, limits=Limits(work=100_000))
+    assert caught.value.limit == "work"
+
+
+@pytest.mark.parametrize("leaf", [A, {"minimum": 1.5}, {"not": A}])
+@pytest.mark.parametrize("wrap", [lambda a: {"items": a, "contains": a}, lambda a: {"allOf": [a, a]}])
+def test_parts_that_data_shares_on_many_levels(leaf: Any, wrap: Any) -> None:
+    """Twenty levels took seconds, thirty for ever: each part is a schema of its own wherever it stands."""
+    schema = leaf
+    for _ in range(30):
+        schema = wrap(schema)
+    with pytest.raises(LimitExceeded) as caught:
+        Compiler(Vocabulary([b"1", None], [1])).compile(schema)
+    assert caught.value.limit == "repeated values"
+    assert "`$defs`" in str(caught.value)
+
+
+def test_parts_that_data_shares_often() -> None:
+    schema = {"properties": {f"k{n}": A for n in range(5000)}}
+    assert formats.json_schema(schema) == formats.json_schema({"properties": {f"k{n}": {**A} for n in range(5000)}})
+
+
+def test_ways_to_count_an_item_are_charged() -> None:
+    """Sixteen branches gave each item so many that the memory did not suffice."""
+    with pytest.raises(LimitExceeded) as caught:
+        lower_schema({"oneOf": [{"items": {"maximum": n}} for n in range(12)]}, limits=Limits(work=1_000_000))
+    assert caught.value.limit == "work"

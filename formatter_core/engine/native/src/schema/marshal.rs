@@ -12,6 +12,8 @@ const MOST_DIGITS: u32 = 4;
 const SHARED: u8 = 1 << 7;
 /// Text that becomes longer by what is there again is left to others.
 const LONGEST_TEXT: usize = 1 << 26;
+/// So is text of objects and lists that are there again: twenty levels that each hold the next one twice are few bytes.
+const MOST_REPEATED: usize = 1 << 20;
 
 /// None for what is not JSON or has a part that others spell: a float, a large integer, half of a surrogate pair,
 /// itself.
@@ -20,6 +22,7 @@ pub fn json_of(data: &[u8]) -> Option<String> {
         data,
         written: String::with_capacity(data.len()),
         shared: Vec::new(),
+        repeated: 0,
     };
     writer.value(0)?;
     writer.data.is_empty().then_some(writer.written)
@@ -30,6 +33,8 @@ struct Writer<'a> {
     written: String,
     /// Where in the text the values are that may be there again; None for those that are being read.
     shared: Vec<Option<Range<usize>>>,
+    /// The length of the objects and lists that were there again.
+    repeated: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -69,6 +74,8 @@ impl<'a> Writer<'a> {
                 let place = usize::try_from(self.number()?).ok()?;
                 let found = self.written[self.shared.get(place)?.clone()?].to_string();
                 (self.written.len() + found.len() <= LONGEST_TEXT).then_some(())?;
+                self.repeated += if found.starts_with(['{', '[']) { found.len() } else { 0 };
+                (self.repeated <= MOST_REPEATED).then_some(())?;
                 self.written.push_str(&found);
             }
             b'[' | b'(' if depth < MAXIMUM_DEPTH => {
