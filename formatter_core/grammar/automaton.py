@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -51,6 +52,11 @@ class Automaton:
         self._rows: list[array[int] | None] = []
         self._number(NULL)
         self.start = self._number(self._terms.build(node))
+
+    @property
+    def work(self) -> int:
+        """The elementary steps taken so far."""
+        return self._terms.work
 
     def step(self, state: int, byte: int) -> int:
         """The state after one more byte."""
@@ -101,6 +107,7 @@ class Automaton:
             LimitExceeded: as for any further state.
         """
         found, length = 0, 0
+        transitions = cache(self.transitions)
         paths = {self.start: 1} if self.start != DEAD else {}
         while paths and found < most:
             if length > len(self._states):
@@ -108,7 +115,7 @@ class Automaton:
             longer: dict[int, int] = {}
             for state, count in paths.items():
                 found += count * self._accepting[state]
-                for ranges, target in self.transitions(state):
+                for ranges, target in transitions(state):
                     bytes_there = sum(high - low + 1 for low, high in ranges)
                     longer[target] = min(longer.get(target, 0) + count * bytes_there, most)
             paths = longer

@@ -16,6 +16,8 @@ from formatter_core.schema.tokens import Tokens
 __all__ = ["Counting"]
 
 _MOST_STATES = 5000
+#: As many literals are conjoined in the time that a pair of alternatives takes.
+_PER_PAIR = 4
 
 
 class _State(NamedTuple):
@@ -97,6 +99,7 @@ class Counting:
         goal = self._goals[min(state.length, len(self._goals) - 1)]
         length = min(state.length + 1, self._length)
         for literals, found in self._findings(state):
+            self._normalizer.spend(1 + len(goal) // _PER_PAIR)
             wanted = self._normalizer.conjoin((*goal, *literals))
             if self._values is None:
                 if wanted != (FALSE,) and not self._normalizer.is_empty(wanted, 2):

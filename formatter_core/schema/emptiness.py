@@ -25,7 +25,7 @@ from formatter_core.schema.shapes import (
     largest,
     meet_objects,
 )
-from formatter_core.schema.strings import ANY_STRING, StringSet, Test, decide_no_string, matches
+from formatter_core.schema.strings import ANY_STRING, StringSet, Test, count_texts, decide_no_string, matches
 
 __all__ = ["Emptiness", "InProgressError"]
 
@@ -137,6 +137,12 @@ class Emptiness(ABC):
             self._decided[strings], steps = decide_no_string(strings)
             self._spend_steps(_AUTOMATON_STEP * steps)
         return self._decided[strings]
+
+    def count_texts(self, strings: StringSet, most: int) -> int:
+        """How many texts are in a set, at most `most`."""
+        count, steps = count_texts(strings, most)
+        self._spend_steps(_AUTOMATON_STEP * steps)
+        return count
 
     def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
         """The same question of a set of arrays."""

@@ -14,7 +14,6 @@ from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
     Test,
-    count_texts,
     matches,
     meet_strings,
     other_strings,
@@ -95,7 +94,7 @@ class Keys:
                 continue
             count = 0
             for strings in self._unnamed(cell, names):
-                count += count_texts(strings, _ENOUGH_KEYS)
+                count += self._normalizer.count_texts(strings, _ENOUGH_KEYS)
                 if count <= _MOST_NAMED:
                     found += texts(strings)
             if _MOST_NAMED < count < _ENOUGH_KEYS and (objects.maximum is None or objects.maximum > count):

@@ -196,15 +196,16 @@ def _beginning(node: Node) -> bytes:
     return node.value if isinstance(node, Bytes) else b""
 
 
-def count_texts(strings: StringSet, most: int) -> int:
-    """How many texts are in a set, at most `most`.
+def count_texts(strings: StringSet, most: int) -> tuple[int, int]:
+    """How many texts are in a set, at most `most`, and the elementary steps that this took.
 
     Raises:
         LimitExceeded: they are too complex to be counted.
     """
     if strings.values is not None:
-        return min(len(strings.values), most)
-    return Automaton(_text_node(strings), _COUNTING).count(most)
+        return min(len(strings.values), most), 0
+    automaton = Automaton(_text_node(strings), _COUNTING)
+    return automaton.count(most), automaton.work
 
 
 def texts(strings: StringSet) -> Iterator[str]:
