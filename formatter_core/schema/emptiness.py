@@ -76,7 +76,7 @@ class Emptiness(ABC):
         literals: list[int] = []
         steps = 0
         for part in parts:
-            steps += _PART + _PATTERN * len(part.patterns)
+            steps += _PART + _PATTERN * (len(part.patterns) + (part.names != TRUE))
             covered = name in part.named
             if covered:
                 literals.append(part.named[name])
@@ -147,7 +147,9 @@ class Emptiness(ABC):
     def is_empty_array(self, arrays: ArraySet, depth: int = _LOOK_DEPTH) -> bool:
         """The same question of a set of arrays."""
         longest = max((len(part.prefix) for part in arrays.parts), default=0)
-        for index in range(min(arrays.minimum, longest + 1)):
+        count = min(arrays.minimum, longest + 1)
+        self._spend_steps(_PART * (len(arrays.parts) * (1 + count) + len(arrays.contains)))
+        for index in range(count):
             if self.is_empty(self.conjoin(part.literal_at(index) for part in arrays.parts), depth - 1):
                 return True
         return False

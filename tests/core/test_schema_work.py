@@ -191,3 +191,10 @@ def test_ways_to_count_an_item_are_charged() -> None:
     with pytest.raises(LimitExceeded) as caught:
         lower_schema({"oneOf": [{"items": {"maximum": n}} for n in range(12)]}, limits=Limits(work=1_000_000))
     assert caught.value.limit == "work"
+
+
+def test_looking_through_lists_of_items_is_charged() -> None:
+    lists = [{"prefixItems": [{"minimum": n + place} for place in range(40)], "minItems": 40} for n in range(5)]
+    with pytest.raises(LimitExceeded) as caught:
+        lower_schema({"oneOf": lists}, limits=Limits(work=400_000))
+    assert caught.value.limit == "work"
