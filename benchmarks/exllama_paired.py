@@ -107,6 +107,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "with empty filters": quartiles(cell["empty filters"]),
                 "with ready masks": quartiles(cell["ready masks"]),
                 "control": quartiles(cell["control"]),
+                "with filters, by format": {name: round(statistics.median(cell[name]), 5) for name in FORMATS},
             }
     return {"ids": len(vocabulary), "engines": engines}
 
@@ -134,6 +135,7 @@ def ratios(
                         for each in LANES[1:]:
                             cell[each] += [step[each] / step["none"] for step in steps]
                         cell["none"] += [step["none"] for step in steps]
+                        cell.setdefault(name, []).extend(step["filters"] / step["none"] for step in steps)
     return found
 
 
@@ -397,10 +399,12 @@ def show(found: dict[str, Any]) -> str:
             f"{cell['ms without']:.2f}",
             str(cell["turns"]),
             *(shown(cell[name]) for name in columns),
+            ", ".join(f"{name} {value:.4f}" for name, value in cell.get("with filters, by format", {}).items()),
         ]
         for engine, forward, batch, cell in lines(found)
     ]
-    table = markdown(["engine", "forward pass", "batch", "ms of a step without", "turns", *columns], rows)
+    heads = ["engine", "forward pass", "batch", "ms of a step without", "turns", *columns, "medians by format"]
+    table = markdown(heads, rows)
     aims = [
         aim(f"{engine}, {forward}, batch {batch}: with filters", cell["with filters"][1], 1.01)
         for engine, forward, batch, cell in lines(found)

@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
-_INTERFACE_VERSION = 21
+_INTERFACE_VERSION = 22
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -92,7 +92,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
     "fcn_best_tokens": (_INT, (_POINTER, _POINTER)),
     "fcn_mask_logits": (_INT, (_POINTER, _SIZE, ctypes.c_ssize_t, _POINTER, _SIZE)),
-    "fcn_mask_or_copy": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER, _POINTER)),
+    "fcn_mask_or_copy": (ctypes.c_ssize_t, (*(_POINTER, _SIZE) * 2, _SIZE, _POINTER, _POINTER)),
     "fcn_mask_rows": (None, (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _SIZE)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }

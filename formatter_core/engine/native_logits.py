@@ -127,19 +127,20 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None
     return mask
 
 
-def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int], int] | None:
+def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int, int], int] | None:
     """What masks logits that lie side by side, or copies those that a row allows if they are few; None as above.
 
-    It takes the address of float32 logits, how many they are, the address of as many copies, and that of a row that
-    says which of them may be above -inf: none before the first call. It answers 1 for masked logits and 2 for copies, 0
-    where no allowed logit is above -inf.
+    It takes the address of float32 logits, how many they are, how many are wanted at least, the address of as many
+    copies, and that of a row that says which of them may be above -inf: none before the first call. It answers how many
+    logits were masked, or how many copies are, as a negative number; past these nothing is allowed. It answers 0 where
+    no allowed logit is above -inf.
     """
     if not is_available():
         return None
     function, address, words = load().fcn_mask_or_copy, row.ctypes.data, len(row)
 
-    def mask(logits: int, width: int, copies: int, before: int, row: NDArray[np.int32] = row) -> int:
-        return function(logits, width, address, words, copies, before)  # type: ignore[no-any-return]
+    def mask(logits: int, width: int, least: int, copies: int, before: int, row: NDArray[np.int32] = row) -> int:
+        return function(logits, width, address, words, least, copies, before)  # type: ignore[no-any-return]
 
     return mask
 

@@ -137,12 +137,17 @@ class RowMasker:
         apply_inplace(logits, self._row)
         return bool((logits > -torch.inf).any())
 
-    def masked(self, logits: torch.Tensor) -> torch.Tensor | None:
+    def masked(self, logits: torch.Tensor, least: int | None = None) -> torch.Tensor | None:
         """The masked logits; None if no allowed token is above -inf.
 
         They are `logits` themselves, overwritten; or, where few tokens are allowed, copies of theirs in memory that the
         next call in the same thread takes back: that writes a few lines of memory, not all. The caller leaves them as
         they are.
+
+        Args:
+            logits: shape (width,).
+            least: how many logits are enough if no token past them is allowed, which saves who reads them the others:
+                as many as it takes are returned, a multiple of 32, or all. By default always all.
 
         Raises:
             InvalidBitmask: as from `apply_inplace`.
@@ -153,8 +158,11 @@ class RowMasker:
         width, copies = logits.shape[0], _copies
         if copies.shape != (width, len(self._row)):
             copies.begin(width, len(self._row))
-        answer = self._copy(logits.data_ptr(), width, *copies.addresses)
-        return copies.logits if answer == 2 else logits if answer else None
+        count = self._copy(logits.data_ptr(), width, width if least is None else least, *copies.addresses)
+        if not count:
+            return None
+        masked = logits if count > 0 else copies.logits
+        return masked if abs(count) == width else masked[: abs(count)]
 
 
 class _Copies(threading.local):

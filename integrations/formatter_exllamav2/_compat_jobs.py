@@ -14,6 +14,7 @@ __all__ = [
     "has_banned_strings",
     "has_tokens_of",
     "job_width",
+    "least_logits",
     "prefers_end",
     "returns_logits",
     "runs",
@@ -55,6 +56,17 @@ def job_width(job: Any) -> int | None:
     config = getattr(getattr(job.generator, "model", None), "config", None)
     width = getattr(config, "vocab_size", None)
     return width if isinstance(width, int) else None
+
+
+def least_logits(job: Any) -> int | None:
+    """How many logits the job's sampler has to be given, if no token past them is allowed; None where it takes all.
+
+    Fewer take it less time. Its XTC looks up ids in them, its dynamic temperature counts them, and a list of the best
+    tokens is filled up with others.
+    """
+    settings = job.gen_settings
+    takes_all = job.return_top_tokens or settings.xtc_probability > 0 or settings.max_temp > settings.min_temp
+    return None if takes_all else settings.top_k + 1
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:

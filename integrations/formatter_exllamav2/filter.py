@@ -163,11 +163,11 @@ class FormatterFilter(BackgroundFilter):
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits, float32 (width,), with -inf for what is not allowed: the same ones where they may be written to."""
+        """Float32 (width,), or as many as the sampler needs; -inf for what is not allowed, written if that may be."""
         try:
             check_logits(logits, self._size)
-            masked = masked_logits(self._mask, logits, may_write=self._binding.may_write)
-            if masked is not None:
+            may_write, least = self._binding.may_write, self._binding.least_logits(self)
+            if (masked := masked_logits(self._mask, logits, may_write=may_write, least=least)) is not None:
                 return masked
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)

@@ -68,10 +68,14 @@ def check_logits(logits: torch.Tensor, size: int) -> None:
         raise wrong_model(size, f"a model of {logits.shape[0]} logits")
 
 
-def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool) -> torch.Tensor | None:
-    """The masked logits; None if no allowed token is above -inf. Those given stay as they are unless `may_write`."""
+def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, least: int | None) -> torch.Tensor | None:
+    """The masked logits; None if no allowed token is above -inf.
+
+    Those given stay as they are unless `may_write`. At the end they may be left out down to `least` if none of them is
+    allowed; a multiple of 32 is left, because the sampler writes in blocks of as many.
+    """
     if may_write and _compat.MASKS_LOGITS:  # before, the sampler goes on with these logits
-        return mask.masked(logits)
+        return mask.masked(logits, least)
     masked = logits if may_write else logits.clone()
     return masked if mask(masked) else None
 

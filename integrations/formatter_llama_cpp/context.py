@@ -71,6 +71,13 @@ class SharedContext:
         for argument, value in (("context_size", context_size), ("batch", batch)):
             if value is not None:
                 whole_number(value, argument, 1)
+        longest = max(int(llama.n_ctx()), _compat_context.trained_size(llama))
+        if context_size is not None and context_size > longest * max_sequences:
+            raise InvalidArgument(
+                f"context_size is {context_size}, but {max_sequences} sequences of at most {longest} tokens, which is "
+                f"what the Llama or its model holds, never fill more than {longest * max_sequences}",
+                argument="context_size",
+            )
         self.width = _compat.size(llama)
         self.batch = max(int(llama.n_batch if batch is None else batch), max_sequences)
         self.max_sequences = max_sequences

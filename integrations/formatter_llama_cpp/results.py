@@ -40,7 +40,7 @@ def result_of(formatter: Formatter, output: Any, prompts: Callable[[], Sequence[
     raise InvalidArgument(
         f"the output's text {text[:60]!r} differs from that of the tokens that this hook followed, "
         f"{formatter.text[:60]!r}; give the output of its latest request, and use one hook for each request that "
-        "runs at the same time",
+        "runs at the same time; for a request with suffix= leave out echo=True",
         argument="output",
     )
 

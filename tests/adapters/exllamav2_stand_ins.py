@@ -105,7 +105,7 @@ def sample(
         for each in filters:
             assert each.get_next(mask=True) is True
             logits = each.mask_logits(logits[0][0]).view(1, 1, -1)
-            assert logits.shape[2] == width
+            assert logits.shape[2] == width or logits.shape[2] % 32 == 0, "the C++ sampler writes blocks of 32"
             assert logits.dtype == torch.float32
         assert logits.max() > -torch.inf, "the C++ sampler would choose anything"
         return choose(logits[0][0]), False
@@ -134,6 +134,16 @@ def sample(
     return token, token in ends
 
 
+@dataclass
+class Settings:
+    """The sampler's, as far as they tell how many logits it needs."""
+
+    top_k: int = 50
+    xtc_probability: float = 0.0
+    min_temp: float = 0.0
+    max_temp: float = 0.0
+
+
 @dataclass(eq=False)
 class ExLlamaV2DynamicJob:
     """`script` gives the token to be wished for at each step; the wish is granted where the filters allow it."""
@@ -146,6 +156,9 @@ class ExLlamaV2DynamicJob:
     return_logits: bool = False
     filter_prefer_eos: bool = False
     banned_strings: Sequence[str] = ()
+    gen_settings: Settings = field(default_factory=Settings)
+    return_top_tokens: int = 0
+    widths: list[int] = field(default_factory=list)  # how many logits were sampled from
     tokens: list[int] = field(default_factory=list)
     eos_reason: str | None = None
     generator: Any = None
@@ -173,7 +186,12 @@ class ExLlamaV2DynamicJob:
         if self.bias is not None:
             logits += self.bias
         preferred = self.stop_conditions[0] if self.filter_prefer_eos else None
-        return sample(logits, self.filters, lambda masked: int(masked.argmax()), preferred)
+
+        def best(masked: torch.Tensor) -> int:
+            self.widths.append(len(masked))
+            return int(masked.argmax())
+
+        return sample(logits, self.filters, best, preferred)
 
     def receive_sample(self, token: int, ended: bool, is_first: bool = True) -> None:
         generation, queue = self.generator.generation, self.generator.filter_queue

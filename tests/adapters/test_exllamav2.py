@@ -38,6 +38,7 @@ from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
     ExLlamaV2DynamicJob,
     ListFilter,
     MaskFilter,
+    Settings,
     Tokenizer,
     exllamav2_of,
     sample,
@@ -449,6 +450,36 @@ def test_logits_that_a_job_returns_are_not_written_to(newest: str, returned: boo
     assert each._binding.may_write is not returned
     run(newest, job_of([A, A, END], each, filter_of()))
     assert each._binding.may_write is False
+
+
+def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None:
+    def widths(*filters: Any, **options: Any) -> list[int]:
+        more = {name: options.pop(name) for name in ("return_top_tokens", "return_logits") if name in options}
+        job = job_of([A, B, B, END], *filters or [filter_of()], gen_settings=Settings(**options), **more)
+        run(newest, job)
+        assert text_of(job) == b"abb"
+        return job.widths
+
+    needed = -(-(1 + max(filter_of().formatter.allowed_tokens())) // 32) * 32
+    assert widths()[0] == needed < WIDTH
+    assert widths(top_k=needed)[0] == needed + 32
+    assert widths(top_k=WIDTH)[0] == WIDTH
+    for takes_all in ({"xtc_probability": 0.1}, {"max_temp": 2.0}, {"return_top_tokens": 3}, {"return_logits": True}):
+        assert set(widths(**takes_all)) == {WIDTH}
+    assert set(widths(filter_of(), filter_of())) == {WIDTH}
+
+    class Outer(MaskFilter):
+        """Adds something to what another filter returns."""
+
+        def __init__(self, inner: Any) -> None:
+            self.begin, self.feed, self.prepare_logit_mask = inner.begin, inner.feed, inner.prepare_logit_mask
+            self.mask_logits = lambda logits: inner.mask_logits(logits) + torch.zeros(WIDTH)
+            self.background_result = None
+
+        def can_mask_logits(self) -> bool:
+            return True
+
+    assert set(widths(Outer(filter_of()))) == {WIDTH}
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int64])

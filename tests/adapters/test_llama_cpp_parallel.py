@@ -381,6 +381,9 @@ def test_the_context_is_at_least_as_large_as_its_sequences_need(llama: ContextLl
         assert scheduler.context.context_size == 4096
     with Scheduler(ContextLlama(NEWEST), max_sequences=8, context_size=4) as scheduler:
         assert scheduler.context.context_size == 4
+    for far_too_large in (10**9, 2**32 + 100):  # llama.cpp would take the memory, or read a number of 32 bits
+        with pytest.raises(InvalidArgument, match=f"context_size is {far_too_large}, but 2 sequences"):
+            Scheduler(small, max_sequences=2, context_size=far_too_large)
 
 
 FORCED = formats.sequence(

@@ -171,5 +171,14 @@ def test_few_logits_are_copied() -> None:
             assert (masked is None) is bool(wanted.isneginf().all())
             assert masked is None or torch.equal(masked, wanted)
             assert masked is logits or torch.equal(logits, before) or masked is None
+            for least in (1, 70, 290, 1000):
+                some = mask.masked(before.clone(), least)
+                assert (some is None) is (masked is None)
+                if some is not None:
+                    count = len(some)
+                    assert count % 32 == 0 or count == width
+                    assert count >= min(least, width)
+                    assert torch.equal(some, wanted[:count])
+                    assert bool(wanted[count:].isneginf().all())
     with pytest.raises(InvalidBitmask):
         mask.masked(torch.zeros(70, dtype=torch.int64))

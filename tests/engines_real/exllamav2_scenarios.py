@@ -17,6 +17,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import exllamav2
@@ -33,8 +34,9 @@ from exllamav2.generator import (
 from exllamav2.generator.filters import ExLlamaV2Filter, ExLlamaV2SelectFilter
 
 from examples import exllamav2_simulated as simulated
-from formatter_core import Compiler, FormatterBuilder, formats
+from formatter_core import Compiler, FormatterBuilder, bitmask, formats
 from formatter_core.errors import DeadEnd, FormatterError, LimitExceeded
+from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import FormatterFilter, create_filter, create_vocabulary
 from tests.engines_real.exllamav2_filters import FailsOnce, Naive, OwnMask
 
@@ -655,6 +657,31 @@ def captures() -> Any:
         seen += [type(event).__name__ for event in each.events()]
     result = each.result()
     return {"captures": {name: list(values) for name, values in result.captures.items()}, "events": sorted(set(seen))}
+
+
+@scenario
+def fewer_logits() -> Any:
+    """What the sampler answers to all masked logits, and to those up to the last that is allowed."""
+    width, random_ = 4096, random.Random(0)
+    tokenizer = SimpleNamespace(get_vocab_size=lambda: width, eos_token_id=1)
+    row = bitmask.allocate(1, width)[0]
+    mask, answers = RowMasker(row), []
+    for _ in range(2000):
+        row[:] = 0
+        allowed = random_.choices(range(random_.randint(1, width)), k=random_.choice([1, 3, 50, 500]))
+        bitmask.set_ids(row, allowed)
+        settings = Settings(top_k=random_.choice([0, 1, 50, 700, 3000]), top_p=random_.choice([0, 0.8, 1]))
+        settings.temperature, settings.min_p = random_.choice([0, 0.8, 1.5]), random_.choice([0, 0.05])
+        settings.typical, settings.tfs = random_.choice([0, 0.9]), random_.choice([0, 0.9])
+        logits, drawn = torch.randn(width) * random_.choice([1, 10]), random_.random()
+        both = []
+        for least in (None, settings.top_k + 1):
+            masked = mask.masked(logits.clone(), least)
+            assert masked is not None
+            sampled = ExLlamaV2Sampler.sample(masked.view(1, 1, -1), settings, torch.tensor([[0]]), drawn, tokenizer)
+            both.append([len(masked), sampled[0].item(), sampled[3].item()])
+        answers.append([*both, both[1][1] in allowed])
+    return answers
 
 
 def main(output: str) -> None:

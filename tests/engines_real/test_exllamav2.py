@@ -130,6 +130,13 @@ def test_the_sampler_takes_the_same_token_in_every_way(report: Report) -> None:
     assert all(found == [False, True] for found in report.sampler["ends"].values())
 
 
+def test_the_sampler_answers_the_same_to_fewer_logits(report: Report) -> None:
+    for (width, token, probability), (fewer, other, same), is_allowed in report.fewer_logits:
+        assert fewer <= width
+        assert (token, probability, is_allowed) == (other, same, True)
+    assert sum(fewer < width / 2 for (width, *_), (fewer, *_), _ in report.fewer_logits) > 500
+
+
 def test_drafts_change_nothing_but_how_many_passes_there_are(report: Report) -> None:
     alone = report.texts["byte level, 4, the release's own"]["texts"]
     for name, batch in report.drafts.items():

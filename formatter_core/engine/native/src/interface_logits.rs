@@ -6,7 +6,7 @@ use std::slice;
 use crate::interface::{guarded, view, DONE};
 use crate::limits::{Fault, Outcome};
 use crate::logits::{ask, Brain, Half, Logit, Question, Scratch};
-use crate::masking::{mask_apart, mask_or_copy, mask_together};
+use crate::masking::{mask_apart, mask_or_copy, mask_together, Masked};
 
 /// The kinds of logits.
 const FLOAT32: u32 = 0;
@@ -145,9 +145,9 @@ pub unsafe extern "C" fn fcn_mask_logits(
     i32::from(is_left)
 }
 
-/// `fcn_mask_logits` for logits side by side, or, where a row allows few, a copy of those into `copies`, which are -inf
-/// otherwise. The answer is 0 where no token that the row allows is above -inf, 1 where the logits were masked, and 2 where
-/// `copies` are the masked ones.
+/// `fcn_mask_logits` for logits side by side, up to the last block of 32 that holds an allowed token, but for at least so
+/// many; or, where a row allows few, a copy of those into `copies`, which are -inf otherwise. The answer is how many were
+/// masked, or how many copies are, with the sign changed; it is 0 where no token that the row allows is above -inf.
 ///
 /// # Safety
 /// `logits` and `copies` each point to `width` aligned floats; `row` and `before` to `words` words. Nobody else uses the
@@ -159,9 +159,10 @@ pub unsafe extern "C" fn fcn_mask_or_copy(
     width: usize,
     row: *const u32,
     words: usize,
+    least: usize,
     copies: *mut f32,
     before: *mut u32,
-) -> i32 {
+) -> isize {
     if logits.is_null() || width == 0 {
         return 0;
     }
@@ -174,7 +175,11 @@ pub unsafe extern "C" fn fcn_mask_or_copy(
             slice::from_raw_parts_mut(before, words),
         )
     };
-    mask_or_copy(logits, row, copies, before) as i32
+    match mask_or_copy(logits, row, least, copies, before) {
+        Masked::Nothing => 0,
+        Masked::InPlace(count) => count as isize,
+        Masked::Copied(count) => -(count as isize),
+    }
 }
 
 /// Write -inf over the logits of all tokens that rows do not allow: many rows in one call.
@@ -277,18 +282,24 @@ mod tests {
                     .collect();
                 let (mut found, mut wanted) = (logits.clone(), logits.clone());
                 let is_left = mask_together(&mut wanted, &row);
+                let least = random.below(2 * width);
                 // SAFETY: there are as many floats and words.
                 let answer = unsafe {
                     let (copies, before) = (copies.as_mut_ptr(), before.as_mut_ptr());
-                    fcn_mask_or_copy(found.as_mut_ptr(), width, row.as_ptr(), words, copies, before)
+                    fcn_mask_or_copy(found.as_mut_ptr(), width, row.as_ptr(), words, least, copies, before)
                 };
                 assert_eq!(answer != 0, is_left);
-                match answer {
-                    1 => assert_eq!(found, wanted),
-                    2 => assert_eq!((&found, &copies), (&logits, &wanted)),
+                let count = answer.unsigned_abs();
+                let left_out = &wanted[count..];
+                assert!(
+                    !is_left || count >= least.min(width) && left_out.iter().all(|logit| *logit == f32::NEG_INFINITY)
+                );
+                match answer.signum() {
+                    1 => assert_eq!((&found[..count], &found[count..]), (&wanted[..count], &logits[count..])),
+                    -1 => assert_eq!((&found, &copies[..count]), (&logits, &wanted[..count])),
                     _ => (),
                 }
-                answers[answer as usize] += 1;
+                answers[(answer.signum() + 1) as usize] += 1;
             }
             assert!(
                 width < 200 || words < 8 || answers.iter().all(|count| *count > 0),

@@ -57,27 +57,29 @@ fn mask_block(block: &mut [f32], bits: u32) {
 pub enum Masked {
     /// No token that the row allows is above -inf.
     Nothing,
-    /// They were overwritten.
-    InPlace,
-    /// They are as they were; those that are allowed were copied.
-    Copied,
+    /// So many of them, from the first on, were overwritten.
+    InPlace(usize),
+    /// They are as they were; of so many, those that are allowed were copied.
+    Copied(usize),
 }
 
-/// `mask_together`; but where few blocks hold allowed tokens, these are copied into `copies`, logits that are -inf
-/// otherwise. A few lines of memory are written then, not all.
+/// `mask_together` up to the last block that holds an allowed token, but for at least so many logits; and where few blocks
+/// hold any, these are copied into `copies`, logits that are -inf otherwise. A few lines of memory are written then.
 ///
 /// `copies` are as many as the logits, and `before` says which of them may be above -inf; it is as long as the row.
 /// Nothing else writes to either.
-pub fn mask_or_copy(logits: &mut [f32], row: &[u32], copies: &mut [f32], before: &mut [u32]) -> Masked {
-    if FEW * row.iter().filter(|bits| **bits != 0).count() > row.len() {
-        return if mask_together(logits, row) {
-            Masked::InPlace
+pub fn mask_or_copy(logits: &mut [f32], row: &[u32], least: usize, copies: &mut [f32], before: &mut [u32]) -> Masked {
+    let end = row.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
+    let width = (BLOCK * end.max(least.div_ceil(BLOCK))).min(logits.len());
+    if FEW * row[..end].iter().filter(|bits| **bits != 0).count() > end {
+        return if mask_together(&mut logits[..width], row) {
+            Masked::InPlace(width)
         } else {
             Masked::Nothing
         };
     }
     let mut is_left = false;
-    let blocks = copies.chunks_mut(BLOCK).zip(logits.chunks(BLOCK));
+    let blocks = copies[..width].chunks_mut(BLOCK).zip(logits.chunks(BLOCK));
     for ((copied, block), (bits, before)) in blocks.zip(row.iter().zip(before)) {
         if *bits != 0 {
             copied.copy_from_slice(block);
@@ -89,7 +91,7 @@ pub fn mask_or_copy(logits: &mut [f32], row: &[u32], copies: &mut [f32], before:
         *before = *bits;
     }
     if is_left {
-        Masked::Copied
+        Masked::Copied(width)
     } else {
         Masked::Nothing
     }
