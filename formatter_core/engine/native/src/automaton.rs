@@ -13,12 +13,12 @@ use crate::distinct::Value;
 use crate::fitting::Reach;
 use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
-use crate::lexicon::Lexicon;
+use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
 use crate::remainder::Remainders;
-use crate::stack::{runs, sort, Frame, Frozen, State, Thread};
-use crate::term::{EMPTY, NOTHING};
+use crate::stack::{self, runs, sort, Frame, Frozen, State, Thread};
+use crate::term::{Term, EMPTY, NOTHING};
 
 /// No situation: nothing goes on.
 pub const DEAD: u32 = u32::MAX;
@@ -50,6 +50,8 @@ struct Situation {
     runs: Box<[(u8, u32)]>,
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
+    /// Where there are many threads: for each run the first of those in each state that goes on with its bytes.
+    alive: Box<[Vec<u32>]>,
     stays: Option<Kinds>,
     /// How many tokens complete it, see `Remainders::reach`, where that was asked for.
     reach: Option<Option<Reach>>,
@@ -354,20 +356,26 @@ impl Automaton {
         let situation = &mut self.situations[number as usize];
         let mut cuts = ByteSet::single(0);
         let mut live = ByteSet::default();
-        let mut previous = NOTHING;
-        for thread in &situation.parts.threads {
-            if thread.state != previous {
-                previous = thread.state;
-                let (row, _) = source.lexicon.first_row(thread.state, meter)?;
-                cuts = cuts.union(row.cuts());
-                live = live.union(row.live_bytes());
+        let mut add = |row: &Row| {
+            cuts = cuts.union(row.cuts());
+            live = live.union(row.live_bytes());
+        };
+        let threads = &situation.parts.threads;
+        let mut rows = Vec::new();
+        if threads.len() < MANY_THREADS {
+            for same in stack::runs(threads) {
+                add(source.lexicon.first_row(same[0].state, meter)?.0);
             }
+        } else {
+            let states: Vec<Term> = stack::runs(threads).map(|same| same[0].state).collect();
+            rows = source.lexicon.first_rows(&states, meter)?;
+            rows.iter().for_each(|(row, _)| add(row));
         }
-        if situation.parts.threads.iter().any(|thread| keeps_text(thread, source)) {
+        if threads.iter().any(|thread| keeps_text(thread, source)) {
             // A frame keeps every byte.
             cuts = ByteSet::range(0, 255);
         }
-        meter.work(situation.parts.threads.len() + 1)?;
+        meter.work(threads.len() + 1)?;
         let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
         let mut runs = Vec::with_capacity(cuts.len());
         runs.extend(cuts.iter().map(|start| (start, target(start))));
@@ -379,6 +387,18 @@ impl Automaton {
             run_of
         });
         self.bytes += 8 * runs.len() + run_of.as_ref().map_or(0, |_| 256);
+        if !rows.is_empty() {
+            let mut alive = vec![Vec::new(); runs.len()];
+            let mut first = 0;
+            for (same, (row, _)) in stack::runs(threads).zip(&rows) {
+                let goes_on = |(start, _): &(u8, u32)| row.live_bytes().contains(*start);
+                let lists = alive.iter_mut().zip(&runs).filter(|(_, run)| goes_on(run));
+                lists.for_each(|(list, _)| list.push(first));
+                first += same.len() as u32;
+            }
+            self.bytes += alive.iter().map(|list| 4 * list.len() + 24).sum::<usize>();
+            situation.alive = alive.into();
+        }
         situation.runs = runs.into();
         situation.run_of = run_of;
         situation.live = Some(live);
@@ -398,8 +418,9 @@ impl Automaton {
     }
 
     fn make_move(&mut self, from: u32, byte: u8, source: &Source, meter: &mut Meter) -> Outcome<u32> {
-        let threads = &self.situations[from as usize].parts.threads;
-        meter.work(threads.len() + 1)?;
+        let situation = &self.situations[from as usize];
+        let threads = &situation.parts.threads;
+        meter.work(1)?;
         if let [thread] = &threads[..] {
             let step = source.lexicon.step(thread.state, byte, meter)?;
             if step.state == NOTHING {
@@ -415,10 +436,9 @@ impl Automaton {
             }
         }
         let (mut advanced, mut places) = (Vec::new(), Vec::new());
-        for same in runs(threads) {
-            let step = source.lexicon.step(same[0].state, byte, meter)?;
+        let mut go_on = |same: &[Thread], step: Step, meter: &mut Meter| -> Outcome<()> {
             if step.state == NOTHING {
-                continue;
+                return Ok(());
             }
             for thread in same {
                 let frame = frame_after(thread, &[byte], source, meter)?;
@@ -432,6 +452,21 @@ impl Automaton {
                         frame,
                     });
                 }
+            }
+            Ok(())
+        };
+        if let Some(firsts) = situation.alive.get(situation.run(byte)) {
+            meter.work(firsts.len())?;
+            let from_first = |first: &u32| runs(&threads[*first as usize..]).next();
+            let alive: Vec<&[Thread]> = firsts.iter().filter_map(from_first).collect();
+            let states: Vec<Term> = alive.iter().map(|same| same[0].state).collect();
+            for (same, step) in alive.into_iter().zip(source.lexicon.steps(&states, byte, meter)?) {
+                go_on(same, step, meter)?;
+            }
+        } else {
+            meter.work(threads.len())?;
+            for same in runs(threads) {
+                go_on(same, source.lexicon.step(same[0].state, byte, meter)?, meter)?;
             }
         }
         if places.is_empty() {
@@ -478,6 +513,7 @@ impl Automaton {
             live: None,
             runs: [(0, UNKNOWN)].into(),
             run_of: None,
+            alive: Box::default(),
             stays: None,
             reach: None,
             nearest_values: None,

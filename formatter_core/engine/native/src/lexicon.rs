@@ -182,6 +182,15 @@ type Block = OnceLock<Box<[Slot]>>;
 /// Twice as many blocks as the chunk before has.
 type Chunk = OnceLock<Box<[Block]>>;
 
+/// The chunk where the slot of a state is, and the block in it.
+#[inline]
+fn place(state: Term) -> (usize, usize) {
+    // Chunk k begins at block 2^k - 1.
+    let shifted = state as usize / BLOCK + 1;
+    let chunk = shifted.ilog2();
+    (chunk as usize, shifted - (1 << chunk))
+}
+
 /// Automata for one vocabulary, and what their states mean for its tokens.
 pub struct Lexicon {
     pub vocabulary: Arc<Vocabulary>,
@@ -261,25 +270,58 @@ impl Lexicon {
         if tail == EMPTY || step.state == NOTHING {
             return Ok(step);
         }
+        let mut both = [step];
+        self.append(&mut both, &[tail], meter)?;
+        Ok(both[0])
+    }
+
+    /// The states after one more byte from each of some live states.
+    pub fn steps(&self, states: &[Term], byte: u8, meter: &mut Meter) -> Outcome<Vec<Step>> {
+        let (rows, tails): (Vec<&Row>, Vec<Term>) = self.first_rows(states, meter)?.into_iter().unzip();
+        let mut steps: Vec<Step> = rows.into_iter().map(|row| row.step(byte)).collect();
+        if tails.iter().any(|tail| *tail != EMPTY) {
+            self.append(&mut steps, &tails, meter)?;
+        }
+        Ok(steps)
+    }
+
+    /// Put after each state what follows it.
+    fn append(&self, steps: &mut [Step], tails: &[Term], meter: &mut Meter) -> Outcome<()> {
         let terms = &mut self.derivatives()?.terms;
         let bytes = terms.bytes();
-        let state = terms.concatenation(step.state, tail);
-        meter.grow(terms.bytes() - bytes)?;
-        Ok(Step {
-            state,
-            accepts: terms.nullable(state),
-        })
+        for (step, tail) in steps.iter_mut().zip(tails) {
+            if *tail != EMPTY && step.state != NOTHING {
+                step.state = terms.concatenation(step.state, *tail);
+                step.accepts = terms.nullable(step.state);
+            }
+        }
+        meter.grow(terms.bytes() - bytes)
     }
 
     /// The moves of what a live state begins with, and what follows that. The state has the same bytes and runs of bytes:
     /// of many states that are left at once, such as the names of an object, none needs moves of its own.
     #[inline]
     pub fn first_row(&self, state: Term, meter: &mut Meter) -> Outcome<(&Row, Term)> {
-        if let Some(row) = self.slot(state).get() {
+        if let Some(row) = self.known_row(state) {
             return Ok((row, EMPTY));
         }
         let (head, tail) = self.derivatives()?.terms.split_first(state);
         Ok((self.row(head, meter)?, tail))
+    }
+
+    /// The same of some states, under one lock.
+    pub fn first_rows(&self, states: &[Term], meter: &mut Meter) -> Outcome<Vec<(&Row, Term)>> {
+        let mut parts: Vec<(Term, Term)> = states.iter().map(|state| (*state, EMPTY)).collect();
+        if states.iter().any(|state| self.known_row(*state).is_none()) {
+            let terms = &self.derivatives()?.terms;
+            let unknown = parts.iter_mut().filter(|part| self.known_row(part.0).is_none());
+            unknown.for_each(|part| *part = terms.split_first(part.0));
+        }
+        let mut rows = Vec::with_capacity(parts.len());
+        for (head, tail) in parts {
+            rows.push((self.row(head, meter)?, tail));
+        }
+        Ok(rows)
     }
 
     /// The moves of a live state.
@@ -349,7 +391,9 @@ impl Lexicon {
     /// The moves of a live state, where they have been worked out.
     #[inline]
     pub fn known_row(&self, state: Term) -> Option<&Row> {
-        self.slot(state).get().map(|row| &**row)
+        let (chunk, block) = place(state);
+        let slots = self.chunks[chunk].get()?[block].get()?;
+        slots[state as usize % BLOCK].get().map(|row| &**row)
     }
 
     /// The state after one more byte, without all the other moves.
@@ -453,12 +497,9 @@ impl Lexicon {
 
     #[inline]
     fn slot(&self, state: Term) -> &Slot {
-        // Chunk k begins at block 2^k - 1.
-        let shifted = state / BLOCK as u32 + 1;
-        let chunk = shifted.ilog2();
-        let blocks = self.chunks[chunk as usize].get_or_init(|| (0..1 << chunk).map(|_| OnceLock::new()).collect());
-        let slots =
-            blocks[shifted as usize - (1 << chunk)].get_or_init(|| (0..BLOCK).map(|_| OnceLock::new()).collect());
+        let (chunk, block) = place(state);
+        let blocks = self.chunks[chunk].get_or_init(|| (0..1 << chunk).map(|_| OnceLock::new()).collect());
+        let slots = blocks[block].get_or_init(|| (0..BLOCK).map(|_| OnceLock::new()).collect());
         &slots[state as usize % BLOCK]
     }
 
