@@ -105,11 +105,13 @@ impl Builder<'_> {
         if light.is_empty() {
             return Ok(());
         }
-        light.sort_unstable_by_key(|same| same[0].state);
         let number = if light.len() == terminals {
             self.automaton.situation(state)
         } else {
-            self.automaton.of_threads(light.concat())
+            let mut order: Vec<(u32, u32)> = light.iter().map(|same| same[0].state).zip(0..).collect();
+            order.sort_unstable();
+            let threads = order.iter().flat_map(|(_, place)| light[*place as usize]);
+            self.automaton.of_threads(threads.cloned().collect())
         };
         self.automaton.held.push(number);
         // Where to go on from the root is known at once: most of its nodes lead nowhere.

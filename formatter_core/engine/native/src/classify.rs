@@ -6,6 +6,7 @@ use crate::class::{Class, Cut, End, Rest};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::rounds::{rounds, whole_rounds};
+use crate::stack::pair;
 use crate::term::{Kind, Term, UNBOUNDED};
 use crate::walk::{without, Like, States, Walk};
 
@@ -82,10 +83,11 @@ fn follow(
 ) -> Outcome<()> {
     let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
     let found = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
-    let mut rests: Vec<_> = found.iter().flat_map(|rests| rests.all.iter().copied()).collect();
-    rests.sort_unstable_by_key(|rest| (rest.node, rest.depth));
-    for rest in rests {
-        if is_end(&rest, meter)? {
+    let rests: Vec<_> = found.iter().flat_map(|rests| &rests.all).collect();
+    let mut order: Vec<(u64, u32)> = rests.iter().map(|rest| pair(rest.node, rest.depth)).zip(0..).collect();
+    order.sort_unstable();
+    for rest in order.iter().map(|(_, place)| rests[*place as usize]) {
+        if is_end(rest, meter)? {
             walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
         }
     }

@@ -157,6 +157,7 @@ impl Remainders {
         let least = lengths.iter().map(|(length, _)| *length).min();
         let at_end = parts.can_stop && !self.rules.has_regions();
         for (length, index) in lengths {
+            let index = index as usize;
             let (next, frame) = place_of(parts, index);
             if Some(length) != least && !self.rules.has_regions() || at_end {
                 continue;

@@ -331,15 +331,17 @@ impl<'a> Walk<'a> {
     }
 
     /// The class of what was walked.
-    pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
+    pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
-        self.cuts.sort_unstable_by_key(|cut| cut.node);
+        let mut order: Vec<(u32, u32)> = self.cuts.iter().map(|cut| cut.node).zip(0..).collect();
+        order.sort_unstable();
+        let cuts = order.iter().map(|(_, place)| self.cuts[*place as usize]).collect();
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
         let owner = match self.only {
             Some(_) => &self.lexicon.owner.apart(),
             None => &self.lexicon.owner,
         };
-        Ok(Class::from_parts(inside, self.cuts, self.ends, owner))
+        Ok(Class::from_parts(inside, cuts, self.ends, owner))
     }
 
     /// The step that a byte makes from the current node.

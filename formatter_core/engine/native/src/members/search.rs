@@ -20,6 +20,10 @@ impl Cost {
         length: UNUSABLE,
         rank: 0,
     };
+
+    fn key(self) -> u64 {
+        u64::from(self.length) << 32 | u64::from(self.rank)
+    }
 }
 
 /// What the values of distinct members add to what their ways cost.
@@ -256,7 +260,12 @@ impl<'a> Search<'a> {
         let mut left = more as usize;
         meter.work(left + open.len())?;
         if left > 0 {
-            open.sort_unstable_by_key(|(member, way)| (self.cost(*way), member.repeated, *way));
+            let (once, again): (Vec<_>, Vec<_>) = open.iter().partition(|(member, _)| !member.repeated);
+            open = [once, again].concat();
+            let costs = open.iter().map(|(_, way)| self.cost(*way).key());
+            let mut order: Vec<(u64, u32)> = costs.zip(0..).collect();
+            order.sort_unstable();
+            open = order.iter().map(|(_, place)| open[*place as usize]).collect();
         }
         while left > 0 {
             let mut next = 0;

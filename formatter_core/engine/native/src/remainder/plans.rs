@@ -137,14 +137,14 @@ impl Remainders {
                 plans.push(Plan::default());
             }
             let mut leaving = Vec::new();
-            for (_, index) in these {
-                let mut plan = self.plan_of(parts, *index, meter)?;
+            for index in these.iter().map(|(_, index)| *index as usize) {
+                let mut plan = self.plan_of(parts, index, meter)?;
                 let at_once = plan.ends.iter().filter(|(_, length)| *length == 0);
                 let at_once: Vec<Deadline> = at_once.map(|(deadline, _)| *deadline).collect();
                 if at_once.is_empty() {
                     self.add_plan(&mut plans, plan, meter)?;
                 } else {
-                    plan.leaving = vec![(*index, at_once)];
+                    plan.leaving = vec![(index, at_once)];
                     leaving.push(plan);
                 }
             }
@@ -162,7 +162,7 @@ impl Remainders {
     }
 
     /// How long the shortest texts of the threads are that have one.
-    pub(super) fn lengths_of(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Vec<(u32, usize)>> {
+    pub(super) fn lengths_of(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Vec<(u32, u32)>> {
         let mut lengths = Vec::new();
         for index in 0..parts.threads.len() + parts.tokens.len() {
             let (next, frame) = place_of(parts, index);
@@ -172,7 +172,7 @@ impl Remainders {
             };
             let length = self.length(own, next, frame, meter)?;
             if length < NEVER {
-                lengths.push((length, index));
+                lengths.push((length, index as u32));
             }
         }
         Ok(lengths)

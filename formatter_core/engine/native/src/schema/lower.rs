@@ -314,12 +314,14 @@ impl<'a> Lowering<'a> {
         number
     }
 
-    fn name_other_than(&mut self, mut names: Vec<&'a str>) -> Node {
+    fn name_other_than(&mut self, names: Vec<&'a str>) -> Node {
         if names.is_empty() {
             return token(Token::AnyName);
         }
-        names.sort_unstable();
-        let names: Vec<u32> = names.into_iter().map(|name| self.name(name)).collect();
+        let mut order: Vec<(&[u8], u32)> = names.iter().map(|name| name.as_bytes()).zip(0..).collect();
+        order.sort_unstable();
+        let in_order = order.iter().map(|(_, place)| names[*place as usize]);
+        let names: Vec<u32> = in_order.map(|name| self.name(name)).collect();
         if let Some(number) = self.others.get(&names) {
             return Node::Terminal(*number);
         }
