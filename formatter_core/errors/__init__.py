@@ -517,8 +517,8 @@ class IncompleteResult(FormatterError):
 _TO_DO: dict[str | None, str] = {
     None: "continue the output if it can go on so, or read `text` and `captures`",
     "length": (
-        "give the hook max_tokens= to make every output fit, raise max_new_tokens (max_tokens in other engines), or bound "
-        "the field (`maxLength`, `maximum`, `maxItems`)"
+        "give the hook max_tokens= to make every output fit, raise max_new_tokens (max_tokens in other engines), or "
+        "bound the field (`maxLength`, `maximum`, `maxItems`)"
     ),
     "stop_string": "leave out the stop string, or let the format say where the text ends",
 }

@@ -146,8 +146,9 @@ class RowMasker:
 
         Args:
             logits: shape (width,).
-            least: how many logits are enough if no token past them is allowed, which saves who reads them the others:
-                as many as it takes are returned, a multiple of 32, or all. By default always all.
+            least: how many logits are enough if no token past them is allowed; fewer take their reader less time. As
+                many as it takes are returned, a multiple of 32 whose last token is not allowed, or all. By default
+                always all.
 
         Raises:
             InvalidBitmask: as from `apply_inplace`.

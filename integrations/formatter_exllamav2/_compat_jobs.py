@@ -61,12 +61,12 @@ def job_width(job: Any) -> int | None:
 def least_logits(job: Any) -> int | None:
     """How many logits the job's sampler has to be given, if no token past them is allowed; None where it takes all.
 
-    Fewer take it less time. Its XTC looks up ids in them, its dynamic temperature counts them, and a list of the best
-    tokens is filled up with others.
+    Fewer take it less time. They have to be more than its top_k, which is off if it is not positive. Its XTC looks up
+    ids in them, its dynamic temperature counts them, and a list of the best tokens is filled up with others.
     """
     settings = job.gen_settings
     takes_all = job.return_top_tokens or settings.xtc_probability > 0 or settings.max_temp > settings.min_temp
-    return None if takes_all else settings.top_k + 1
+    return None if takes_all else max(settings.top_k, 0) + 1
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:

@@ -166,8 +166,9 @@ class FormatterFilter(BackgroundFilter):
         """Float32 (width,), or as many as the sampler needs; -inf for what is not allowed, written if that may be."""
         try:
             check_logits(logits, self._size)
-            may_write, least = self._binding.may_write, self._binding.least_logits(self)
-            if (masked := masked_logits(self._mask, logits, may_write=may_write, least=least)) is not None:
+            least = self._binding.least_logits(self) if type(self) is FormatterFilter else None
+            masked = masked_logits(self._mask, logits, may_write=self._binding.may_write, least=least)
+            if masked is not None:
                 return masked
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)

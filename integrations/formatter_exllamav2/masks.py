@@ -72,7 +72,8 @@ def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, lea
     """The masked logits; None if no allowed token is above -inf.
 
     Those given stay as they are unless `may_write`. At the end they may be left out down to `least` if none of them is
-    allowed; a multiple of 32 is left, because the sampler writes in blocks of as many.
+    allowed. A multiple of 32 is left, because the sampler writes in blocks of as many; and the last one is not allowed,
+    because where every token passes its min_p or top_a, the sampler writes one place too far.
     """
     if may_write and _compat.MASKS_LOGITS:  # before, the sampler goes on with these logits
         return mask.masked(logits, least)

@@ -460,8 +460,9 @@ def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None
         assert text_of(job) == b"abb"
         return job.widths
 
-    needed = -(-(1 + max(filter_of().formatter.allowed_tokens())) // 32) * 32
-    assert widths()[0] == needed < WIDTH
+    needed = (max(filter_of().formatter.allowed_tokens()) // 32 + 2) * 32  # one block is left that holds none
+    for top_k in (50, 1, 0, -1, -7, needed - 1):
+        assert widths(top_k=top_k)[0] == needed < WIDTH
     assert widths(top_k=needed)[0] == needed + 32
     assert widths(top_k=WIDTH)[0] == WIDTH
     for takes_all in ({"xtc_probability": 0.1}, {"max_temp": 2.0}, {"return_top_tokens": 3}, {"return_logits": True}):
@@ -480,6 +481,18 @@ def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None
             return True
 
     assert set(widths(Outer(filter_of()))) == {WIDTH}
+
+    from formatter_exllamav2 import FormatterFilter
+
+    class Biased(FormatterFilter):
+        """Adds something to what the filter returns."""
+
+        def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
+            return super().mask_logits(logits) + torch.zeros(WIDTH)
+
+    each = filter_of()
+    each.__class__ = Biased
+    assert set(widths(each)) == {WIDTH}
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int64])

@@ -38,6 +38,7 @@ from formatter_core import Compiler, FormatterBuilder, bitmask, formats
 from formatter_core.errors import DeadEnd, FormatterError, LimitExceeded
 from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import FormatterFilter, create_filter, create_vocabulary
+from formatter_exllamav2._compat_jobs import least_logits
 from tests.engines_real.exllamav2_filters import FailsOnce, Naive, OwnMask
 
 SCHEMA = {
@@ -661,7 +662,10 @@ def captures() -> Any:
 
 @scenario
 def fewer_logits() -> Any:
-    """What the sampler answers to all masked logits, and to those up to the last that is allowed."""
+    """What the sampler answers to all masked logits, and to those that the filter leaves.
+
+    Sometimes whole blocks of 32 are allowed, and each of their tokens passes min_p and top_a.
+    """
     width, random_ = 4096, random.Random(0)
     tokenizer = SimpleNamespace(get_vocab_size=lambda: width, eos_token_id=1)
     row = bitmask.allocate(1, width)[0]
@@ -669,13 +673,20 @@ def fewer_logits() -> Any:
     for _ in range(2000):
         row[:] = 0
         allowed = random_.choices(range(random_.randint(1, width)), k=random_.choice([1, 3, 50, 500]))
+        if random_.random() < 0.2:
+            allowed = list(range(random_.choice([32, 64, 96])))
         bitmask.set_ids(row, allowed)
-        settings = Settings(top_k=random_.choice([0, 1, 50, 700, 3000]), top_p=random_.choice([0, 0.8, 1]))
-        settings.temperature, settings.min_p = random_.choice([0, 0.8, 1.5]), random_.choice([0, 0.05])
+        settings = Settings(top_k=random_.choice([-7, 0, 0, 1, 50, 700, 3000]), top_p=random_.choice([0, 0.8, 1]))
+        settings.temperature, settings.min_p = random_.choice([0, 0.8, 20]), random_.choice([0, 0.05])
         settings.typical, settings.tfs = random_.choice([0, 0.9]), random_.choice([0, 0.9])
-        logits, drawn = torch.randn(width) * random_.choice([1, 10]), random_.random()
+        settings.top_a, settings.mirostat = random_.choice([0, 0.001]), random_.random() < 0.1
+        settings.temperature_last = settings.temperature > 0 and random_.random() < 0.5
+        logits, drawn = torch.randn(width) * random_.choice([0.1, 1, 10]), random_.random()
+        job = SimpleNamespace(return_top_tokens=0, gen_settings=settings)
+        settings.xtc_probability, settings.min_temp, settings.max_temp = 0.0, 0.0, 0.0  # 0.2.0 does not know the first
         both = []
-        for least in (None, settings.top_k + 1):
+        for least in (None, least_logits(job)):
+            settings.mirostat_mu = None
             masked = mask.masked(logits.clone(), least)
             assert masked is not None
             sampled = ExLlamaV2Sampler.sample(masked.view(1, 1, -1), settings, torch.tensor([[0]]), drawn, tokenizer)

@@ -63,14 +63,16 @@ pub enum Masked {
     Copied(usize),
 }
 
-/// `mask_together` up to the last block that holds an allowed token, but for at least so many logits; and where few blocks
-/// hold any, these are copied into `copies`, logits that are -inf otherwise. A few lines of memory are written then.
+/// `mask_together` up to the block behind the last one that holds an allowed token, but for at least so many logits; and
+/// where few blocks hold any, these are copied into `copies`, logits that are -inf otherwise, which writes a few lines of
+/// memory. Behind the last allowed token one that is not allowed is left, if there is any.
 ///
 /// `copies` are as many as the logits, and `before` says which of them may be above -inf; it is as long as the row.
 /// Nothing else writes to either.
 pub fn mask_or_copy(logits: &mut [f32], row: &[u32], least: usize, copies: &mut [f32], before: &mut [u32]) -> Masked {
     let end = row.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
-    let width = (BLOCK * end.max(least.div_ceil(BLOCK))).min(logits.len());
+    let least = least.min(logits.len()).div_ceil(BLOCK);
+    let width = (BLOCK * least.max(end + 1)).min(logits.len());
     if FEW * row[..end].iter().filter(|bits| **bits != 0).count() > end {
         return if mask_together(&mut logits[..width], row) {
             Masked::InPlace(width)
