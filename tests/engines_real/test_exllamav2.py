@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -46,14 +47,14 @@ def environment_of(version: str) -> dict[str, str]:
 
 @cache
 def reported(version: str) -> dict[str, Any]:
-    output = RELEASES / version / "report.json"
-    output.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "tests.engines_real.exllamav2_scenarios", str(output)]
-    run = subprocess.run(
-        words, cwd=ROOT, env=environment_of(version), capture_output=True, text=True, timeout=600, check=False
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
-    report: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:  # not beside the release, which other checkouts use too
+        output = Path(folder) / "report.json"
+        words = [sys.executable, "-m", "tests.engines_real.exllamav2_scenarios", str(output)]
+        run = subprocess.run(
+            words, cwd=ROOT, env=environment_of(version), capture_output=True, text=True, timeout=600, check=False
+        )
+        assert run.returncode == 0, run.stderr[-4000:]
+        report: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     assert report["version"] == version
     return report
 
