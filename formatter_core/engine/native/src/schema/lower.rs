@@ -433,15 +433,14 @@ fn token(token: Token) -> Node {
     Node::Terminal(token as u32)
 }
 
-/// Add a schema for a goal: if it is one, a minimum that no other has, in ones. Values can meet several of them, so that
-/// names which several patterns match are not left out as impossible.
+/// Add a schema for a goal: a number that no other one has, in ones, if it is a schema.
 fn add_goal(text: &mut String, goal: Goal, known: &mut Vec<Goal>) {
     text.push(':');
     match goal {
         Goal::Anything => text.push_str("true"),
         Goal::Nothing => return text.push_str("false"),
         Goal::Schema(_) => {
-            text.push_str("{\"minimum\":");
+            text.push_str("{\"const\":");
             text.extend(std::iter::repeat('1').take(1 + known.len()));
             text.push('}');
         }
