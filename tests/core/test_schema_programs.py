@@ -279,6 +279,17 @@ def test_partly_plain_schemas_have_the_same_rules(schema: Any) -> None:
     assert differs(straight, by_grammar) == ""
 
 
+@pytest.mark.parametrize("rest", [True, False, {"type": "null"}])
+def test_names_that_several_patterns_match(rest: Any) -> None:
+    """A value may satisfy what both patterns want of it."""
+    patterns = {"^x": {"type": "string"}, "y$": {"pattern": "b"}}
+    schema = {"type": "object", "patternProperties": patterns, "additionalProperties": rest}
+    formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
+    formatter.accept_bytes(b'{"xy":"ab"}')
+    assert formatter.can_stop
+    assert not differs(*both(schema))
+
+
 @pytest.mark.parametrize("schema", IMPOSSIBLE, ids=json.dumps)
 def test_what_has_no_value_is_left_to_the_algebra(schema: Any) -> None:
     straight, by_grammar = both(schema)
