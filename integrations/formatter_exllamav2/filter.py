@@ -167,9 +167,8 @@ class FormatterFilter(BackgroundFilter):
         try:
             check_logits(logits, self._size)
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None
-            masked = masked_logits(self._mask, logits, may_write=self._binding.may_write, least=least)
-            if masked is not None:
-                return masked
+            if (left := masked_logits(self._mask, logits, may_write=self._binding.may_write, least=least)) is not None:
+                return left
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)
         if not bitmask.get(self._row, self._start.end_ids[0]):
