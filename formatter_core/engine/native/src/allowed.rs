@@ -11,6 +11,7 @@ use crate::classify::{class, class_for, takes_whole_walk, then};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::mask::{join, set, Mask};
+use crate::order::places_by;
 use crate::stack::{runs, Frame, State, Thread};
 use crate::term::{Term, EMPTY};
 
@@ -108,9 +109,8 @@ impl Builder<'_> {
         let number = if light.len() == terminals {
             self.automaton.situation(state)
         } else {
-            let mut order: Vec<(u32, u32)> = light.iter().map(|same| same[0].state).zip(0..).collect();
-            order.sort_unstable();
-            let threads = order.iter().flat_map(|(_, place)| light[*place as usize]);
+            let places = places_by(light.iter().map(|same| u64::from(same[0].state)));
+            let threads = places.flat_map(|place| light[place]);
             self.automaton.of_threads(threads.cloned().collect())
         };
         self.automaton.held.push(number);

@@ -16,6 +16,7 @@ use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
+use crate::order::pair;
 use crate::remainder::Remainders;
 use crate::stack::{self, runs, sort, Frame, Frozen, State, Thread};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -171,7 +172,7 @@ impl Automaton {
         let mut key = Vec::with_capacity(2 * places.len());
         for (next, frame) in places {
             let (group, member) = frame.key();
-            key.push([u64::from(*next) << 32 | u64::from(member), group]);
+            key.push([pair(*next, member), group]);
         }
         key.sort_unstable();
         key.dedup();

@@ -13,8 +13,9 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
 use crate::network::{Network, Position, END};
+use crate::order::{pair, sort_by};
 use crate::regions::{entered, Deadlines};
-use crate::stack::{pair, sort_by, Frame, Group, State, Thread, ROOT};
+use crate::stack::{Frame, Group, State, Thread, ROOT};
 use crate::term::{Term, EMPTY, NOTHING};
 
 /// A frame, seen from a chart.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::class::{Class, Cut, End, Rest};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
+use crate::order::{pair, places_by};
 use crate::rounds::{rounds, whole_rounds};
-use crate::stack::pair;
 use crate::term::{Kind, Term, UNBOUNDED};
 use crate::walk::{without, Like, States, Walk};
 
@@ -84,9 +84,8 @@ fn follow(
     let firsts = lexicon.first_bytes([state].into_iter(), meter)?;
     let found = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
     let rests: Vec<_> = found.iter().flat_map(|rests| &rests.all).collect();
-    let mut order: Vec<(u64, u32)> = rests.iter().map(|rest| pair(rest.node, rest.depth)).zip(0..).collect();
-    order.sort_unstable();
-    for rest in order.iter().map(|(_, place)| rests[*place as usize]) {
+    for place in places_by(rests.iter().map(|rest| pair(rest.node, rest.depth))) {
+        let rest = rests[place];
         if is_end(rest, meter)? {
             walk.rest(rest.node, rest.depth, rest.node_depth, meter)?;
         }

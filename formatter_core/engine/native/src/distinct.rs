@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
+use crate::order::pair;
 use crate::term::{Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
 /// The value that a text begins with.
@@ -203,8 +204,7 @@ impl Node {
         ways.extend(self.below.iter().map(|node| node.spellings(after, id, terms)));
         let rest = terms.alternation(ways);
         let term = of.before(&self.label, rest, terms);
-        self.term
-            .store(u64::from(id) << 32 | u64::from(term), Ordering::Relaxed);
+        self.term.store(pair(id, term), Ordering::Relaxed);
         term
     }
 }

@@ -8,8 +8,9 @@ use crate::hash::{FastMap, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::members::Memory;
 use crate::network::END;
+use crate::order::{pair, sort_by};
 use crate::regions::{Deadline, Deadlines};
-use crate::stack::{pair, sort, sort_by, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
+use crate::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, TokenThread, ROOT};
 
 /// Where an edge of a frame leads that is being frozen.
 #[derive(Clone)]

@@ -56,6 +56,7 @@ mod multiples;
 mod nearest;
 mod network;
 mod number_sets;
+mod order;
 mod parser;
 #[cfg(test)]
 mod parser_tests;

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::hash::FastHasher;
 use crate::lexicon::Lexicon;
 use crate::members::Memory;
+use crate::order::{pair, sort_by};
 use crate::regions::{are_relative, Deadlines};
 use crate::term::Term;
 
@@ -137,11 +138,6 @@ impl Thread {
     }
 }
 
-/// Two numbers as one, in whose order the first counts first.
-pub fn pair(first: u32, second: u32) -> u64 {
-    u64::from(first) << 32 | u64::from(second)
-}
-
 /// Threads whose terminals are in the same state, together; they stand side by side.
 pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
     let mut rest = threads;
@@ -238,34 +234,6 @@ impl PartialEq for Frozen {
 pub fn sort(threads: &mut Vec<Thread>) {
     sort_by(threads, Thread::key);
     threads.dedup_by_key(|thread| thread.key());
-}
-
-/// So many values are sorted by keys that are made once: what they consist of lies elsewhere.
-const MANY: usize = 32;
-
-/// Sort by keys; where values are many, quickly if they are a few sorted runs. A few are inserted one by one, and all keys
-/// have one type: the sorts of the standard library take 5 kB for each.
-pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> (u64, (u64, u32))) {
-    if values.len() < MANY {
-        for end in 1..values.len() {
-            let mut place = end;
-            while place > 0 && key_of(&values[place]) < key_of(&values[place - 1]) {
-                values.swap(place, place - 1);
-                place -= 1;
-            }
-        }
-        return;
-    }
-    let mut places: Vec<(_, u32)> = values.iter().map(key_of).zip(0..).collect();
-    places.sort();
-    for index in 0..values.len() {
-        let mut from = places[index].1;
-        while (from as usize) < index {
-            from = places[from as usize].1;
-        }
-        places[index].1 = from;
-        values.swap(index, from as usize);
-    }
 }
 
 /// The situation of the parser between two tokens.

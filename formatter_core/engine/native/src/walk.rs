@@ -5,6 +5,7 @@ use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::moves::{Known, Moves, NO_NUMBER};
+use crate::order::places_by;
 use crate::term::{Term, NOTHING};
 use crate::trie::Node;
 
@@ -333,9 +334,8 @@ impl<'a> Walk<'a> {
     /// The class of what was walked.
     pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
-        let mut order: Vec<(u32, u32)> = self.cuts.iter().map(|cut| cut.node).zip(0..).collect();
-        order.sort_unstable();
-        let cuts = order.iter().map(|(_, place)| self.cuts[*place as usize]).collect();
+        let places = places_by(self.cuts.iter().map(|cut| u64::from(cut.node)));
+        let cuts = places.map(|place| self.cuts[place]).collect();
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
         let owner = match self.only {
             Some(_) => &self.lexicon.owner.apart(),

@@ -2,6 +2,7 @@
 
 use super::{has, set, Bits, Member, Members, Memory, Step};
 use crate::limits::{Meter, Outcome};
+use crate::order::{pair, places_by};
 use crate::spelling::{add, NEVER};
 use crate::term::UNBOUNDED;
 
@@ -22,7 +23,7 @@ impl Cost {
     };
 
     fn key(self) -> u64 {
-        u64::from(self.length) << 32 | u64::from(self.rank)
+        pair(self.length, self.rank)
     }
 }
 
@@ -213,10 +214,8 @@ impl<'a> Search<'a> {
             return Ok(Some(Vec::new()));
         }
         if let Some(steps) = &mut fewest {
-            let costs = steps.iter().map(|step| self.cost_of(*step));
-            let mut order: Vec<(u64, u32)> = costs.zip(0..).collect();
-            order.sort_unstable();
-            *steps = order.iter().map(|(_, place)| steps[*place as usize]).collect();
+            let places = places_by(steps.iter().map(|step| self.cost_of(*step)));
+            *steps = places.map(|place| steps[place]).collect();
         }
         Ok(fewest)
     }
@@ -262,10 +261,8 @@ impl<'a> Search<'a> {
         if left > 0 {
             let (once, again): (Vec<_>, Vec<_>) = open.iter().partition(|(member, _)| !member.repeated);
             open = [once, again].concat();
-            let costs = open.iter().map(|(_, way)| self.cost(*way).key());
-            let mut order: Vec<(u64, u32)> = costs.zip(0..).collect();
-            order.sort_unstable();
-            open = order.iter().map(|(_, place)| open[*place as usize]).collect();
+            let places = places_by(open.iter().map(|(_, way)| self.cost(*way).key()));
+            open = places.map(|place| open[place]).collect();
         }
         while left > 0 {
             let mut next = 0;
