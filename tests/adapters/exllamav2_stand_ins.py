@@ -134,6 +134,12 @@ def sample(
     return token, token in ends
 
 
+def allowed(each: Any, width: int) -> set[int]:
+    found: list[torch.Tensor] = []
+    token, _ = sample(torch.zeros(width), [each], lambda masked: found.append(masked) or 0)
+    return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
+
+
 @dataclass
 class Settings:
     """The sampler's, as far as they tell how many logits it needs."""
@@ -291,3 +297,24 @@ def tokenizer_of(
         eos_token_id=eos,
         extended_id_to_piece=special or {},
     )
+
+
+def description(more: Sequence[str] = ()) -> dict[str, Any]:
+    """A byte-fallback tokenizer: `<unk>`, `<s>`, `▁a`, `</s>`, the bytes, and more."""
+    pieces = ["<unk>", "<s>", "▁a", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "日本", *more]
+    special = [{"id": n, "content": pieces[n], "special": True} for n in (0, 1, 3)]
+    return {
+        "added_tokens": [*special, {"id": 261 + len(more), "content": "<|tool|>", "special": False}],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        },
+        "model": {"type": "BPE", "vocab": {piece: n for n, piece in enumerate(pieces)}, "unk_token": "<unk>",
+                  "byte_fallback": True, "merges": []},
+    }  # fmt: skip

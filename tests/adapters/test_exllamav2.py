@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import math
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
@@ -21,8 +19,6 @@ from formatter_core.errors import (  # noqa: E402
     HookReused,
     IncompleteResult,
     InvalidArgument,
-    InvalidFormat,
-    InvalidVocabulary,
     LimitExceeded,
     NoTokenLeft,
     TokenRejected,
@@ -40,6 +36,8 @@ from tests.adapters.exllamav2_stand_ins import (  # noqa: E402
     MaskFilter,
     Settings,
     Tokenizer,
+    allowed,
+    description,
     exllamav2_of,
     sample,
     tokenizer_of,
@@ -317,12 +315,6 @@ def test_ids_past_the_logits_are_never_offered(generation: str) -> None:
     assert max(allowed(each, 256)) < 256
 
 
-def allowed(each: Any, width: int = WIDTH) -> set[int]:
-    found: list[torch.Tensor] = []
-    token, _ = sample(torch.zeros(width), [each], lambda masked: found.append(masked) or 0)
-    return set(found[0].isfinite().nonzero().flatten().tolist()) if found else {token}
-
-
 # --- begin, clone, result -----------------------------------------------------------------------------------------
 
 
@@ -332,7 +324,7 @@ def test_begin_takes_what_generators_pass(generation: str, prefix: Any) -> None:
     each.begin("")
     each.feed(A)
     each.begin(prefix)
-    assert allowed(each) == {A, TOKENS.index(b"ab"), TOKENS.index(b"abc"), TOKENS.index(b"ab", 258)}
+    assert allowed(each, WIDTH) == {A, TOKENS.index(b"ab"), TOKENS.index(b"abc"), TOKENS.index(b"ab", 258)}
 
 
 @pytest.mark.parametrize("prefix", [["a", "b"], 5, b"a", "\ufffd"])
@@ -346,7 +338,7 @@ def test_a_healed_token_begins_with_the_prompts_last_one(generation: str, healed
     each = filter_of(formats.regex("b[bc]?"))
     each.begin(healed)
     pair = {token for token, data in enumerate(TOKENS) if data == b"ab"}
-    assert allowed(each) == {A, TOKENS.index(b"abc"), *pair}
+    assert allowed(each, WIDTH) == {A, TOKENS.index(b"abc"), *pair}
     for token, text, then in [
         (A, b"", {B, TOKENS.index(b"bc")}),
         (TOKENS.index(b"abc"), b"bc", {END, OTHER_END}),
@@ -355,7 +347,7 @@ def test_a_healed_token_begins_with_the_prompts_last_one(generation: str, healed
         each.begin(healed)
         each.feed(torch.tensor([[token]]))
         assert each.formatter.bytes == text
-        assert allowed(each) == then
+        assert allowed(each, WIDTH) == then
     each.begin(healed)
     each.feed(torch.tensor([[X]]))
     assert only_ends(each)
@@ -384,9 +376,9 @@ def test_a_clone_is_independent(generation: str) -> None:
     copy.feed(torch.tensor([[C]]))
     assert each.formatter.text == "ab"
     assert copy.formatter.text == "ac"
-    assert allowed(copy) == allowed(each)
+    assert allowed(copy, WIDTH) == allowed(each, WIDTH)
     copy.feed(torch.tensor([[X]]))
-    allowed(copy)
+    allowed(copy, WIDTH)
     assert each.error is None
     job = job_of([A, B, B, END], each.clone())
     run(generation, job)
@@ -652,107 +644,3 @@ def test_asking_again_after_the_end_is_harmless(generation: str) -> None:
         each.feed(torch.tensor([[END]]))
     assert each.error is None
     assert each.result().is_complete
-
-
-# --- vocabularies -------------------------------------------------------------------------------------------------
-
-
-def description(more: Sequence[str] = ()) -> dict[str, Any]:
-    """A byte-fallback tokenizer: `<unk>`, `<s>`, `▁a`, `</s>`, the bytes, and more."""
-    pieces = ["<unk>", "<s>", "▁a", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "日本", *more]
-    special = [{"id": n, "content": pieces[n], "special": True} for n in (0, 1, 3)]
-    return {
-        "added_tokens": [*special, {"id": 261 + len(more), "content": "<|tool|>", "special": False}],
-        "normalizer": None,
-        "pre_tokenizer": None,
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [
-                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-                {"type": "ByteFallback"},
-                {"type": "Fuse"},
-            ],
-        },
-        "model": {"type": "BPE", "vocab": {piece: n for n, piece in enumerate(pieces)}, "unk_token": "<unk>",
-                  "byte_fallback": True, "merges": []},
-    }  # fmt: skip
-
-
-def test_the_vocabulary_is_read_from_the_raw_pieces(generation: str) -> None:
-    from formatter_exllamav2 import create_vocabulary
-
-    tokenizer = tokenizer_of(description(), vocab_size=300, eos=3, ends=[1, 3, 4000], special={0: "<unk>", 1: "<s>"})
-    vocabulary = create_vocabulary(tokenizer)
-    assert len(vocabulary) == 300
-    assert vocabulary.tokens[:4] == (None, None, b" a", None)
-    assert vocabulary.tokens[4 : 4 + 256] == tuple(bytes([byte]) for byte in range(256))
-    assert vocabulary.tokens[260:263] == ("日本".encode(), b"<|tool|>", None)
-    assert vocabulary.end_ids == (1, 3)
-    assert create_vocabulary(tokenizer) is vocabulary
-    assert create_vocabulary(tokenizer, end_ids=[261]).end_ids == (261,)
-    model = types.SimpleNamespace(config=types.SimpleNamespace(vocab_size=264, generation_config=None))
-    assert len(create_vocabulary(tokenizer, model=model)) == 264
-    assert create_vocabulary(tokenizer, model=model).end_ids == (3,)
-
-
-def test_what_exllamav2_takes_for_special_is_never_text(newest: str) -> None:
-    from formatter_exllamav2 import create_vocabulary
-
-    tokenizer = tokenizer_of(description(), vocab_size=300, eos=3, special={261: "<|tool|>", 5000: "<|far|>"})
-    assert create_vocabulary(tokenizer).tokens[261] is None
-
-
-def test_a_sentencepiece_model(newest: str) -> None:
-    from formatter_exllamav2 import create_vocabulary
-
-    pieces = ["<unk>", "<s>", "</s>", "<0xC3>", "▁a"]
-    processor = types.SimpleNamespace(
-        get_piece_size=lambda: 5,
-        eos_id=lambda: 2,
-        id_to_piece=pieces.__getitem__,
-        is_control=lambda piece: piece in (1, 2),
-        is_unknown=lambda piece: piece == 0,
-        is_unused=lambda piece: False,
-        is_byte=lambda piece: piece == 3,
-    )
-    tokenizer = Tokenizer(
-        tokenizer=types.SimpleNamespace(spm=processor),
-        config=types.SimpleNamespace(vocab_size=8),
-        eos_token_id=2,
-        extended_id_to_piece={2: "</s>"},
-    )
-    vocabulary = create_vocabulary(tokenizer)
-    assert vocabulary.tokens == (None, None, None, b"\xc3", b" a", None, None, None)
-    assert vocabulary.end_ids == (2,)
-
-
-def test_no_tokenizer(newest: str) -> None:
-    from formatter_exllamav2 import create_filter
-
-    with pytest.raises(InvalidVocabulary, match="ExLlamaV2Tokenizer"):
-        create_filter(object(), "{}")
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [("exllamav2.generator.filters", "ExLlamaV2Filter"), ("exllamav2.generator", "ExLlamaV2DynamicJob")],
-)
-def test_a_release_that_is_too_old(newest: str, module: str, name: str) -> None:
-    import sys
-
-    delattr(sys.modules[module], name)
-    with pytest.raises(UnsupportedEngineVersion, match=name):
-        import formatter_exllamav2  # noqa: F401
-
-
-def test_create_filter_says_what_the_issue_of_a_format_is(newest: str) -> None:
-    from formatter_exllamav2 import create_filter
-
-    tokenizer = tokenizer_of(json.loads(json.dumps(description())), vocab_size=300, eos=3)
-    each = create_filter(tokenizer, {"type": "integer", "minimum": 0, "maximum": 9})
-    each.begin("")
-    digits = {4 + byte for byte in b"0123456789-"}
-    assert allowed(each, 320) == digits
-    with pytest.raises(InvalidFormat):
-        create_filter(tokenizer, "no schema")
-    assert np.all(np.diff(each.end_ids) > 0)
