@@ -63,6 +63,12 @@ impl Derivatives {
         }
     }
 
+    /// Make room for many terms.
+    pub fn make_room(&mut self) {
+        self.terms.make_room();
+        self.moves.make_room();
+    }
+
     /// An estimate of the bytes that terms and moves take.
     pub fn bytes(&self) -> usize {
         self.terms.bytes() + self.bytes

@@ -80,6 +80,14 @@ impl<T> Blocks<T> {
         self.blocks.get(index / BLOCK)?.get(index % BLOCK)
     }
 
+    /// Let the first block have its whole room, so that its values stay where they are, too.
+    pub fn make_room(&mut self) {
+        match &mut self.blocks[..] {
+            [] => self.blocks.push(Vec::with_capacity(BLOCK)),
+            [first, ..] => first.reserve_exact(BLOCK - first.len()),
+        }
+    }
+
     pub fn push(&mut self, value: T) {
         match self.blocks.last_mut() {
             Some(last) if last.len() < BLOCK => last.push(value),
@@ -140,6 +148,12 @@ impl<K: Hash + Eq> Interner<K> {
         self.items.len()
     }
 
+    /// Make room for a block of values, of which there are few so far.
+    pub fn make_room(&mut self) {
+        self.items.make_room();
+        self.grow_table(2 * BLOCK);
+    }
+
     pub fn get(&self, number: u32) -> &K {
         &self.items[number as usize]
     }
@@ -160,12 +174,15 @@ impl<K: Hash + Eq> Interner<K> {
         insert(&mut self.table, u64::from(hash) << 32 | u64::from(number + 1));
         self.move_some();
         if self.items.len() * 2 > self.table.len() {
-            let larger = vec![0; self.table.len() * 2];
-            self.old = std::mem::replace(&mut self.table, larger);
-            self.moved = 0;
-            self.move_some();
+            self.grow_table(self.table.len() * 2);
         }
         (number, true)
+    }
+
+    fn grow_table(&mut self, size: usize) {
+        self.old = std::mem::replace(&mut self.table, vec![0; size]);
+        self.moved = 0;
+        self.move_some();
     }
 
     #[inline]

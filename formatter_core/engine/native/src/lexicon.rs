@@ -207,9 +207,11 @@ pub struct Lexicon {
 impl Lexicon {
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
         let owner = Owner::default();
+        let mut derivatives = Derivatives::new();
+        derivatives.make_room();
         Lexicon {
             vocabulary,
-            derivatives: Guarded::new(Derivatives::new(), &owner.health),
+            derivatives: Guarded::new(derivatives, &owner.health),
             chunks: std::array::from_fn(|_| OnceLock::new()),
             classes: Guarded::new(FastMap::default(), &owner.health),
             requests: Guarded::new(FastMap::default(), &owner.health),

@@ -95,6 +95,12 @@ impl Terms {
         terms
     }
 
+    /// Make room for many terms.
+    pub fn make_room(&mut self) {
+        self.kinds.make_room();
+        self.facts.make_room();
+    }
+
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
