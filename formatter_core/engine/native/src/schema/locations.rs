@@ -10,7 +10,7 @@ use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::shapes::Shaper;
 
-pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
+pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS, STRING};
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -37,9 +37,10 @@ pub struct Part {
     schema: u32,
     /// Its `properties`: names by their places in that object.
     properties: Option<u32>,
-    rest: Goal,
-    /// Its `patternProperties`, if these are one pattern that not every name matches.
-    pub pattern: Option<u32>,
+    /// What it wants of all others.
+    pub rest: Goal,
+    /// Its `patternProperties`, if these want something else.
+    pub patterns: Option<u32>,
 }
 
 impl PartialEq for Part {
@@ -55,11 +56,14 @@ pub struct Object {
     /// Each name once.
     pub required: Vec<Box<str>>,
     pub absent: Vec<Box<str>>,
+    /// Lists of names, of each of which one is absent.
+    pub conditions: Vec<Vec<Box<str>>>,
 }
 
 impl Object {
     pub fn is_any(&self) -> bool {
-        self.parts.is_empty() && self.required.is_empty() && self.absent.is_empty()
+        let names = [self.required.len(), self.absent.len(), self.conditions.len()];
+        self.parts.is_empty() && names == [0; 3]
     }
 }
 
@@ -97,9 +101,10 @@ pub enum Kind {
     Other,
 }
 
-/// Schemas whose values a schema's own must be, too: of one, of any of several, or of just one of them.
+/// Schemas whose values a schema's own must be, too: of one, of any of several, or of just one of them; or must not be.
 pub enum Step {
     All(Goal),
+    Not(Goal),
     Any(Vec<Goal>),
     One(Vec<Goal>),
 }
@@ -285,7 +290,7 @@ impl Locations {
             found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
             for part in object.iter().flat_map(|object| &object.parts) {
                 found.extend(schema_of(part.rest));
-                found.extend(self.pattern(part).and_then(|(_, goal)| schema_of(goal)));
+                found.extend(self.patterns(part).filter_map(|(_, goal)| schema_of(goal)));
                 found.extend(self.properties(part).filter_map(|(_, goal)| schema_of(goal)));
             }
         }
@@ -294,7 +299,16 @@ impl Locations {
 
     /// The named properties with what a part wants of their values.
     pub fn properties<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
-        let entries = part.properties.and_then(|properties| self.tree.entries(properties));
+        self.goals_in(part.properties)
+    }
+
+    /// The patterns for names, with what a part wants of the values of those that match.
+    pub fn patterns<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
+        self.goals_in(part.patterns)
+    }
+
+    fn goals_in(&self, object: Option<u32>) -> impl Iterator<Item = (&str, Goal)> + '_ {
+        let entries = object.and_then(|object| self.tree.entries(object));
         entries.unwrap_or(&[]).iter().map(|(name, value)| {
             let goal = self.goal(*value).unwrap_or(Goal::Nothing);
             (self.tree.text(name), goal)
@@ -336,12 +350,10 @@ impl Locations {
         is_one.then_some(all)
     }
 
-    /// The pattern for names, and what a part wants of the values of those that match it.
-    pub fn pattern(&self, part: &Part) -> Option<(&str, Goal)> {
-        let [(pattern, value)] = self.tree.entries(part.pattern?)? else {
-            return None;
-        };
-        Some((self.tree.text(pattern), self.goal(*value)?))
+    /// Whether a part names a property.
+    pub fn names(&self, part: &Part, name: &str) -> bool {
+        let named = part.properties.and_then(|properties| self.tree.get(properties, name));
+        named.is_some()
     }
 }
 
@@ -352,7 +364,7 @@ fn in_place(kind: &Kind) -> Vec<u32> {
         Kind::Branches { goals, .. } => goals.iter().copied().filter_map(schema_of).collect(),
         Kind::Combined { steps, .. } => {
             let goals = steps.iter().flat_map(|step| match step {
-                Step::All(goal) => std::slice::from_ref(goal),
+                Step::All(goal) | Step::Not(goal) => std::slice::from_ref(goal),
                 Step::Any(goals) | Step::One(goals) => goals,
             });
             goals.copied().filter_map(schema_of).collect()
