@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +40,12 @@ def as_tools(tools: Iterable[Any]) -> tuple[Tool, ...]:
     Raises:
         InvalidFormat: one is neither, has a name that no layout can write, or the name of another one.
     """
-    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+    given = None
+    with suppress(TypeError):
+        given = None if isinstance(tools, (str, Mapping)) else iter(tools)
+    if given is None:
         raise InvalidFormat(f"tools is {shown(tools)}; give a list of tools")
-    made = tuple(_as_tool(tool, index) for index, tool in enumerate(tools))
+    made = tuple(_as_tool(tool, index) for index, tool in enumerate(given))
     for name, count in Counter(tool.name for tool in made).items():
         if count > 1:
             raise InvalidFormat(f"{count} tools are named {name!r}; give each its own name")

@@ -114,8 +114,17 @@ class Formatter(Generic[Value_co]):
         finally:
             self._state.busy.release()
 
-    def step(self, token_id: int, row: NDArray[np.int32]) -> None:
-        """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken."""
+    def step(self, token_id: int, row: NDArray[np.int32], *, if_ready: bool = False) -> bool | None:
+        """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken.
+
+        Args:
+            token_id: the token.
+            row: as for `fill_bitmask`.
+            if_ready: do not wait for a mask that takes long, unless the text may end; ask `fill_bitmask` for it then.
+
+        Returns:
+            whether text may follow; None if the mask was not written, and then text must follow.
+        """
         state = self._state
         if not state.busy.acquire(False):
             raise ConcurrentUse(ONE_THREAD)
@@ -129,14 +138,16 @@ class Formatter(Generic[Value_co]):
             is_text = 0 <= token_id < state.size and token_id not in state.end_ids
             if transcript.ends or not is_text or row.size != state.words:
                 state.accept(token_id)
-                state.fill(row)
-                return
-            status = state.engine.step(token_id, row)
+                return state.fill(row)
+            status = state.engine.step(token_id, row, if_ready=True) if if_ready else state.engine.step(token_id, row)
             if not status:
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
+            if if_ready and status == MaskStatus.ACCEPTED:
+                return None
             if status != _TEXT_ONLY or state.own_ends:
-                state.add_ends(row, status)
+                return state.add_ends(row, status)
+            return True
         finally:
             state.busy.release()
 

@@ -107,12 +107,11 @@ class SequenceState:
         shortened = None if self.shortened < 0 else self.transcript.offset_of(self.shortened)
         return self.transcript.result(how, complete=complete, may_end=may_end, shortened=shortened, now=now)
 
-    def fill(self, row: NDArray[np.int32]) -> None:
-        """See `Formatter.fill_bitmask`."""
+    def fill(self, row: NDArray[np.int32]) -> bool:
+        """See `Formatter.fill_bitmask`; returns whether text may follow."""
         rows.check_row(row)
         if row.size < self.words:
-            self._fill_narrow(row)
-            return
+            return self._fill_narrow(row)
         text = row
         if row.size > self.words:
             row[self.words :] = 0
@@ -122,26 +121,28 @@ class SequenceState:
             status = MaskStatus.CAN_STOP
         else:
             status = self.engine.fill_bitmask(text)
-        self.add_ends(text, status)
+        return self.add_ends(text, status)
 
-    def _fill_narrow(self, row: NDArray[np.int32]) -> None:
+    def _fill_narrow(self, row: NDArray[np.int32]) -> bool:
         """Write a mask into a row narrower than the vocabulary; raise if an allowed id does not fit."""
         full = np.zeros(self.words, dtype=np.int32)
-        self.fill(full)
+        has_tokens = self.fill(full)
         needed = int(np.flatnonzero(full)[-1]) + 1
         if needed > row.size:
             raise BitmaskTooNarrow(width=row.size, needed=needed)
         row[:] = full[: row.size]
+        return has_tokens
 
-    def add_ends(self, text: NDArray[np.int32], status: int) -> None:
-        """Complete the engine's mask of text tokens, which came with this `MaskStatus`."""
+    def add_ends(self, text: NDArray[np.int32], status: int) -> bool:
+        """Complete the engine's mask of text tokens, which came with this `MaskStatus`; whether it has any."""
         if status & MaskStatus.SHORTENED and self.shortened < 0:
             self.shortened = self.transcript.length
-        has_tokens = self._without_own_ends(text, status) if self.own_ends else status & MaskStatus.HAS_TOKENS
+        has_tokens = self._without_own_ends(text, status) if self.own_ends else status & MaskStatus.HAS_TOKENS > 0
         if status & MaskStatus.CAN_STOP:
             rows.set_ids(text, self.end_ids)
         elif not has_tokens:
             raise DeadEnd(self.transcript.bytes, self.transcript.copy().expected)
+        return has_tokens
 
     def _without_own_ends(self, text: NDArray[np.int32], status: int) -> bool:
         """Take the end ids of this sequence out of a mask; whether it then allows any token."""

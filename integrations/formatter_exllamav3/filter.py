@@ -13,7 +13,7 @@ from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
-from formatter_exllamav3.job_rules import leaves_token, misuse_of
+from formatter_exllamav3.job_rules import is_alone, leaves_token, misuse_of
 from formatter_exllamav3.masks import MaskBuffer
 
 __all__ = ["FormatterFilter"]
@@ -52,6 +52,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._buffer: MaskBuffer | None = None
         self._misuse: Exception | None = None
         self._is_masked = False  # whether a mask was asked for since the last token
+        self._is_ready = False  # whether the buffer holds the next mask, as it was made with the last token
 
     def __repr__(self) -> str:
         return f"<FormatterFilter: {self._cursor!r}>"
@@ -123,22 +124,23 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     def reset(self) -> None:
         """Begin the format again."""
-        is_used, self._is_masked = self._cursor.is_used, False
+        is_used, self._is_masked, self._is_ready = self._cursor.is_used, False, False
         self._cursor = self._start.fork()
         self._cursor.is_used = is_used
         if self._misuse is not None:
             self._cursor.fail(self._misuse)
 
     def use_background_worker(self) -> bool:
-        """Whether the generator's threads make masks."""
-        return self._background
+        """Whether a thread of the generator makes the next mask; asked three times for each, with one answer."""
+        return self._background and not self._is_ready
 
     def get_next_logit_mask(self) -> torch.Tensor:
         """The mask for the next token: int32 (1, words), before 1.4.1 half (1, width)."""
         cursor, buffer = self._cursor, self._mask_buffer()
         self._is_masked = True
         if not cursor.has_failed:
-            cursor.fill_bitmask(buffer.row)
+            if not self._is_ready:
+                cursor.fill_bitmask(buffer.text)
             try:
                 if not leaves_token(self.job, buffer.row):
                     cursor.fail(NoTokenLeft(cursor.bytes))
@@ -152,16 +154,22 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         if not self._is_masked and not cursor.has_failed and not cursor.count_valid([token]):
             cursor.fail(TokenRejected(token, position=cursor.length, reason=_NO_MASK_ASKED))
         cursor.append(token)
-        self._is_masked = False
+        self._is_masked = self._is_ready = False
 
     def is_completed(self) -> bool:
         """Whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
-        must_stop = self._cursor.must_stop
-        _failures.report(self._cursor, "job")
-        return must_stop
+        cursor = self._cursor
+        if is_alone(self.job):
+            must_stop = cursor.must_stop_or_fill(self._mask_buffer().text)
+            self._is_ready = must_stop is False
+        else:
+            must_stop = cursor.must_stop
+        _failures.report(cursor, "job")
+        return must_stop is True
 
     def rollback_tokens(self, num_tokens: int) -> bool:
         """Take back the last tokens; False after a failure: ExLlamaV3 then resets the filter and feeds the tokens."""
+        self._is_ready = False
         if self.error is None:
             self._cursor.rollback(num_tokens)
             return not self._cursor.has_failed
@@ -172,7 +180,8 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     def _mask_buffer(self) -> MaskBuffer:
         width = len(self.compiled.vocabulary) if self.vocab_size is None else int(self.vocab_size)
         if self._buffer is None or self._buffer.width != width:
-            self._buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
+            words, self._is_ready = self.compiled.vocabulary.words, False
+            self._buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS, words=words)
         return self._buffer
 
     def _only_the_end(self, width: int) -> torch.Tensor:

@@ -11,7 +11,15 @@ from formatter_core import bitmask
 from formatter_core.errors import FormatterError, HookReused, InvalidArgument, WrongModel
 from formatter_exllamav3 import _compat
 
-__all__ = ["leaves_token", "misuse_of"]
+__all__ = ["is_alone", "leaves_token", "misuse_of"]
+
+
+def is_alone(job: Any) -> bool:
+    """Whether a job has one filter, which then may be asked in threads for one mask and without for the next.
+
+    Releases before 1.6 mistake the mask of one filter for another's where a draft is checked and only some use threads.
+    """
+    return job is not None and len(job.filters) == 1
 
 
 def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:

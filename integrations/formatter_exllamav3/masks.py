@@ -18,10 +18,12 @@ _HALVES = _DENSE.astype(np.float16)
 class MaskBuffer:
     """The memory of one filter's masks; a job is done with one before it asks for the next."""
 
-    def __init__(self, width: int, *, packed: bool) -> None:
+    def __init__(self, width: int, *, packed: bool, words: int | None = None) -> None:
         self.width = width
         self.row: NDArray[np.int32] = bitmask.allocate(1, width)[0]
-        """The mask to be given, as the core writes it."""
+        """The mask to be given."""
+        self.text = self.row[:words]
+        """The words that the vocabulary takes, for the core to write; behind them no bit is ever set."""
         self._packed = torch.from_numpy(self.row).unsqueeze(0) if packed else None
 
     def tensor(self) -> torch.Tensor:

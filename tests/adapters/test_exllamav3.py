@@ -178,7 +178,7 @@ def test_nothing_is_written_past_the_mask(newest: str, engine: str, size: int) -
     words = -(-size // 32)
     guarded = np.full(words + 8, 0x5A5A5A5A, dtype=np.int32)
     filter.get_next_logit_mask()
-    filter._buffer.row = guarded[:words]
+    filter._buffer.text = guarded[:words]
     filter.get_next_logit_mask()
     assert (guarded[words:] == 0x5A5A5A5A).all()
     assert (guarded[:words] != 0x5A5A5A5A).all()
@@ -198,6 +198,25 @@ def test_outputs_are_in_their_format(generation: str, background: bool) -> None:
         assert filter.result().value == job.text.decode()
     assert len({job.text for job in jobs}) > 4
     assert not IS_WORD.fullmatch(free.text)
+
+
+def test_threads_make_only_masks_that_are_not_known_yet(generation: str) -> None:
+    compiler = Compiler(Vocabulary(TOKENS, [END]), engine="native")
+    asked = []
+    for filters in (1, 1, 2):
+        job = Job([filter_of(formats.regex("(abc){9}d"), compiler=compiler) for _ in range(filters)])
+        job.generator = Generator(generation)
+        job.activate()
+        asked.append(0)
+        for token in b"abc" * 9:
+            for each in job.filters:
+                asked[-1] += each.use_background_worker()
+                job.filter_futures.append(None)
+                job.logit_masks.append(each.get_next_logit_mask())
+            assert np.flatnonzero(job.prepare_logit_mask()[:256]).tolist() == [token]
+            job.receive_sample(token)
+    assert asked[0] > asked[1] == 1  # only for the first mask
+    assert asked[2] == 2 * 27  # of several filters in one job
 
 
 def test_the_best_of_what_is_allowed_is_taken(generation: str) -> None:

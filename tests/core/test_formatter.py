@@ -109,6 +109,21 @@ class TestMasks:
         assert formatter.tokens == (ord("a"),)
         assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
 
+    def test_a_step_leaves_a_mask_that_takes_long_to_fill_bitmask(self, vocabulary: Vocabulary) -> None:
+        compiled = Compiler(vocabulary, engine="native").compile(formats.regex("a[bc]+(d|ee)"))
+        seen = []
+        for _ in range(2):
+            formatter, row = compiled.formatter(), np.zeros(vocabulary.words, dtype=np.int32)
+            for token in b"abcee":
+                follows = formatter.step(token, row, if_ready=True)
+                assert follows is not formatter.must_stop
+                seen.append(follows is not None)
+                if follows is not None:
+                    assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
+                formatter.fill_bitmask(row)
+        assert not seen[0]
+        assert all(seen[4:])
+
     @pytest.mark.contract("`fill_batch` fills all rows, None for everything")
     def test_a_batch_is_filled_at_once(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
         formatter = formatter_of(compiler, formats.regex("ab"))

@@ -81,7 +81,7 @@ CALLS = [
     Call("CompiledFormat.formatter_within", COMPILED.formatter_within, lambda: (30,)),
     Call("CompiledFormat.parse", COMPILED.parse, lambda: ("abc",)),
     Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
-    Call("Formatter.step", on(formatter, "step"), lambda: (97, row())),
+    Call("Formatter.step", on(formatter, "step"), lambda: (97, row()), lambda: {"if_ready": True}),
     Call(
         "Formatter.step_batch",
         formatter_core.Formatter.step_batch,
@@ -103,6 +103,7 @@ CALLS = [
     Call("Cursor.count_valid", on(cursor, "count_valid"), lambda: ([97],)),
     Call("Cursor.fail", on(cursor, "fail"), lambda: (ValueError("why"),)),
     Call("Cursor.fill_bitmask", on(cursor, "fill_bitmask"), lambda: (row(),)),
+    Call("Cursor.must_stop_or_fill", on(cursor, "must_stop_or_fill"), lambda: (row(),)),
     Call("Cursor.fill_drafts", on(cursor, "fill_drafts"), lambda: ([97], bitmask.allocate(2, len(VOCABULARY)))),
     Call(
         "Cursor.step_batch",

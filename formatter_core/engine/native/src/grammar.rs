@@ -298,6 +298,11 @@ impl Grammar {
             .and_then(|next| cache.mask(&next).map(|mask| (next, mask))))
     }
 
+    /// Whether the mask of a state was worked out before, and is still kept.
+    pub fn knows_mask(&self, state: &State) -> Outcome<bool> {
+        Ok(self.cache()?.mask(state).is_some())
+    }
+
     fn after_text(&self, state: &State, text: &[u8], meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
         let known =
             |automaton: &mut Automaton, source: &Source| automaton.known_state_after(state, text, source, meter);

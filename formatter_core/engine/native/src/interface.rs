@@ -16,7 +16,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 22;
+const INTERFACE_VERSION: i32 = 23;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -25,7 +25,7 @@ pub const DONE: i32 = 0;
 pub const HAS_TOKENS: i32 = 1;
 pub const CAN_STOP: i32 = 2;
 /// A step's token was accepted.
-const ACCEPTED: i32 = 4;
+pub const ACCEPTED: i32 = 4;
 /// The budget forbids tokens that the grammar allows.
 const SHORTENED: i32 = 8;
 /// The mask was put on the logits, too.
@@ -160,9 +160,14 @@ unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
 
 /// # Safety
 /// As for `words`.
-unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
+unsafe fn step(
+    sequence: &mut Sequence,
+    token: u32,
+    row: *mut u32,
+    with: impl FnOnce(&mut Sequence, u32, &mut [u32]) -> Outcome<Option<Filled>>,
+) -> Outcome<i32> {
     // SAFETY: as the caller promises.
-    let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
+    let taken = with(sequence, token, unsafe { words(sequence, row) }?)?;
     Ok(taken.map_or(NO, |filled| ACCEPTED | status(sequence, filled)))
 }
 
@@ -433,7 +438,17 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row)) }
+    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row, Sequence::step)) }
+}
+
+/// `fcn_sequence_step`, but `ACCEPTED` alone with nothing written where that would take long and the text may not end.
+///
+/// # Safety
+/// As for `fcn_sequence_fill`.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_sequence_step_if_ready(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row, Sequence::step_if_ready)) }
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
@@ -468,7 +483,7 @@ pub unsafe extern "C" fn fcn_step_many(
             *statuses.add(index) = answer_of(*sequence, |sequence| {
                 let answer = match *token {
                     NO_TOKEN => fill(sequence, row),
-                    token => step(sequence, token, row),
+                    token => step(sequence, token, row, Sequence::step),
                 }?;
                 if logits.is_null() || answer & (HAS_TOKENS | CAN_STOP) != HAS_TOKENS {
                     return Ok(answer);

@@ -258,8 +258,17 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             }
             let token = random.below(count + 2) as u32;
             let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
-            let answer = match random.below(2) {
+            let answer = match random.below(3) {
                 0 => fcn_sequence_accept_token(sequence, token),
+                1 => {
+                    let status = fcn_sequence_step_if_ready(sequence, token, row.as_mut_ptr());
+                    let mut filled = vec![0; words];
+                    if status > ACCEPTED {
+                        assert_eq!(status, ACCEPTED | fcn_sequence_fill(sequence, filled.as_mut_ptr()));
+                        assert!(row == filled);
+                    }
+                    status
+                }
                 _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
             };
             assert!(is_sound(answer));

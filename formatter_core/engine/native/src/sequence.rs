@@ -56,6 +56,12 @@ pub struct Filled {
     pub is_shortened: bool,
 }
 
+/// Of a mask that holds a token, or of a text that may end, this cannot be said.
+const NOT_WRITTEN: Filled = Filled {
+    has_tokens: false,
+    is_shortened: false,
+};
+
 impl Sequence {
     pub fn new(grammar: Arc<Grammar>) -> Outcome<Self> {
         let grammar = grammar.current()?;
@@ -171,6 +177,28 @@ impl Sequence {
             self.rollback(1);
         }
         filled.map(Some)
+    }
+
+    /// `step`, but a mask that is not worked out yet is left to `fill` where the text may not end; `NOT_WRITTEN` then.
+    pub fn step_if_ready(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+        if !self.accept_token(token)? {
+            return Ok(None);
+        }
+        let filled = match self.can_stop() || self.knows_mask()? {
+            true => self.fill(row),
+            false => Ok(NOT_WRITTEN),
+        };
+        if filled.is_err() {
+            self.rollback(1);
+        }
+        filled.map(Some)
+    }
+
+    /// Whether the mask was worked out before, and the budget forbids none of it.
+    fn knows_mask(&self) -> Outcome<bool> {
+        let (grammar, state) = (&self.grammar, &self.state);
+        let is_far = |budget: &Budget| budget.is_known_far(grammar, state, self.tokens());
+        Ok(self.budget.as_ref().map_or(true, is_far) && grammar.knows_mask(state)?)
     }
 
     /// Whether no budget stands in the way of the next state or of any token after it, as far as was worked out before.
