@@ -304,18 +304,26 @@ class NativeState:
             TypeError: the row cannot be written to.
             ValueError: it is too short.
         """
-        address = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
-        # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but the
-        # field of the array that holds it, which every call reads anew. A weak reference keeps none of that memory.
-        data = _POINTER.from_address(id(row) + object.__basicsize__)
-        if data.value == address:
-            self._data, self._row = data, weakref.ref(row)
-        else:  # an array that is laid out in another way is asked every time
+        if _BEGINS_WITH_DATA and type(row) is np.ndarray and row.nbytes >= 4 * self._vocabulary.words and row.flags.carray:
+            # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but
+            # the field of the array that holds it, which every call reads anew. A weak reference keeps none of that
+            # memory.
+            self._data, self._row = _POINTER.from_address(id(row) + object.__basicsize__), weakref.ref(row)
+        else:  # an array that may be laid out in another way is asked every time
+            address = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
             self._data, self._row = _POINTER(address), _no_row
 
 
 def _no_row() -> None:
     """A reference to no row."""
+
+
+def _begins_with_data(row: NDArray[np.int32]) -> bool:
+    return _POINTER.from_address(id(row) + object.__basicsize__).value == row.ctypes.data
+
+
+#: Whether the first field of an array is the address of its data. Asking the array, as a buffer, takes long.
+_BEGINS_WITH_DATA = _begins_with_data(np.zeros(1, dtype=np.int32))
 
 
 def step_batch(

@@ -85,7 +85,7 @@ class JsonSchemaFormat(Alternatives):
         if self._json is None:
             return None
         enforce_formats = self.string_formats == "enforce"
-        return schema_program(self._json, lambda: self.schema, self.whitespace, enforce_formats, limits)
+        return schema_program(self._json, self, self.whitespace, enforce_formats, limits)
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -221,7 +221,7 @@ def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
         made = _kept(text, *options)
     except TypeError:  # an option that cannot be one
         return _made(text, *options)
-    return made if made.is_as_made() else _made(text, *options)
+    return made if "schema" not in vars(made) or made.is_as_made() else _made(text, *options)
 
 
 def _made(schema: Any, *options: Any) -> JsonSchemaFormat:

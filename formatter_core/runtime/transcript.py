@@ -41,21 +41,20 @@ class Transcript:
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
-        self._keep(History(_no_steps), None)
+        self._steps: History[int] = History(_no_steps)
+        self.steps = self._steps.tail
+        self._byte_strings: History[builtins.bytes] | None = None  # those of the steps -1, in order; most have none
         self.ends = 0
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
         self._intact = sys.maxsize  # of the steps that it knows, the first ones that were not taken back
-
-    def _keep(self, steps: History[int], byte_strings: History[builtins.bytes] | None) -> None:
-        self._steps = steps
-        self.steps = steps.tail
-        self._byte_strings = byte_strings  # those of the steps -1, in order; most sequences have none
 
     def copy(self) -> Transcript:
         """An independent transcript of the same steps, whose events are all undelivered."""
         other = Transcript.__new__(Transcript)
         other._compiled = self._compiled
-        other._keep(self._steps.copy(), None if self._byte_strings is None else self._byte_strings.copy())
+        other._steps = self._steps.copy()
+        other.steps = other._steps.tail
+        other._byte_strings = None if self._byte_strings is None else self._byte_strings.copy()
         other.ends = self.ends
         other._events = None
         other._intact = sys.maxsize

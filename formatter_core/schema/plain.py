@@ -8,11 +8,10 @@ listed strings and lengths, and where names match a pattern, they are lowered he
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
-from typing import Any
+from typing import Any, Protocol
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
@@ -42,12 +41,16 @@ _NAMES = {draft: name for name, draft in DIALECTS.items()}
 _MOST_REPEATS = 100_000
 #: How a schema begins whose names are wanted.
 _OF_NAMES = b'{"patternProperties":'
-_NOTHING_YET = Program(b"", 0, (), (), specials=False, regions=0)
 _SCALARS = ("null", "boolean", "integer", "number", "string")
 #: Formats that schemas often have, and whose terminals take long to make.
 _USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
 #: The first `\s` reads Unicode's tables, which takes longer than most schemas.
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
+
+
+class _HoldsSchema(Protocol):
+    @property
+    def schema(self) -> Any: ...
 
 
 @cache
@@ -59,12 +62,12 @@ def prepare() -> None:
 
 def schema_program(
     json: NativeJson,
-    read: Callable[[], Any],
+    holder: _HoldsSchema,
     whitespace: WhitespaceName | Whitespace,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
-    """The program of a schema; None if only `lower_schema` can tell. `read` gives what its JSON says.
+    """The program of a schema; None if only `lower_schema` can tell. `holder` has what its JSON says, once it is asked.
 
     Raises:
         FormatterError: what `lower_schema` raises.
@@ -81,10 +84,10 @@ def schema_program(
         native.write_whole(given)
     if native.written is not None:
         data, nodes = native.written
-        return _NOTHING_YET.followed_by(data, nodes, limits)
+        return Program(data, nodes, (), (), specials=False, regions=0)
     if native.is_plain is None:
         return None
-    schema = read()
+    schema = holder.schema
     if not any(map(known, schema)):
         return None
     whitespace = as_whitespace(whitespace)

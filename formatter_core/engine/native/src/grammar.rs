@@ -16,6 +16,7 @@ use crate::network::Network;
 use crate::remainder::Remainders;
 use crate::settling::settle;
 use crate::stack::{Frozen, Group, State, Thread};
+use crate::term::Term;
 use crate::trie::Vocabulary;
 
 /// A vocabulary and the automata that its grammars share.
@@ -121,23 +122,25 @@ impl Grammar {
             own_latest: Some(latest),
         };
         // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: report that now.
-        for term in grammar.network.terms() {
-            if grammar.lexicon.uncertain(term)? {
-                grammar.mask(&grammar.start)?;
-                break;
-            }
+        let derivatives = grammar.lexicon.derivatives()?;
+        let is_uncertain = grammar.network.terms().any(|term| derivatives.terms.uncertain(term));
+        let tangled = grammar.network.terms().filter(|term| derivatives.terms.tangled(*term));
+        let tangled: Vec<Term> = tangled.collect();
+        drop(derivatives);
+        if is_uncertain {
+            grammar.mask(&grammar.start)?;
         }
-        grammar.rehearse()?;
+        grammar.rehearse(&tangled)?;
         Ok(grammar)
     }
 
-    /// Walk along the terminals whose states may be many more than they show: what masks there would fail for is reported
-    /// when the grammar is compiled. The first walk goes to a match, the others anywhere.
-    fn rehearse(&self) -> Outcome<()> {
+    /// Walk along `tangled` terminals, whose states may be many more than they show: what masks there would fail for is
+    /// reported when the grammar is compiled. The first walk goes to a match, the others anywhere.
+    fn rehearse(&self, tangled: &[Term]) -> Outcome<()> {
         let most = self.usage.work().saturating_add(self.limits.work);
-        for term in self.network.terms() {
-            if !self.lexicon.tangled(term)? || self.usage.work() > most {
-                continue;
+        for &term in tangled {
+            if self.usage.work() > most {
+                break;
             }
             let mut meter = self.meter();
             let mut chance = 1u32;

@@ -57,6 +57,14 @@ impl Hasher for FastHasher {
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 
+/// The hash of a value.
+#[inline]
+pub fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = FastHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// A list in blocks, which stay where they are when it grows.
 pub struct Blocks<T> {
     blocks: Vec<Vec<T>>,
@@ -160,9 +168,7 @@ impl<K: Hash + Eq> Interner<K> {
 
     /// The number of an equal value that is there, or a new number; and whether it is new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
-        let mut hasher = FastHasher::default();
-        value.hash(&mut hasher);
-        let hash = (hasher.finish() >> 16) as u32;
+        let hash = (hash_of(&value) >> 16) as u32;
         if let Some(number) = self
             .find(&self.table, hash, &value)
             .or_else(|| self.find(&self.old, hash, &value))

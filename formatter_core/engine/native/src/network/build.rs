@@ -3,7 +3,7 @@
 use super::{Position, END};
 use crate::decode::{Item, Source};
 use crate::derive::Derivatives;
-use crate::hash::FastMap;
+use crate::hash::{hash_of, FastMap};
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::{Members, Rest};
 use crate::term::{Term, EMPTY, UNBOUNDED};
@@ -17,7 +17,8 @@ pub struct Builder<'a, 'm> {
     pub meter: &'a mut Meter<'m>,
     pub derivatives: &'a mut Derivatives,
     pub positions: Vec<Position>,
-    known: FastMap<Position, u32>,
+    /// Positions that are made once, by their hashes: of two with the same one, the later is found again.
+    known: FastMap<u64, u32>,
     /// What is left of the item that is being built.
     tasks: Vec<Task>,
     helpers: FastMap<u32, u32>,
@@ -378,11 +379,14 @@ impl<'a, 'm> Builder<'a, 'm> {
     }
 
     fn place(&mut self, position: Position) -> Outcome<u32> {
-        if let Some(&place) = self.known.get(&position) {
-            return Ok(place);
+        let hash = hash_of(&position);
+        if let Some(&place) = self.known.get(&hash) {
+            if self.positions[place as usize] == position {
+                return Ok(place);
+            }
         }
-        let place = self.new_place(position.clone())?;
-        self.known.insert(position, place);
+        let place = self.new_place(position)?;
+        self.known.insert(hash, place);
         Ok(place)
     }
 
