@@ -116,6 +116,8 @@ class Automaton:
             for state, count in paths.items():
                 found += count * self._accepting[state]
                 for ranges, target in transitions(state):
+                    if target == state:
+                        return most  # from every state something is accepted
                     bytes_there = sum(high - low + 1 for low, high in ranges)
                     longer[target] = min(longer.get(target, 0) + count * bytes_there, most)
             paths = longer

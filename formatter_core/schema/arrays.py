@@ -32,6 +32,8 @@ class ArrayLowering:
         self._normalizer = normalizer
         self._tokens = tokens
         self._refusals = refusals
+        # Branches that exclude each other leave the same alternatives many times.
+        self._machines: dict[tuple[ArraySet, tuple[Goal, ...], bool], Node | None] = {}
 
     def lower(self, arrays: ArraySet, title: str) -> Node | None:
         """The node of these arrays; None if there are certainly none."""
@@ -50,7 +52,10 @@ class ArrayLowering:
         if unique and is_plain and not (contains and self._values(goals)):
             return self._distinct(arrays, goals[0], title)
         if unique or arrays.contains:
-            return self._counted(arrays, goals, unique, title)
+            key = arrays, tuple(goals), unique
+            if key not in self._machines:
+                self._machines[key] = self._counted(arrays, goals, unique, title)
+            return self._machines[key]
         return self._plain(goals, arrays.minimum, arrays.maximum, title)
 
     def _goals(self, arrays: ArraySet) -> tuple[list[Goal], ArraySet]:

@@ -61,6 +61,7 @@ class Keys:
     def __init__(self, normalizer: Normalizer, tokens: Tokens) -> None:
         self._normalizer = normalizer
         self._known: dict[tuple[tuple[StringSet, ...], tuple[str, ...]], Node] = {}
+        self._sorted: dict[tuple[str | int, ...], list[_Cell]] = {}
         self._tokens = tokens
 
     def extras(self, objects: ObjectSet, names: tuple[str, ...]) -> list[KeyClass]:
@@ -187,8 +188,14 @@ class Keys:
         return some.names == TRUE or any(name in strings for strings in self._normalizer.literal(some.names).strings)
 
     def _cells(self, objects: ObjectSet) -> list[_Cell]:
+        questions = tuple(self._questions(objects))
+        if questions not in self._sorted:
+            self._sorted[questions] = self._sort(questions)
+        return self._sorted[questions]
+
+    def _sort(self, questions: tuple[str | int, ...]) -> list[_Cell]:
         cells = [_Cell((ANY_STRING,), frozenset())]
-        for question in self._questions(objects):
+        for question in questions:
             asked = self._members(question)
             others: list[StringSet] = [ANY_STRING]
             for strings in asked:

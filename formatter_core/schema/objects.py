@@ -41,9 +41,17 @@ class ObjectLowering:
         self._any_order = any_order
         self._keys = Keys(normalizer, tokens)
         self._names: dict[str, Node] = {}
+        # Branches that exclude each other leave the same alternatives many times.
+        self._lowered: dict[tuple[ObjectSet, tuple[str, ...]], Node | None] = {}
 
     def lower(self, objects: ObjectSet, names: tuple[str, ...]) -> Node | None:
         """What spells these objects; None where there are none for certain."""
+        key = objects, names
+        if key not in self._lowered:
+            self._lowered[key] = self._lower(objects, names)
+        return self._lowered[key]
+
+    def _lower(self, objects: ObjectSet, names: tuple[str, ...]) -> Node | None:
         if objects.conditions:
             simple = self._normalizer.simplified(objects, 2)
             if simple is None:
