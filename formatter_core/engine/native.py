@@ -304,7 +304,8 @@ class NativeState:
             TypeError: the row cannot be written to.
             ValueError: it is too short.
         """
-        if _BEGINS_WITH_DATA and type(row) is np.ndarray and row.nbytes >= 4 * self._vocabulary.words and row.flags.carray:
+        is_long = type(row) is np.ndarray and row.nbytes >= 4 * self._vocabulary.words
+        if is_long and row.flags.carray and _BEGINS_WITH_DATA:
             # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but
             # the field of the array that holds it, which every call reads anew. A weak reference keeps none of that
             # memory.
