@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
@@ -29,8 +28,7 @@ except AttributeError as error:
     ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """The loop that asks for a mask.
 
     Attributes:
