@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import bars, ratio, spread, take_turns
+from benchmarks.harness import bars, difference, ratio, spread, take_turns
 from formatter_core import bitmask
 from formatter_core.generation import NO_SCORES, SamplingRows, completion, continuation, multinomial
 from formatter_transformers import TransformersModel, transformers_model
@@ -303,8 +303,7 @@ def both(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
 
 def itself(found: dict[str, Any], clock: str) -> float:
     """What the format adds to recorded masks, as the median over pairs of runs that were made one after the other."""
-    pairs = zip(found["format"][clock], found["control"][clock], strict=True)
-    return float(statistics.median(own - control for own, control in pairs))
+    return difference(found["format"][clock], found["control"][clock])
 
 
 def paired(found: dict[str, Any], ours: str, reference: str) -> str:

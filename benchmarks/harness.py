@@ -122,6 +122,11 @@ def ratio(ours: Iterable[float], theirs: Iterable[float]) -> float:
     return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
 
 
+def difference(ours: Iterable[float], theirs: Iterable[float]) -> float:
+    """`ratio`, but how much more."""
+    return statistics.median(own - other for own, other in zip(ours, theirs, strict=True))
+
+
 def spread(control: Sequence[float]) -> float:
     """How far a task is from itself in the next round, as a share; how far to trust a ratio to it."""
     return statistics.median([abs(after / before - 1) for before, after in pairwise(control)] or [0.0])

@@ -13,7 +13,7 @@ outlines' take turns. Because a step's noise is larger than what a processor cos
 that does next to nothing, with logits of two dtypes and beside a processor that does nothing, twice (the control). That
 model's logits forbid by themselves what the format forbids, for what mlx does with them takes less time if they are
 -inf. outlines masks by a Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx
-itself. All times are processor time of the process; medians over the rounds.
+itself. All times are processor time of the process; medians over the rounds, of differences over the pairs of a round.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mlx_lm.models import llama
 from mlx_lm.sample_utils import make_sampler
 
 from benchmarks.data import llama3_ranks
-from benchmarks.harness import aim, markdown, medians, ratio, spread, take_turns
+from benchmarks.harness import aim, difference, markdown, medians, ratio, spread, take_turns
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
 
@@ -329,7 +329,7 @@ def show(found: dict[str, Any]) -> str:
             lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
     if "cost" in found:
         steps = found["cost"]["steps, ms"]
-        small = medians(found["cost"]["steps of a small model, us"])
+        small = found["cost"]["steps of a small model, us"]
         noise = 100 * spread(steps["none"])
         lines += [
             "",
@@ -342,7 +342,7 @@ def show(found: dict[str, Any]) -> str:
         ]
         lines += ["", markdown(["what", "step, CPU ms", "beside none"], rows), ""]
         added = {
-            (name, kind, dtype): small[f"{name}, {kind}, {dtype}"] - small[f"{name}, nothing, {dtype}"]
+            (name, kind, dtype): difference(small[f"{name}, {kind}, {dtype}"], small[f"{name}, nothing, {dtype}"])
             for name, dtype, kind in itertools.product(MEASURED, DTYPES, ("ours", "outlines", "control"))
             if f"{name}, {kind}, {dtype}" in small
         }
