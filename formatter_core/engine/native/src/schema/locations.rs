@@ -316,12 +316,14 @@ impl Locations {
     }
 
     /// What a part wants of a property's value.
+    #[inline(never)]
     pub fn property_of(&self, part: &Part, name: &str) -> Goal {
         let named = part.properties.and_then(|properties| self.tree.get(properties, name));
         named.map_or(part.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
     }
 
     /// What objects want of a property's value; None if that needs the algebra.
+    #[inline(never)]
     pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
         if object.absent.iter().any(|absent| **absent == *name) {
             return Some(Goal::Nothing);
@@ -335,6 +337,7 @@ impl Locations {
     }
 
     /// The one goal that is all of these.
+    #[inline(never)]
     fn all(&self, goals: impl Iterator<Item = Goal>) -> Option<Goal> {
         let (mut all, mut is_one) = (Goal::Anything, true);
         for goal in goals {

@@ -88,6 +88,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// None for what needs the algebra, has no value for certain, or takes too much.
+    #[inline(never)]
     pub fn shape(&self, goal: Goal, room: u32) -> Option<Shape<'a>> {
         let schema = match goal {
             Goal::Anything => return Some(Shape::anything()),
@@ -169,6 +170,7 @@ impl<'a> Shaper<'a> {
         Some(())
     }
 
+    #[inline(never)]
     fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
         if branches.len() == 1 {
             return branches.pop();
@@ -195,6 +197,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// The values of both.
+    #[inline(never)]
     fn met(&self, a: &Shape<'a>, b: &Shape<'a>) -> Option<Shape<'a>> {
         if a.is_anything || b.is_anything {
             return Some(if a.is_anything { b.clone() } else { a.clone() });
@@ -246,6 +249,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// The objects of both; None within if there are none for certain.
+    #[inline(never)]
     fn met_objects(&self, a: &Arc<Object>, b: &Arc<Object>) -> Option<Option<Arc<Object>>> {
         if a.is_any() || b.is_any() {
             return Some(Some(if a.is_any() { b.clone() } else { a.clone() }));
@@ -272,6 +276,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// Whether objects certainly lack a property.
+    #[inline(never)]
     fn excludes(&self, object: &Object, name: &str) -> bool {
         let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;
         object.absent.iter().any(|absent| **absent == *name) || object.parts.iter().any(excludes)
@@ -344,6 +349,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// Take the values of a rival out of others, scalars only if told; None if that needs the algebra.
+    #[inline(never)]
     fn subtract(&self, option: &mut Shape<'a>, rival: &Shape<'a>, but_scalars: bool) -> Option<()> {
         if !but_scalars && rival.scalars.is_some() && option.scalars.take().is_some() {
             (rival.scalars.as_deref() == Some(ANY_SCALARS)).then_some(())?;
@@ -407,6 +413,7 @@ impl<'a> Shaper<'a> {
     }
 
     /// The schema that says of a goal's values what there is to say of them, if it needs no others for that.
+    #[inline(never)]
     fn said_alone(&self, goal: Goal) -> Option<u32> {
         let mut goal = goal;
         for _ in 0..LONGEST_CHAIN {
@@ -444,6 +451,7 @@ impl<'a> Shaper<'a> {
 
     /// The values of a goal, as texts, if it lists strings, words and small integers; some may be of other types than it
     /// allows.
+    #[inline(never)]
     fn listed(&self, goal: Goal) -> Option<Vec<&'a str>> {
         let (locations, tree) = (self.locations, &self.locations.tree);
         let schema = self.said_alone(goal)?;

@@ -168,6 +168,7 @@ impl Locations {
     }
 
     /// The types as bits.
+    #[inline(never)]
     fn types(&self, value: u32) -> Option<u8> {
         let single = [value];
         let names = match self.tree.value(value) {
@@ -284,6 +285,7 @@ impl Locations {
         Some(steps)
     }
 
+    #[inline(never)]
     fn goals(&self, schemas: u32) -> Option<Vec<Goal>> {
         let Value::List(schemas) = self.tree.value(schemas) else {
             return None;
@@ -314,6 +316,7 @@ impl Locations {
         (text.len() <= LONGEST_TEXT).then(|| Kind::Scalars(text.into()))
     }
 
+    #[inline(never)]
     fn add(&self, text: &mut String, name: &str, value: u32) {
         text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
         text.push_str(name);
