@@ -146,7 +146,7 @@ class Walker:
         #: Masks above the bound, by number, in milliseconds.
         self.slow: dict[int, float] = {}
 
-    def _mask(self, call: Callable[[], None]) -> None:
+    def _mask(self, call: Callable[[], object]) -> None:
         grammar: Any = self._compiled.engine_grammar
         work, before = grammar.work_done(), time.thread_time()
         try:
@@ -299,4 +299,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> str:
     """What became of all cases together, and the worst of them."""
-    return json.dumps(found["summary"], indent=1)
+    summary = found["summary"]
+    outcomes = ", ".join(f"{outcome}: {count}" for outcome, count in summary["outcomes"].items())
+    above = summary["masks above the bound"]
+    lines = [f"Formats {outcomes}. Of {summary['masks']:,} masks, {above} took more than {BOUND_MS} ms.", ""]
+    lines += ["| format | worst mask, ms | most work |", "|---|---|---|"]
+    lines += [f"| {name} | {ms:.2f} | {found['cases'][name]['worst_work']:,} |" for name, ms in summary["worst_ms"]]
+    return "\n".join(lines)
