@@ -205,9 +205,10 @@ class Cursor:
         if pending is not None and not self.has_failed and self._formatter is not None:
             try:
                 has_text = self._formatter.step(pending, row, if_ready=True)
-                return None if has_text is None else not has_text
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
+            else:
+                return None if has_text is None else not has_text
         return self.must_stop or None
 
     @staticmethod
