@@ -53,6 +53,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._misuse: Exception | None = None
         self._is_masked = False  # whether a mask was asked for since the last token
         self._is_ready = False  # whether the buffer holds the next mask, as it was made with the last token
+        self._is_shared = False  # whether somebody else has the formatter, and may set a budget between two steps
 
     def __repr__(self) -> str:
         return f"<FormatterFilter: {self._cursor!r}>"
@@ -65,6 +66,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     @property
     def formatter(self) -> Formatter:
         """The state after the tokens so far."""
+        self._is_shared = True
         return self._cursor.formatter
 
     @property
@@ -74,7 +76,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     def events(self) -> list[Event]:
         """What is new of the captures since the last call, see `Formatter.events`; call it between two iterations."""
-        return self.formatter.events()
+        return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
         """The result, once its job is done.
@@ -92,7 +94,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         trigger = self.trigger_token
         never = "" if trigger is None else f"; or its trigger token {trigger} never came"
         self._cursor.check_used(f"pass the filter in a list, Job(..., filters=[filter]){never}")
-        formatter = self.formatter
+        formatter = self._cursor.formatter
         return job_result(formatter, self._start.bytes, output, is_over=formatter.must_stop)
 
     # --- what ExLlamaV3 calls ----------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     @property
     def eos_after_completed(self) -> bool:
         """Whether the job ends when the filter is completed: always after an end id or an error."""
-        return self._ends_job or self.error is not None or self.formatter.is_finished
+        return self._ends_job or self.error is not None or self._cursor.formatter.is_finished
 
     @eos_after_completed.setter
     def eos_after_completed(self, value: bool) -> None:
@@ -124,7 +126,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     def reset(self) -> None:
         """Begin the format again."""
-        is_used, self._is_masked, self._is_ready = self._cursor.is_used, False, False
+        is_used, self._is_masked, self._is_ready, self._is_shared = self._cursor.is_used, False, False, False
         self._cursor = self._start.fork()
         self._cursor.is_used = is_used
         if self._misuse is not None:
@@ -139,7 +141,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         cursor, buffer = self._cursor, self._mask_buffer()
         self._is_masked = True
         if not cursor.has_failed:
-            if not self._is_ready:
+            if self._is_shared or not self._is_ready:
                 cursor.fill_bitmask(buffer.text)
             try:
                 if not leaves_token(self.job, buffer.row):
@@ -159,7 +161,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     def is_completed(self) -> bool:
         """Whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
         cursor = self._cursor
-        if is_alone(self.job):
+        if is_alone(self.job) and not self._is_shared:
             must_stop = cursor.must_stop_or_fill(self._mask_buffer().text)
             self._is_ready = must_stop is False
         else:

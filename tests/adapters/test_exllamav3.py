@@ -219,6 +219,25 @@ def test_threads_make_only_masks_that_are_not_known_yet(generation: str) -> None
     assert asked[2] == 2 * 27  # of several filters in one job
 
 
+def test_a_budget_that_is_set_between_two_steps_holds_from_the_next_mask_on(generation: str) -> None:
+    compiler = Compiler(Vocabulary(TOKENS, [END]), engine="native")
+    for _ in range(2):  # the second job finds all masks known
+        filter = filter_of(formats.regex("(ab|cde){1,30}"), compiler=compiler)
+        job = Job([filter])
+        job.generator = Generator(generation)
+        job.activate()
+        for place, token in enumerate(b"ababab"):
+            if place == 4:
+                filter.formatter.set_budget(3)
+            filter.use_background_worker()
+            job.filter_futures.append(None)
+            job.logit_masks.append(filter.get_next_logit_mask())
+            allowed = np.flatnonzero(job.prepare_logit_mask()).tolist()
+            assert allowed == filter.formatter.allowed_tokens()
+            job.receive_sample(token)
+        assert filter.error is None
+
+
 def test_the_best_of_what_is_allowed_is_taken(generation: str) -> None:
     job = Job([filter_of(THREE)], stop_conditions=[])
     run(generation, job)
