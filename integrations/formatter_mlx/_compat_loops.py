@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 
@@ -28,7 +29,8 @@ except AttributeError as error:
     ) from error
 
 
-class Caller(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Caller:
     """The loop that asks for a mask.
 
     Attributes:
