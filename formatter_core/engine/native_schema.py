@@ -150,7 +150,7 @@ class NativeSchema(Handle):
         return check(count), any_rule.value
 
     def all_derive(self, holes: bytes, goals: int) -> tuple[bool, bytes]:
-        """Whether every alternative derives something, given for each hole whether it does; and which goals do."""
+        """Whether every rule derives something, given for each hole whether it does; if not, which goals do."""
         found = array("B", bytes(goals))
         answer = self._library.fcn_schema_all_derive(self.pointer, holes, len(holes), found.buffer_info()[0], goals)
         return bool(check(answer)), found.tobytes()

@@ -15,18 +15,17 @@ from typing import Any, Protocol
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import NOTHING, Node, Program, Terminal, write_inside, write_part
+from formatter_core.grammar import Node, Program, Terminal, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keys import Keys
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
-from formatter_core.schema.load import FALSE, TRUE, Loader, draft_of, read_json
+from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.numbers import has_large_steps
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
-from formatter_core.schema.shapes import Goal
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
@@ -154,20 +153,15 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
     found = {ANY_RULE}
     for _ in range(_MOST_ROUNDS):
         all_derive, goals = native.all_derive(bytes(name in found for name in part.holes), len(part.plain))
-        plain = {ANY_RULE, *(name for name, number in part.plain.items() if goals[number])}
         if all_derive:
             break
-        found = derived(part.rules, found | plain)
+        found.update(name for name, number in part.plain.items() if goals[number])
+        found = derived(part.rules, found)
     else:
         return None
-    if part.start in part.plain and part.start not in plain:
-        return None
     starts = part.holes if part.start in part.plain else [part.start, *part.holes]
-    without_value = {name: NOTHING for name in part.plain if name not in plain}
-    rules = productive(part.rules | without_value, starts, plain)
-    if starts and not rules:
-        return None
-    return {name: body for name, body in rules.items() if name not in without_value}
+    rules = productive(part.rules, starts, {*part.plain, ANY_RULE})
+    return rules if rules or not starts else None
 
 
 @lru_cache(maxsize=32)
@@ -212,28 +206,19 @@ def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> 
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
-    """What stands inside the terminals of names that match a schema's patterns, other than its own, and of all others.
+    """What stands inside the terminals of names that match a schema's pattern, other than its properties, and do not.
 
-    Those of which it wants the same stand together. None unless all are there, the patterns are about no name of its
-    own, and wherever several match, they want the same.
+    None unless there are both, and it matches none of the properties.
     """
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     normalizer = Normalizer(loader, limits, Refusals(), enforce_formats=False)
     (objects,) = normalizer.goal((loader.root,)).objects
-    (part,) = objects.parts
     names = normalizer.names((loader.root,))
-    if any(normalizer.property_goal((part,), name) != _goal(part.named.get(name, part.rest)) for name in names):
+    if any(normalizer.property_goal(objects.parts, name) for name in names):
         return None
     classes = Keys(normalizer, tokens_of(as_whitespace(whitespace))).extras(objects, names)
-    wanted = dict.fromkeys(_goal(literal) for literal in (*(each for _, each in part.patterns), part.rest))
-    wanted.pop((FALSE,), None)
-    if [each.goal for each in classes] != list(wanted):
-        return None
-    return b"".join(write_inside(each.key.item, limits) for each in classes if isinstance(each.key, Terminal))
-
-
-def _goal(literal: int) -> Goal:
-    return () if literal == TRUE else (literal,)
+    inside = b"".join(write_inside(each.key.item, limits) for each in classes if isinstance(each.key, Terminal))
+    return inside if len(classes) == 2 else None
 
 
 def _inside(of: Any, text: bytes, *options: Any) -> bytes | None:

@@ -178,7 +178,7 @@ pub unsafe extern "C" fn fcn_schema_holes(schema: *const Schema, found: *mut Byt
     })
 }
 
-/// Whether every alternative derives something, given which holes do; which goals do. See `Schema::all_derive`.
+/// Whether every rule derives something, given which holes do; which goals do. See `Schema::all_derive`.
 ///
 /// # Safety
 /// `schema` is a live handle that no other call uses; `holes` points to `hole_count` bytes, and `goal_count` bytes of `goals`

@@ -22,7 +22,7 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal};
 pub use marshal::json_of;
-use nodes::{derives, drops_ways, write_number, Node, Regular, Writer};
+use nodes::{derives, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
@@ -99,8 +99,7 @@ impl Schema {
         if matches!(self.locations.kind(root), Kind::Silent) {
             return Ok(Progress::Refused);
         }
-        let mut derives = [0];
-        if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut derives) || derives == [0] {
+        if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) {
             return Ok(Progress::Refused);
         }
         if !self.wanted.is_empty() {
@@ -162,7 +161,7 @@ impl Schema {
         Some((self.rules.len() as u32, self.any))
     }
 
-    /// Whether every alternative of a rule derives something, given which holes do. `goals` says which of the goals do.
+    /// Whether every rule derives something, given which holes do; if not, `goals` says which of the goals do.
     pub fn all_derive(&mut self, holes: &[bool], goals: &mut [u8]) -> bool {
         let found = &mut self.derived;
         let mut pending: Vec<usize> = (0..found.len()).filter(|rule| !found[*rule]).collect();
@@ -181,14 +180,7 @@ impl Schema {
         for (goal, derived) in goals.iter_mut().zip(found.iter()) {
             *goal = u8::from(*derived);
         }
-        let derive = |option: &Node| derives(option, found, holes);
-        let is_whole = |option: &Node| derive(option) && !drops_ways(option, found, holes);
-        let has_dead_option = |rule: &Node| match rule {
-            Node::Choice(options) => !options.iter().all(is_whole),
-            body => !is_whole(body),
-        };
-        // What stands for no value is left where no rule's alternative needs it.
-        pending.is_empty() || !self.rules.iter().any(has_dead_option)
+        pending.is_empty()
     }
 
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
@@ -227,7 +219,7 @@ impl Schema {
                     Some(known) => Cow::Borrowed(known),
                     None => Cow::Owned(Regular::read(&mut reader)?),
                 },
-                Terminal::NameLike(_) | Terminal::NameLikeNext => Cow::Owned(Regular::read(&mut reader)?),
+                Terminal::NameLike(_) | Terminal::NameUnlike => Cow::Owned(Regular::read(&mut reader)?),
             });
         }
         let mut writer = Writer::new(&mut self.program, first, self.any, holes, &terminals);

@@ -10,7 +10,7 @@ use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::shapes::Shaper;
 
-pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS, STRING};
+pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -37,10 +37,9 @@ pub struct Part {
     schema: u32,
     /// Its `properties`: names by their places in that object.
     properties: Option<u32>,
-    /// What it wants of all others.
-    pub rest: Goal,
-    /// Its `patternProperties`, if these want something else.
-    pub patterns: Option<u32>,
+    rest: Goal,
+    /// Its `patternProperties`, if these are one pattern that not every name matches.
+    pub pattern: Option<u32>,
 }
 
 impl PartialEq for Part {
@@ -56,14 +55,11 @@ pub struct Object {
     /// Each name once.
     pub required: Vec<Box<str>>,
     pub absent: Vec<Box<str>>,
-    /// Lists of names, of each of which one is absent.
-    pub conditions: Vec<Vec<Box<str>>>,
 }
 
 impl Object {
     pub fn is_any(&self) -> bool {
-        let names = [self.required.len(), self.absent.len(), self.conditions.len()];
-        self.parts.is_empty() && names == [0; 3]
+        self.parts.is_empty() && self.required.is_empty() && self.absent.is_empty()
     }
 }
 
@@ -101,10 +97,9 @@ pub enum Kind {
     Other,
 }
 
-/// Schemas whose values a schema's own must be, too: of one, of any of several, or of just one of them; or must not be.
+/// Schemas whose values a schema's own must be, too: of one, of any of several, or of just one of them.
 pub enum Step {
     All(Goal),
-    Not(Goal),
     Any(Vec<Goal>),
     One(Vec<Goal>),
 }
@@ -290,7 +285,7 @@ impl Locations {
             found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
             for part in object.iter().flat_map(|object| &object.parts) {
                 found.extend(schema_of(part.rest));
-                found.extend(self.patterns(part).filter_map(|(_, goal)| schema_of(goal)));
+                found.extend(self.pattern(part).and_then(|(_, goal)| schema_of(goal)));
                 found.extend(self.properties(part).filter_map(|(_, goal)| schema_of(goal)));
             }
         }
@@ -299,16 +294,7 @@ impl Locations {
 
     /// The named properties with what a part wants of their values.
     pub fn properties<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
-        self.goals_in(part.properties)
-    }
-
-    /// The patterns for names, with what a part wants of the values of those that match.
-    pub fn patterns<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
-        self.goals_in(part.patterns)
-    }
-
-    fn goals_in(&self, object: Option<u32>) -> impl Iterator<Item = (&str, Goal)> + '_ {
-        let entries = object.and_then(|object| self.tree.entries(object));
+        let entries = part.properties.and_then(|properties| self.tree.entries(properties));
         entries.unwrap_or(&[]).iter().map(|(name, value)| {
             let goal = self.goal(*value).unwrap_or(Goal::Nothing);
             (self.tree.text(name), goal)
@@ -316,14 +302,12 @@ impl Locations {
     }
 
     /// What a part wants of a property's value.
-    #[inline(never)]
     pub fn property_of(&self, part: &Part, name: &str) -> Goal {
         let named = part.properties.and_then(|properties| self.tree.get(properties, name));
         named.map_or(part.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
     }
 
     /// What objects want of a property's value; None if that needs the algebra.
-    #[inline(never)]
     pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
         if object.absent.iter().any(|absent| **absent == *name) {
             return Some(Goal::Nothing);
@@ -337,7 +321,6 @@ impl Locations {
     }
 
     /// The one goal that is all of these.
-    #[inline(never)]
     fn all(&self, goals: impl Iterator<Item = Goal>) -> Option<Goal> {
         let (mut all, mut is_one) = (Goal::Anything, true);
         for goal in goals {
@@ -353,10 +336,12 @@ impl Locations {
         is_one.then_some(all)
     }
 
-    /// Whether a part names a property.
-    pub fn names(&self, part: &Part, name: &str) -> bool {
-        let named = part.properties.and_then(|properties| self.tree.get(properties, name));
-        named.is_some()
+    /// The pattern for names, and what a part wants of the values of those that match it.
+    pub fn pattern(&self, part: &Part) -> Option<(&str, Goal)> {
+        let [(pattern, value)] = self.tree.entries(part.pattern?)? else {
+            return None;
+        };
+        Some((self.tree.text(pattern), self.goal(*value)?))
     }
 }
 
@@ -367,7 +352,7 @@ fn in_place(kind: &Kind) -> Vec<u32> {
         Kind::Branches { goals, .. } => goals.iter().copied().filter_map(schema_of).collect(),
         Kind::Combined { steps, .. } => {
             let goals = steps.iter().flat_map(|step| match step {
-                Step::All(goal) | Step::Not(goal) => std::slice::from_ref(goal),
+                Step::All(goal) => std::slice::from_ref(goal),
                 Step::Any(goals) | Step::One(goals) => goals,
             });
             goals.copied().filter_map(schema_of).collect()

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::hash::FastMap;
 use crate::schema::json::{escape, Value};
-use crate::schema::locations::{Array, Goal, Kind, Locations, Object, Part, LONGEST_CHAIN};
-use crate::schema::nodes::{any_of, in_order, Member, Node, ANOTHER_WAY, OPTIONAL, REPEATED, REQUIRED};
+use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
+use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
 use crate::schema::scalars::{Scalars, Strings};
 use crate::schema::shapes::{Shaper, READING};
 
@@ -38,10 +38,10 @@ pub enum Terminal {
     Name(Box<str>),
     /// Any other name with the colon; these are terminals, in the order of their names.
     NameOtherThan(Vec<u32>),
-    /// The names that match the first pattern of a schema, which is given as text, other than its own, with the colon.
+    /// The names that match the pattern of a schema, which is given as text, other than those of its properties, with the
+    /// colon; and the names that do not. One stands after the other.
     NameLike(Box<str>),
-    /// Those that match the next one that wants something else of values, or none.
-    NameLikeNext,
+    NameUnlike,
     /// What a schema for scalars allows, by its text.
     Scalars(Box<str>),
     Some {
@@ -64,7 +64,7 @@ pub struct Lowering<'a> {
     pub terminals: Vec<Terminal>,
     /// The number of the first rule of any value, where it is used.
     pub any: Option<u32>,
-    names: HashMap<Cow<'a, str>, u32>,
+    names: HashMap<&'a str, u32>,
     others: FastMap<Vec<u32>, u32>,
     /// Those of scalars, and of names that match a pattern, by the texts of their schemas.
     scalars: HashMap<Cow<'a, str>, u32>,
@@ -120,9 +120,6 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower(&mut self, schema: u32) -> Option<Node> {
-        if self.locations.lists_no_value(schema) {
-            return Some(Node::Choice(Vec::new()));
-        }
         let shape = self.shaper.shape(Goal::Schema(schema), LONGEST_CHAIN)?;
         if shape.is_anything {
             return Some(self.goal(Goal::Anything));
@@ -142,10 +139,10 @@ impl<'a> Lowering<'a> {
             let names = names.in_order();
             for object in &shape.objects {
                 let body = self.object(object, &names)?;
-                options.extend(body.map(|body| if several { self.add(body) } else { body }));
+                options.push(if several { self.add(body) } else { body });
             }
         }
-        Some(any_of(options))
+        (!options.is_empty()).then(|| any_of(options))
     }
 
     /// Add the names of a schema, in the order of a walk. Those of listed objects are left to others.
@@ -202,11 +199,11 @@ impl<'a> Lowering<'a> {
         }
         if array.maximum != Some(0) {
             let item = self.goal(array.items.map_or(Goal::Anything, |items| items.1));
-            let further = in_order(vec![token(Token::Comma), item.clone()]);
+            let further = in_order([token(Token::Comma), item.clone()]);
             let list = match array.maximum {
                 None if array.minimum <= 1 => {
                     let list = self.reserve();
-                    let body = any_of(vec![item, in_order(vec![Node::Rule(list), further])]);
+                    let body = any_of([item, in_order([Node::Rule(list), further])]);
                     self.define(list, body);
                     Node::Rule(list)
                 }
@@ -214,27 +211,17 @@ impl<'a> Lowering<'a> {
                 maximum => {
                     let minimum = array.minimum.saturating_sub(1);
                     let further = Node::Repeat(Box::new(further), minimum, maximum.map(|maximum| maximum - 1));
-                    in_order(vec![item, further])
+                    in_order([item, further])
                 }
             };
-            options.push(in_order(vec![token(Token::OpenArray), list, token(Token::CloseArray)]));
+            options.push(in_order([token(Token::OpenArray), list, token(Token::CloseArray)]));
         }
         any_of(options)
     }
 
-    /// None within if there is no such object.
-    fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Option<Node>> {
+    fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Node> {
         let locations = self.locations;
-        let simplified;
-        let mut object = object;
-        if !object.conditions.is_empty() {
-            let Some(found) = self.shaper.simplified(object)? else {
-                return Some(None);
-            };
-            simplified = found;
-            object = &simplified;
-        }
-        self.spend(names.len() * (1 + object.parts.len() + object.conditions.len()))?;
+        self.spend(names.len() * (1 + object.parts.len()))?;
         let required: HashSet<&str> = object.required.iter().map(|name| &**name).collect();
         let mut properties = Vec::new();
         for name in names {
@@ -244,54 +231,40 @@ impl<'a> Lowering<'a> {
             }
         }
         if properties.iter().filter(|property| property.2).count() < required.len() {
-            return Some(None);
+            return None;
         }
         let may_be_empty = required.is_empty();
         let mut members = Vec::with_capacity(properties.len() + 1);
-        let mut conditional = 0;
         for (key, goal, required) in properties {
-            let item = in_order(vec![Node::Terminal(key), self.goal(goal)]);
-            let name = name_of(&self.terminals, key);
-            let meets = |condition: &u32| {
-                object.conditions[*condition as usize]
-                    .iter()
-                    .any(|each| **each == *name)
-            };
-            let absent: Vec<u32> = (0..object.conditions.len() as u32).filter(meets).collect();
-            conditional += absent.len();
-            let flags = if required { REQUIRED } else { OPTIONAL };
-            members.push(Member { flags, absent, item });
+            let item = in_order([Node::Terminal(key), self.goal(goal)]);
+            members.push((if required { REQUIRED } else { OPTIONAL }, item));
         }
-        // A name that never comes needs the algebra.
-        (conditional == object.conditions.iter().map(Vec::len).sum()).then_some(())?;
+        let mut others = Vec::new();
         let rest = locations.rest(object)?;
-        let others = match object.parts.iter().find(|part| part.patterns.is_some()) {
-            Some(part) => self.named_like(part, names)?,
-            None if rest == Goal::Nothing => Vec::new(),
-            None => vec![in_order(vec![self.name_other_than(names.to_vec()), self.goal(rest)])],
-        };
-        for (place, item) in others.into_iter().enumerate() {
-            let flags = if place > 0 { ANOTHER_WAY } else { REPEATED };
-            members.push(Member {
-                flags,
-                absent: Vec::new(),
-                item,
-            });
+        if let Some((pattern, goal)) = object.parts.iter().find_map(|part| locations.pattern(part)) {
+            let like = self.name_like(pattern, names);
+            others.push(in_order([Node::Terminal(like), self.goal(goal)]));
+            if rest != Goal::Nothing {
+                others.push(in_order([Node::Terminal(like + 1), self.goal(rest)]));
+            }
+        } else if rest != Goal::Nothing {
+            others.push(in_order([self.name_other_than(names.to_vec()), self.goal(rest)]));
         }
+        let flags = if others.len() > 1 {
+            REPEATED | TWO_WAYS
+        } else {
+            REPEATED
+        };
+        members.extend([flags, SECOND].into_iter().zip(others));
         let mut options = Vec::new();
         if may_be_empty {
             options.push(token(Token::EmptyObject));
         }
         if !members.is_empty() {
-            let conditions = object.conditions.len() as u32;
-            let members = Node::Members(Box::new(token(Token::Comma)), members, conditions);
-            options.push(in_order(vec![
-                token(Token::OpenObject),
-                members,
-                token(Token::CloseObject),
-            ]));
+            let members = Node::Members(Box::new(token(Token::Comma)), members);
+            options.push(in_order([token(Token::OpenObject), members, token(Token::CloseObject)]));
         }
-        Some((!options.is_empty()).then(|| any_of(options)))
+        Some(any_of(options))
     }
 
     fn goal(&mut self, goal: Goal) -> Node {
@@ -337,7 +310,7 @@ impl<'a> Lowering<'a> {
             return *number;
         }
         let number = self.terminal(Terminal::Name(name.into()));
-        self.names.insert(name.into(), number);
+        self.names.insert(name, number);
         number
     }
 
@@ -357,40 +330,24 @@ impl<'a> Lowering<'a> {
         Node::Terminal(number)
     }
 
-    /// Names that match patterns, or none, with their values: one way for each goal of these. A schema asks for the names,
-    /// in which a number stands for what is wanted of values.
-    fn named_like(&mut self, part: &Part, names: &[&str]) -> Option<Vec<Node>> {
-        let locations = self.locations;
-        let (mut text, mut goals) = (String::from("{\"patternProperties\":{"), Vec::new());
-        for (pattern, goal) in locations.patterns(part) {
-            self.spend(READING + goals.len())?;
-            add_quoted(&mut text, pattern);
-            add_goal(&mut text, goal, &mut goals);
+    /// The first of two terminals, see `Terminal`.
+    fn name_like(&mut self, pattern: &str, names: &[&str]) -> u32 {
+        let mut text = String::from("{\"patternProperties\":{");
+        add_quoted(&mut text, pattern);
+        text.push_str(":{\"type\":\"null\"}},\"properties\":{");
+        for (place, name) in names.iter().enumerate() {
+            text.push_str(if place > 0 { "," } else { "" });
+            add_quoted(&mut text, name);
+            text.push_str(":{}");
         }
-        text.push_str("},\"additionalProperties\"");
-        add_goal(&mut text, part.rest, &mut goals);
-        for (is_own, keyword) in [(true, ",\"properties\":{"), (false, "},\"required\":[")] {
-            text.push_str(keyword);
-            for name in names.iter().filter(|name| locations.names(part, name) == is_own) {
-                add_quoted(&mut text, name);
-                text.push_str(if is_own { ":{}" } else { "" });
-            }
+        text.push_str("}}");
+        if let Some(number) = self.scalars.get(&*text) {
+            return *number;
         }
-        text.push_str("]}");
-        let first = match self.scalars.get(&*text) {
-            Some(number) => *number,
-            None => {
-                let number = self.terminal(Terminal::NameLike(text.as_str().into()));
-                for _ in 1..goals.len() {
-                    self.terminal(Terminal::NameLikeNext);
-                }
-                self.scalars.insert(text.into(), number);
-                number
-            }
-        };
-        let ways = (first..).zip(&goals);
-        let ways = ways.map(|(key, goal)| in_order(vec![Node::Terminal(key), self.goal(*goal)]));
-        (!goals.is_empty()).then(|| ways.collect())
+        let number = self.terminal(Terminal::NameLike(text.as_str().into()));
+        self.terminal(Terminal::NameUnlike);
+        self.scalars.insert(text.into(), number);
+        number
     }
 
     fn scalars(&mut self, text: Cow<'a, str>) -> Node {
@@ -411,20 +368,20 @@ impl<'a> Lowering<'a> {
         let first = self.rules.len() as u32;
         self.any = Some(first);
         let rule = |place| Node::Rule(first + place);
-        let pair = || in_order(vec![token(Token::AnyName), Node::Any]);
-        let whole = |open, content, close| in_order(vec![token(open), content, token(close)]);
+        let pair = || in_order([token(Token::AnyName), Node::Any]);
+        let whole = |open, content, close| in_order([token(open), content, token(close)]);
         self.rules.extend([
             Node::Choice(vec![token(Token::AnyScalar), rule(1), rule(3)]),
             Node::Choice(vec![
                 token(Token::EmptyObject),
                 whole(Token::OpenObject, rule(2), Token::CloseObject),
             ]),
-            Node::Choice(vec![pair(), in_order(vec![rule(2), token(Token::Comma), pair()])]),
+            Node::Choice(vec![pair(), in_order([rule(2), token(Token::Comma), pair()])]),
             Node::Choice(vec![
                 token(Token::EmptyArray),
                 whole(Token::OpenArray, rule(4), Token::CloseArray),
             ]),
-            Node::Choice(vec![Node::Any, in_order(vec![rule(4), token(Token::Comma), Node::Any])]),
+            Node::Choice(vec![Node::Any, in_order([rule(4), token(Token::Comma), Node::Any])]),
         ]);
     }
 }
@@ -433,29 +390,7 @@ fn token(token: Token) -> Node {
     Node::Terminal(token as u32)
 }
 
-/// Add a schema for a goal: if it is one, a minimum that no other has, in ones. Values can meet several of them, so that
-/// names which several patterns match are not left out as impossible.
-fn add_goal(text: &mut String, goal: Goal, known: &mut Vec<Goal>) {
-    text.push(':');
-    match goal {
-        Goal::Anything => text.push_str("true"),
-        Goal::Nothing => return text.push_str("false"),
-        Goal::Schema(_) => {
-            text.push_str("{\"minimum\":");
-            text.extend(std::iter::repeat('1').take(1 + known.len()));
-            text.push('}');
-        }
-    }
-    if !known.contains(&goal) {
-        known.push(goal);
-    }
-}
-
-/// Add one more item.
 fn add_quoted(found: &mut String, text: &str) {
-    if !found.ends_with(['{', '[']) {
-        found.push(',');
-    }
     found.push('"');
     escape(text, found);
     found.push('"');

@@ -18,62 +18,56 @@ pub enum Node {
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
-    /// One or more members in order, the separator, and how many conditions absences must meet.
-    Members(Box<Node>, Vec<Member>, u32),
-}
-
-/// A member, or another way of the one before.
-#[derive(Clone)]
-pub struct Member {
-    pub flags: u8,
-    /// The conditions that its absence meets.
-    pub absent: Vec<u32>,
-    pub item: Node,
+    /// One or more members in order, each with its flags, and the separator. What has the flag `SECOND` is another way of
+    /// the member before, which has `TWO_WAYS`.
+    Members(Box<Node>, Vec<(u8, Node)>),
 }
 
 /// The flags of members in a program.
 pub const OPTIONAL: u8 = 0;
 pub const REQUIRED: u8 = 1;
 pub const REPEATED: u8 = 2;
-/// There are several ways, or absence meets conditions.
-const DETAILED: u8 = 4;
-/// Never written: another way of the member before.
-pub const ANOTHER_WAY: u8 = 16;
+pub const TWO_WAYS: u8 = 4;
+/// Never written.
+pub const SECOND: u8 = 16;
+/// No conditions are met by its absence, there are two ways, and neither meets any.
+const TWO_PLAIN_WAYS: [u8; 4] = [0, 2, 0, 0];
 
 /// The items one after the other, in one flat sequence.
-#[inline(never)]
-pub fn in_order(items: Vec<Node>) -> Node {
-    let mut flat = Vec::with_capacity(items.len());
+pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
+    let items = items.into_iter();
+    let mut flat = Vec::with_capacity(items.size_hint().0);
     for item in items {
         match item {
             Node::Sequence(items) => flat.extend(items),
             item => flat.push(item),
         }
     }
-    match flat.len() {
-        1 => flat.remove(0),
-        _ => Node::Sequence(flat),
-    }
+    one_or(flat, Node::Sequence)
 }
 
 /// One of the items.
-#[inline(never)]
-pub fn any_of(items: Vec<Node>) -> Node {
-    let mut flat = Vec::with_capacity(items.len());
+pub fn any_of(items: impl IntoIterator<Item = Node>) -> Node {
+    let items = items.into_iter();
+    let mut flat = Vec::with_capacity(items.size_hint().0);
     for item in items {
         match item {
             Node::Choice(items) => flat.extend(items),
             item => flat.push(item),
         }
     }
-    match flat.len() {
-        1 => flat.remove(0),
-        _ => Node::Choice(flat),
+    one_or(flat, Node::Choice)
+}
+
+fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
+    match items.len() {
+        1 => items.remove(0),
+        _ => all(items),
     }
 }
 
-/// In a program: in order, at least one, no maximum.
-const ONE_OR_MORE_IN_ORDER: [u8; 3] = [1, 1, 0];
+/// In a program: in order, at least one, no maximum, no conditions.
+const ONE_OR_MORE_IN_ORDER: [u8; 5] = [1, 1, 0, 0, 0];
 
 /// Whether a node derives something, given which rules and holes do.
 pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
@@ -84,29 +78,15 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
         Node::Sequence(items) => items.iter().all(|item| derives(item, found, holes)),
         Node::Choice(items) => items.iter().any(|item| derives(item, found, holes)),
         Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found, holes),
-        Node::Members(_, members, _) => {
-            let derive = |member: &Member| derives(&member.item, found, holes);
-            let mut required = members.iter().filter(|member| member.flags == REQUIRED).peekable();
+        Node::Members(_, members) => {
+            let derive = |(_, item): &(u8, Node)| derives(item, found, holes);
+            let mut required = members.iter().filter(|member| member.0 == REQUIRED).peekable();
             match required.peek() {
                 Some(_) => required.all(derive),
                 None => members.iter().any(derive),
             }
         }
     }
-}
-
-/// Whether an alternative lists members of which the algebra would leave out ways.
-pub fn drops_ways(option: &Node, found: &[bool], holes: &[bool]) -> bool {
-    let Node::Sequence(items) = option else {
-        return false;
-    };
-    items.iter().any(|item| match item {
-        Node::Members(_, members, conditions) => members.iter().any(|member| {
-            let may_be_dropped = *conditions > 0 || member.flags & (REPEATED | ANOTHER_WAY) != 0;
-            may_be_dropped && !derives(&member.item, found, holes)
-        }),
-        _ => false,
-    })
 }
 
 /// What stands inside of a terminal: its operations, and how many nodes they are.
@@ -193,35 +173,20 @@ impl<'a> Writer<'a> {
                 write_number(self.out, *minimum);
                 write_number(self.out, maximum.map_or(0, |maximum| maximum + 1));
             }
-            Node::Members(separator, members, conditions) => {
+            Node::Members(separator, members) => {
                 self.node(separator);
-                for member in members {
-                    self.node(&member.item);
+                for (_, item) in members {
+                    self.node(item);
                 }
                 self.out.push(operation::MEMBERS);
                 self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
-                write_number(self.out, *conditions);
-                // None of them once.
-                self.out.push(0);
-                let is_other_way = |member: &&Member| member.flags == ANOTHER_WAY;
-                write_number(
-                    self.out,
-                    members.iter().filter(|member| !is_other_way(member)).count() as u32,
-                );
-                for (place, member) in members.iter().enumerate().filter(|(_, member)| !is_other_way(member)) {
-                    let ways = 1 + members[place + 1..].iter().take_while(is_other_way).count();
-                    if ways == 1 && member.absent.is_empty() {
-                        self.out.push(member.flags);
-                        continue;
+                let flags = || members.iter().map(|member| member.0).filter(|flags| *flags != SECOND);
+                write_number(self.out, flags().count() as u32);
+                for flags in flags() {
+                    self.out.push(flags);
+                    if flags & TWO_WAYS != 0 {
+                        self.out.extend_from_slice(&TWO_PLAIN_WAYS);
                     }
-                    self.out.push(member.flags | DETAILED);
-                    write_number(self.out, member.absent.len() as u32);
-                    for condition in &member.absent {
-                        write_number(self.out, *condition);
-                    }
-                    write_number(self.out, ways as u32);
-                    // No way meets any.
-                    self.out.resize(self.out.len() + ways, 0);
                 }
             }
         }

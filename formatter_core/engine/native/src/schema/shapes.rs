@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::schema::json::Value;
 use crate::schema::locations::{
-    schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, LONGEST_CHAIN, LONGEST_TEXT, STRING,
+    schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, LONGEST_CHAIN, LONGEST_TEXT,
 };
 
 /// The most alternatives for arrays, and for objects, also of those that are combined.
@@ -88,7 +88,6 @@ impl<'a> Shaper<'a> {
     }
 
     /// None for what needs the algebra, has no value for certain, or takes too much.
-    #[inline(never)]
     pub fn shape(&self, goal: Goal, room: u32) -> Option<Shape<'a>> {
         let schema = match goal {
             Goal::Anything => return Some(Shape::anything()),
@@ -138,12 +137,6 @@ impl<'a> Shaper<'a> {
                         }
                         Step::Any(goals) => self.met(&shape, &self.united(shapes(goals)?, false)?)?,
                         Step::One(goals) => self.exclusive(&shape, shapes(goals)?)?,
-                        Step::Not(goal) => {
-                            let rival = self.shape(*goal, room)?.by_type();
-                            let mut shape = shape.by_type();
-                            self.subtract(&mut shape, &rival, false)?;
-                            shape
-                        }
                     };
                     (alternatives <= MOST_ALTERNATIVES).then_some(())?;
                 }
@@ -170,7 +163,6 @@ impl<'a> Shaper<'a> {
         Some(())
     }
 
-    #[inline(never)]
     fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
         if branches.len() == 1 {
             return branches.pop();
@@ -188,16 +180,11 @@ impl<'a> Shaper<'a> {
         if union.objects.iter().any(|object| object.is_any()) {
             union.objects = vec![Arc::default()];
         }
-        // All scalars are in two branches.
-        if exclusive && scalars.iter().filter(|text| *text == ANY_SCALARS).count() > 1 {
-            scalars.clear();
-        }
         union.scalars = union_of(scalars, if exclusive { "oneOf" } else { "anyOf" })?;
         Some(union)
     }
 
     /// The values of both.
-    #[inline(never)]
     fn met(&self, a: &Shape<'a>, b: &Shape<'a>) -> Option<Shape<'a>> {
         if a.is_anything || b.is_anything {
             return Some(if a.is_anything { b.clone() } else { a.clone() });
@@ -249,7 +236,6 @@ impl<'a> Shaper<'a> {
     }
 
     /// The objects of both; None within if there are none for certain.
-    #[inline(never)]
     fn met_objects(&self, a: &Arc<Object>, b: &Arc<Object>) -> Option<Option<Arc<Object>>> {
         if a.is_any() || b.is_any() {
             return Some(Some(if a.is_any() { b.clone() } else { a.clone() }));
@@ -263,51 +249,13 @@ impl<'a> Shaper<'a> {
             .extend(b.required.iter().filter(|name| !a.required.contains(name)).cloned());
         met.absent
             .extend(b.absent.iter().filter(|name| !a.absent.contains(name)).cloned());
-        met.conditions.extend(
-            b.conditions
-                .iter()
-                .filter(|names| !a.conditions.contains(names))
-                .cloned(),
-        );
-        let patterned = met.parts.iter().any(|part| part.patterns.is_some());
-        let empty = met.required.iter().any(|name| self.excludes(&met, name));
-        (!patterned || met.parts.len() == 1 && !empty).then_some(())?;
+        let patterned = met.parts.len() > 1 && met.parts.iter().any(|part| part.pattern.is_some());
+        (!patterned).then_some(())?;
+        let empty = met.required.iter().any(|name| {
+            let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;
+            met.absent.contains(name) || met.parts.iter().any(excludes)
+        });
         Some((!empty).then_some(Arc::new(met)))
-    }
-
-    /// Whether objects certainly lack a property.
-    #[inline(never)]
-    fn excludes(&self, object: &Object, name: &str) -> bool {
-        let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;
-        object.absent.iter().any(|absent| **absent == *name) || object.parts.iter().any(excludes)
-    }
-
-    /// The same objects without conditions that always hold, or that one absence decides; None within if there are none.
-    pub fn simplified(&self, object: &Object) -> Option<Option<Object>> {
-        let mut object = object.clone();
-        while !object.conditions.is_empty() {
-            let names: usize = object.conditions.iter().map(Vec::len).sum();
-            self.spend(names * (1 + object.parts.len() + object.required.len() + object.absent.len()))?;
-            object.parts.iter().all(|part| part.patterns.is_none()).then_some(())?;
-            let mut open: Vec<Vec<Box<str>>> = Vec::new();
-            for mut condition in std::mem::take(&mut object.conditions) {
-                condition.retain(|name| !object.required.contains(name));
-                if condition.is_empty() {
-                    return Some(None);
-                }
-                if !condition.iter().any(|name| self.excludes(&object, name)) && !open.contains(&condition) {
-                    open.push(condition);
-                }
-            }
-            let sole = open.iter().position(|condition| condition.len() == 1);
-            let decided = sole.map(|place| open.remove(place));
-            object.conditions = open;
-            match decided {
-                Some(names) => object.absent.extend(names),
-                None => break,
-            }
-        }
-        Some(Some(object))
     }
 
     /// The values of `shape` that are in just one of the branches; None unless these are apart, or one only requires a
@@ -316,116 +264,54 @@ impl<'a> Shaper<'a> {
         if let [branch] = &branches[..] {
             return self.met(shape, branch);
         }
+        (branches.len() <= FEW_BRANCHES).then_some(())?;
         let branches: Vec<Shape> = branches.into_iter().map(Shape::by_type).collect();
-        let demands_more = |branch: &Shape| match &branch.objects[..] {
-            [] => false,
-            [object] => !self.may_demand_one(object),
-            _ => true,
-        };
-        (branches.len() <= FEW_BRANCHES || branches.iter().any(demands_more)).then_some(())?;
         let met: Option<Vec<Shape>> = branches.iter().map(|branch| self.met(shape, branch)).collect();
         let mut met = met?;
         let all_scalars = shape.is_anything;
         if !self.are_told_apart(&met) {
             for (place, option) in met.iter_mut().enumerate() {
+                (option.objects.len() <= 1).then_some(())?;
                 for (_, rival) in branches.iter().enumerate().filter(|(other, _)| *other != place) {
-                    self.subtract(option, rival, all_scalars)?;
+                    let scalars = option.scalars.is_some() && rival.scalars.is_some() && !all_scalars;
+                    let arrays = !option.arrays.is_empty() && !rival.arrays.is_empty();
+                    (!scalars && !arrays).then_some(())?;
+                    for object in &mut option.objects {
+                        self.set_apart(object, rival)?;
+                    }
                 }
             }
         }
         self.united(met, all_scalars)
     }
 
-    /// Whether objects may demand just that one property has a certain value, or any: those are counted.
-    fn may_demand_one(&self, object: &Object) -> bool {
-        let [name] = &object.required[..] else {
-            return false;
-        };
-        let is_free = |part: &Part| {
-            let mut others = self.locations.properties(part).filter(|(each, _)| *each != &**name);
-            part.rest == Goal::Anything && part.patterns.is_none() && others.all(|(_, goal)| goal == Goal::Anything)
-        };
-        object.absent.is_empty() && object.parts.iter().all(is_free)
-    }
-
-    /// Take the values of a rival out of others, scalars only if told; None if that needs the algebra.
-    #[inline(never)]
-    fn subtract(&self, option: &mut Shape<'a>, rival: &Shape<'a>, but_scalars: bool) -> Option<()> {
-        if !but_scalars && rival.scalars.is_some() && option.scalars.take().is_some() {
-            (rival.scalars.as_deref() == Some(ANY_SCALARS)).then_some(())?;
-        }
-        if !rival.arrays.is_empty() && !option.arrays.is_empty() {
-            rival.arrays.contains(&Array::default()).then_some(())?;
-            option.arrays.clear();
-        }
+    /// Take the objects of a rival out of others; None if that needs the algebra.
+    fn set_apart(&self, object: &mut Arc<Object>, rival: &Shape<'a>) -> Option<()> {
         for other in &rival.objects {
-            let mut kept = Vec::new();
-            for object in std::mem::take(&mut option.objects) {
-                kept.extend(self.without(object, other)?);
+            let Some(both) = self.met_objects(object, other)? else {
+                continue;
+            };
+            self.spend(both.required.len() * both.parts.len())?;
+            if both.required.iter().any(|name| self.is_contradicted(&both.parts, name)) {
+                continue;
             }
-            option.objects = kept;
+            let [name] = &other.required[..] else {
+                return None;
+            };
+            let only_requires = other.parts.is_empty() && other.absent.is_empty();
+            (only_requires && !object.required.contains(name)).then_some(())?;
+            Arc::make_mut(object).absent.push(name.clone());
         }
         Some(())
     }
 
-    /// The objects that are not among others; None for what needs the algebra, None within if there are none.
-    fn without(&self, object: Arc<Object>, other: &Arc<Object>) -> Option<Option<Arc<Object>>> {
-        let Some(both) = self.met_objects(&object, other)? else {
-            return Some(Some(object));
-        };
-        self.spend(both.required.len() * both.parts.len())?;
-        if both.required.iter().any(|name| self.is_contradicted(&both.parts, name)) {
-            return Some(Some(object));
-        }
-        let only_requires = other.parts.is_empty() && other.absent.is_empty() && other.conditions.is_empty();
-        only_requires.then_some(())?;
-        let mut object = Object::clone(&object);
-        if !object.conditions.contains(&other.required) {
-            object.conditions.push(other.required.clone());
-        }
-        Some(self.simplified(&object)?.map(Arc::new))
-    }
-
-    /// Whether two parts certainly want different values of a property.
+    /// Whether two parts list different values of a property.
     fn is_contradicted(&self, parts: &[Part], name: &str) -> bool {
-        let goals = || parts.iter().map(|part| self.locations.property_of(part, name));
-        let listed: Vec<Vec<&str>> = goals().filter_map(|goal| self.listed(goal)).collect();
+        let listed = parts
+            .iter()
+            .filter_map(|part| self.listed(self.locations.property_of(part, name)));
+        let listed: Vec<Vec<&str>> = listed.collect();
         (1..listed.len()).any(|place| (0..place).any(|other| are_disjoint(&listed[place], &listed[other])))
-            || goals().fold(u8::MAX, |types, goal| types & self.possible_types(goal)) == 0
-    }
-
-    /// The types that a goal's values may have, as bits; all if that takes a closer look.
-    fn possible_types(&self, goal: Goal) -> u8 {
-        match self
-            .said_alone(goal)
-            .map(|schema| self.locations.possible_types(schema))
-        {
-            Some(Some(types)) => types,
-            Some(None)
-                if self
-                    .listed(goal)
-                    .is_some_and(|listed| listed.iter().all(|text| text.starts_with('"'))) =>
-            {
-                STRING
-            }
-            _ => u8::MAX,
-        }
-    }
-
-    /// The schema that says of a goal's values what there is to say of them, if it needs no others for that.
-    #[inline(never)]
-    fn said_alone(&self, goal: Goal) -> Option<u32> {
-        let mut goal = goal;
-        for _ in 0..LONGEST_CHAIN {
-            self.spend(READING)?;
-            let schema = schema_of(goal)?;
-            match self.locations.read(schema)? {
-                Kind::Reference(next) => goal = next,
-                Kind::Scalars(_) | Kind::Typed { .. } => return Some(schema),
-                _ => return None,
-            }
-        }
-        None
     }
 
     /// Whether all are objects that require one property, whose listed values differ.
@@ -451,10 +337,10 @@ impl<'a> Shaper<'a> {
 
     /// The values of a goal, as texts, if it lists strings, words and small integers; some may be of other types than it
     /// allows.
-    #[inline(never)]
     fn listed(&self, goal: Goal) -> Option<Vec<&'a str>> {
         let (locations, tree) = (self.locations, &self.locations.tree);
-        let schema = self.said_alone(goal)?;
+        let schema = schema_of(goal)?;
+        matches!(locations.read(schema)?, Kind::Scalars(_)).then_some(())?;
         let values = match (tree.get(schema, "enum"), tree.get(schema, "const")) {
             (Some(values), _) => match tree.value(values) {
                 Value::List(values) => values.to_vec(),
@@ -505,5 +391,5 @@ fn union_of<'a>(mut scalars: Vec<Cow<'a, str>>, keyword: &str) -> Option<Option<
 
 /// How much it takes at most to compare objects with others.
 fn said_by(object: &Arc<Object>) -> usize {
-    1 + object.parts.len() + object.required.len() + object.absent.len() + object.conditions.len()
+    1 + object.parts.len() + object.required.len() + object.absent.len()
 }

@@ -6,8 +6,6 @@ use super::{schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, 
 use crate::schema::json::Value;
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
-const NUMBERS: u8 = 0b1100;
-pub const STRING: u8 = 1 << 4;
 const ARRAY: u8 = 1 << 5;
 const OBJECT: u8 = 1 << 6;
 const ALL_SCALARS: u8 = ARRAY - 1;
@@ -48,8 +46,6 @@ const OTHERS: [&str; 12] = [
 const FAR_REACHING: [&str; 6] = ["$ref", "$dynamicRef", "$recursiveRef", "$id", "id", "$schema"];
 /// The largest count; more is left to others.
 const MOST_REPEATS: u32 = 100_000;
-/// The most pairs of a pattern and a name.
-const MOST_MATCHED: usize = 4096;
 /// Room for the schema of most scalars.
 const USUAL_TEXT: usize = 128;
 /// Texts of scalars may grow where unions hold unions.
@@ -168,7 +164,6 @@ impl Locations {
     }
 
     /// The types as bits.
-    #[inline(never)]
     fn types(&self, value: u32) -> Option<u8> {
         let single = [value];
         let names = match self.tree.value(value) {
@@ -186,26 +181,6 @@ impl Locations {
             };
         }
         (types != 0).then_some(types)
-    }
-
-    /// Whether a schema lists strings alone, and no type that it allows has any.
-    pub fn lists_no_value(&self, schema: u32) -> bool {
-        let is_string = |value: &u32| self.tree.string(*value).is_some();
-        let Some(Value::List(values)) = self.tree.get(schema, "enum").map(|value| self.tree.value(value)) else {
-            return false;
-        };
-        let types = self.tree.get(schema, "type").and_then(|value| self.types(value));
-        let mut more = COMBINATORS
-            .iter()
-            .chain(&["const"])
-            .filter(|name| self.tree.get(schema, name).is_some());
-        types.is_some_and(|types| types & STRING == 0) && values.iter().all(is_string) && more.next().is_none()
-    }
-
-    /// The types that a schema's values may have, as bits, if it says so itself.
-    pub fn possible_types(&self, schema: u32) -> Option<u8> {
-        let types = self.types(self.tree.get(schema, "type")?)?;
-        Some(if types & NUMBERS == 0 { types } else { types | NUMBERS })
     }
 
     fn lists_scalars(&self, schema: u32) -> Option<bool> {
@@ -257,8 +232,8 @@ impl Locations {
     /// The references and combinators of a schema, in the order in which they are applied.
     fn steps(&self, schema: u32) -> Option<Vec<Step>> {
         let get = |name| self.tree.get(schema, name);
-        let conditional = &COMBINATORS[4..];
-        conditional.iter().all(|name| get(name).is_none()).then_some(())?;
+        let others = &COMBINATORS[3..];
+        others.iter().all(|name| get(name).is_none()).then_some(())?;
         let mut steps = Vec::new();
         if let Some(reference) = get("$ref") {
             let Kind::Reference(goal) = self.reference(reference)? else {
@@ -276,16 +251,12 @@ impl Locations {
         if let Some(branches) = get("anyOf") {
             steps.push(Step::Any(self.goals(branches)?));
         }
-        if let Some(outside) = get("not") {
-            steps.push(Step::Not(self.goal(outside)?));
-        }
         if let Some(branches) = get("oneOf") {
             steps.push(Step::One(self.goals(branches)?));
         }
         Some(steps)
     }
 
-    #[inline(never)]
     fn goals(&self, schemas: u32) -> Option<Vec<Goal>> {
         let Value::List(schemas) = self.tree.value(schemas) else {
             return None;
@@ -316,7 +287,6 @@ impl Locations {
         (text.len() <= LONGEST_TEXT).then(|| Kind::Scalars(text.into()))
     }
 
-    #[inline(never)]
     fn add(&self, text: &mut String, name: &str, value: u32) {
         text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
         text.push_str(name);
@@ -442,19 +412,21 @@ impl Locations {
         let other = self.tree.get(schema, "additionalProperties");
         let mut rest = other.map_or(Some(Goal::Anything), |value| self.goal(value))?;
         let patterns = self.tree.get(schema, "patternProperties");
-        let patterned = match patterns.map(|value| self.tree.entries(value)) {
-            None => &[],
-            Some(entries) => entries?,
-        };
-        let goals = patterned.iter().map(|(_, value)| self.goal(*value));
-        let goals = goals.collect::<Option<Vec<Goal>>>()?;
-        let of_some = match patterned {
-            [(pattern, _)] if goals[0] != Goal::Nothing && MATCHED_BY_ALL.contains(&self.tree.text(pattern)) => {
-                (named.is_empty() || goals[0] == Goal::Anything).then_some(())?;
-                rest = goals[0];
-                None
+        let pattern = match patterns.map(|value| self.tree.entries(value)) {
+            None | Some(Some([])) => None,
+            Some(Some([(pattern, value)])) => {
+                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+                if MATCHED_BY_ALL.contains(&self.tree.text(pattern)) {
+                    (named.is_empty() || goal == Goal::Anything).then_some(())?;
+                    rest = goal;
+                    None
+                } else {
+                    // It may match one of the names.
+                    let alone = named.is_empty() && self.tree.get(schema, "required").is_none();
+                    (alone && goal != rest).then_some(patterns)?
+                }
             }
-            _ => patterns.filter(|_| goals.iter().any(|goal| *goal != rest)),
+            Some(_) => return None,
         };
         let mut required: Vec<Box<str>> = Vec::new();
         if let Some(value) = self.tree.get(schema, "required") {
@@ -469,40 +441,20 @@ impl Locations {
                 }
             }
         }
-        // Patterns that want what all others must satisfy, too, still forbid names of its own.
-        if of_some.is_some() || rest == Goal::Nothing && !patterned.is_empty() {
-            ((named.len() + required.len()) * patterned.len() <= MOST_MATCHED).then_some(())?;
-            let named = named.iter().map(|(name, _)| self.tree.text(name));
-            for name in named.chain(required.iter().map(|name| &**name)) {
-                for (pattern, _) in patterned {
-                    (!may_match(self.tree.text(pattern), name)).then_some(())?;
-                }
-            }
-        }
-        let says_something = !named.is_empty() || other.is_some() || !patterned.is_empty();
+        let has_patterns = patterns
+            .and_then(|value| self.tree.entries(value))
+            .is_some_and(|all| !all.is_empty());
+        let says_something = !named.is_empty() || other.is_some() || has_patterns;
         let part = says_something.then_some(Part {
             schema,
             properties,
             rest,
-            patterns: of_some,
+            pattern,
         });
         Some(Object {
             parts: part.into_iter().collect(),
             required,
-            ..Object::default()
+            absent: Vec::new(),
         })
     }
-}
-
-/// Whether a pattern may match a name: not where it begins with other characters than that.
-fn may_match(pattern: &str, name: &str) -> bool {
-    let Some(pattern) = pattern.strip_prefix('^').filter(|pattern| !pattern.contains('|')) else {
-        return true;
-    };
-    let is_text = |byte: u8| byte.is_ascii_alphanumeric() || b"-_:/@# ".contains(&byte);
-    let mut length = pattern.bytes().take_while(|byte| is_text(*byte)).count();
-    if let Some(b'*' | b'?' | b'{') = pattern.as_bytes().get(length) {
-        length = length.saturating_sub(1);
-    }
-    name.starts_with(&pattern[..length])
 }
