@@ -170,6 +170,15 @@ INVALID: list[Any] = [
     {"type": "array", "items": {}, "maxItems": DEFAULT_LIMITS.repeat + 2},
     {"$schema": "http://example.com/unknown", "type": "object"},
     {"type": "object", "patternProperties": {"(": {"type": "null"}}},
+    {"type": "object", "patternProperties": {"(": {}}},
+    {"type": "object", "patternProperties": {"^b(": {"const": 1}}, "anyOf": [{"type": "object"}, {"type": "array"}]},
+    {"type": "object", "not": {"required": ["a"], "pattern": "("}},
+    {"type": "object", "not": {"required": ["a"], "minLength": -1}},
+    {"minimum": "x", "not": {"required": ["a", "b"]}},
+    {"type": "object", "oneOf": [{"required": ["a", "b"], "pattern": "("}, {"required": ["b", "c"]}]},
+    {"properties": {"a": {"type": "array", "enum": ["x"], "not": 3}, "b": {}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+     "properties": {"a": {"$ref": "#/properties/a", "type": "array", "enum": ["x"]}, "b": {}}},
 ]
 
 
@@ -296,6 +305,17 @@ def test_what_has_no_value_is_left_to_the_algebra(schema: Any) -> None:
     assert straight is None
     by_grammar_alone = isinstance(by_grammar, FormatterError)
     assert by_grammar_alone == isinstance(compiled_or_error(schema), FormatterError)
+
+
+def test_a_long_chain_of_references_is_followed() -> None:
+    """Its first link was taken for a schema without a value, because of what stands beside the reference."""
+    chain: dict[str, Any] = {f"{n}": {"$ref": f"#/definitions/{n + 1}"} for n in range(60)} | {"60": {"const": 1}}
+    first = {"$ref": "#/definitions/0", "type": "array", "enum": ["x"]}
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+              "properties": {"a": first, "b": {}}, "definitions": chain}  # fmt: skip
+    formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
+    formatter.accept_bytes(b'{"a":1}')
+    assert formatter.can_stop
 
 
 def compiled_or_error(schema: Any) -> Any:
