@@ -177,8 +177,11 @@ INVALID: list[Any] = [
     {"minimum": "x", "not": {"required": ["a", "b"]}},
     {"type": "object", "oneOf": [{"required": ["a", "b"], "pattern": "("}, {"required": ["b", "c"]}]},
     {"properties": {"a": {"type": "array", "enum": ["x"], "not": 3}, "b": {}}},
-    {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
-     "properties": {"a": {"$ref": "#/properties/a", "type": "array", "enum": ["x"]}, "b": {}}},
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"$ref": "#/properties/a", "type": "array", "enum": ["x"]}, "b": {}},
+    },
 ]
 
 
