@@ -182,6 +182,10 @@ INVALID: list[Any] = [
         "type": "object",
         "properties": {"a": {"$ref": "#/properties/a", "type": "array", "enum": ["x"]}, "b": {}},
     },
+    {"type": "array", "anyOf": [{"type": "object", "patternProperties": {"(": {"const": 1}}}, {"type": "array"}]},
+    {"type": "object", "anyOf": [{"required": ["a"], "multipleOf": 0}, {"required": ["b"]}]},
+    {"type": "object", "allOf": [{"required": ["a"], "pattern": "("}, {"required": ["b"]}]},
+    {"type": ["object", "array"], "oneOf": [{"required": ["a"], "maxLength": 1.5}]},
 ]
 
 

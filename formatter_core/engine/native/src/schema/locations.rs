@@ -154,6 +154,11 @@ impl Locations {
         self.kinds[schema as usize].as_ref().unwrap_or(&Kind::Other)
     }
 
+    /// Whether it is there before any schema what a schema of scalars, as text, allows.
+    pub fn knows_scalars(&self, text: &str) -> bool {
+        self.common.scalars(text).is_some()
+    }
+
     /// The schema at a JSON Pointer, if nothing on the way there has a URI of its own.
     pub fn at(&self, pointer: &str) -> Option<u32> {
         let mut value = self.tree.root;

@@ -8,6 +8,7 @@ use crate::schema::json::Value;
 use crate::schema::locations::{
     schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, LONGEST_CHAIN, LONGEST_TEXT,
 };
+use crate::schema::scalars::Scalars;
 
 /// The most alternatives for arrays, and for objects, also of those that are combined.
 const MOST_ALTERNATIVES: usize = 100;
@@ -49,24 +50,6 @@ impl Shape<'_> {
             arrays: vec![Array::default()],
             objects: vec![Arc::default()],
         }
-    }
-
-    /// The values of certain types.
-    fn of(self, types: Types) -> Self {
-        let Types::Some { arrays, objects } = types else {
-            return self;
-        };
-        let mut shape = Shape {
-            scalars: None,
-            ..self.by_type()
-        };
-        if !arrays {
-            shape.arrays.clear();
-        }
-        if !objects {
-            shape.objects.clear();
-        }
-        shape
     }
 
     /// Whether it is objects of one kind alone.
@@ -123,8 +106,10 @@ impl<'a> Shaper<'a> {
                 goals,
                 exclusive: false,
                 types,
-            } => self.united(shapes(goals)?, false)?.of(*types),
-            Kind::Branches { goals, types, .. } => self.exclusive(&Shape::anything(), shapes(goals)?)?.of(*types),
+            } => self.of(self.united(shapes(goals)?, false)?, *types)?,
+            Kind::Branches { goals, types, .. } => {
+                self.of(self.exclusive(&Shape::anything(), shapes(goals)?)?, *types)?
+            }
             Kind::Combined { own, steps } => {
                 let mut shape = self.said(own, room)?;
                 let mut alternatives = shape.objects.len().max(1);
@@ -144,6 +129,37 @@ impl<'a> Shaper<'a> {
             }
             Kind::Other => return None,
         })
+    }
+
+    /// The values of certain types.
+    fn of(&self, shape: Shape<'a>, types: Types) -> Option<Shape<'a>> {
+        let Types::Some { arrays, objects } = types else {
+            return Some(shape);
+        };
+        let mut shape = shape.by_type();
+        self.check_scalars(shape.scalars.take().as_deref())?;
+        if !arrays {
+            shape.arrays.clear();
+        }
+        if !objects {
+            let mut left_out = shape.objects.drain(..);
+            // Nobody else would report that their pattern is invalid.
+            let has_pattern = left_out.any(|object| object.parts.iter().any(|part| part.pattern.is_some()));
+            drop(left_out);
+            (!has_pattern).then_some(())?;
+        }
+        Some(shape)
+    }
+
+    /// None unless a schema of scalars, which is left out, is certainly valid: nobody else would report that it is not.
+    #[inline(never)]
+    fn check_scalars(&self, text: Option<&str>) -> Option<()> {
+        let Some(text) = text.filter(|text| *text != ANY_SCALARS) else {
+            return Some(());
+        };
+        self.spend(text.len())?;
+        let is_known = self.locations.knows_scalars(text) || Scalars::read(text, self.locations.draft).is_some();
+        is_known.then_some(())
     }
 
     /// Whether a schema's values, and what their properties must satisfy, are found without the algebra.
@@ -193,7 +209,10 @@ impl<'a> Shaper<'a> {
             (Some(a), Some(b)) if a == ANY_SCALARS || a == b => Some(b.clone()),
             (Some(a), Some(b)) if b == ANY_SCALARS => Some(a.clone()),
             (Some(a), Some(b)) => union_of(vec![a.clone(), b.clone()], "allOf")?,
-            _ => None,
+            (a, b) => {
+                self.check_scalars(a.as_deref().or(b.as_deref()))?;
+                None
+            }
         };
         let pairs = a.arrays.len() * b.arrays.len() + a.objects.len() * b.objects.len();
         (pairs <= MOST_ALTERNATIVES).then_some(())?;
