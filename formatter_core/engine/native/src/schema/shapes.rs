@@ -58,6 +58,12 @@ impl Shape<'_> {
     }
 }
 
+/// None if objects that are left out have a pattern: nobody else would report that it is invalid.
+fn leave_out(objects: &[Arc<Object>]) -> Option<()> {
+    let mut parts = objects.iter().flat_map(|object| &object.parts);
+    parts.all(|part| part.pattern.is_none()).then_some(())
+}
+
 /// Finds shapes, as long as the work lasts.
 pub struct Shaper<'a> {
     pub locations: &'a Locations,
@@ -142,11 +148,7 @@ impl<'a> Shaper<'a> {
             shape.arrays.clear();
         }
         if !objects {
-            let mut left_out = shape.objects.drain(..);
-            // Nobody else would report that their pattern is invalid.
-            let has_pattern = left_out.any(|object| object.parts.iter().any(|part| part.pattern.is_some()));
-            drop(left_out);
-            (!has_pattern).then_some(())?;
+            leave_out(&std::mem::take(&mut shape.objects))?;
         }
         Some(shape)
     }
@@ -194,6 +196,7 @@ impl<'a> Shaper<'a> {
             union.arrays = vec![Array::default()];
         }
         if union.objects.iter().any(|object| object.is_any()) {
+            leave_out(&union.objects)?;
             union.objects = vec![Arc::default()];
         }
         union.scalars = union_of(scalars, if exclusive { "oneOf" } else { "anyOf" })?;
@@ -214,6 +217,10 @@ impl<'a> Shaper<'a> {
                 None
             }
         };
+        if a.objects.is_empty() || b.objects.is_empty() {
+            leave_out(&a.objects)?;
+            leave_out(&b.objects)?;
+        }
         let pairs = a.arrays.len() * b.arrays.len() + a.objects.len() * b.objects.len();
         (pairs <= MOST_ALTERNATIVES).then_some(())?;
         let mut arrays = Vec::new();
