@@ -163,31 +163,43 @@ impl Sequence {
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+        if let Some(filled) = self.known_step(token, row)? {
+            return Ok(Some(filled));
+        }
+        self.step_with(token, |sequence| sequence.fill(row))
+    }
+
+    /// `step`, but a mask that is not worked out yet is left to `fill` where the text may not end; `NOT_WRITTEN` then.
+    pub fn step_if_ready(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+        if let Some(filled) = self.known_step(token, row)? {
+            return Ok(Some(filled));
+        }
+        self.step_with(token, |sequence| {
+            match sequence.can_stop() || sequence.knows_mask()? {
+                true => sequence.fill(row),
+                false => Ok(NOT_WRITTEN),
+            }
+        })
+    }
+
+    /// Take a token and write the mask after it where both were worked out before; None, with nothing changed, elsewhere.
+    #[inline]
+    fn known_step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
             if self.is_far_after(&next)? {
                 self.go_on(Some(next));
                 return Ok(Some(write(&mask, row)));
             }
         }
-        if !self.accept_token(token)? {
-            return Ok(None);
-        }
-        let filled = self.fill(row);
-        if filled.is_err() {
-            self.rollback(1);
-        }
-        filled.map(Some)
+        Ok(None)
     }
 
-    /// `step`, but a mask that is not worked out yet is left to `fill` where the text may not end; `NOT_WRITTEN` then.
-    pub fn step_if_ready(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+    /// Take a token, and what `then` gives; the token is taken back where that fails.
+    fn step_with(&mut self, token: u32, then: impl FnOnce(&mut Self) -> Outcome<Filled>) -> Outcome<Option<Filled>> {
         if !self.accept_token(token)? {
             return Ok(None);
         }
-        let filled = match self.can_stop() || self.knows_mask()? {
-            true => self.fill(row),
-            false => Ok(NOT_WRITTEN),
-        };
+        let filled = then(self);
         if filled.is_err() {
             self.rollback(1);
         }
