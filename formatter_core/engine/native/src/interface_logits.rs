@@ -4,8 +4,8 @@ use std::mem::{align_of, size_of};
 use std::slice;
 
 use crate::interface::{guarded, view, DONE};
-use crate::limits::{Fault, Outcome};
-use crate::logits::{ask, Brain, Half, Logit, Question, Scratch};
+use crate::limits::Fault;
+use crate::logits::{ask, Answer, Brain, Half, Logit, Question, Scratch};
 use crate::masking::{mask_apart, mask_or_copy, mask_together, Masked};
 
 /// The kinds of logits.
@@ -57,62 +57,69 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
     guarded(|| {
         // SAFETY: both are there, as the caller promises.
         let (rows, found) = unsafe { (&*rows, &*found) };
-        match rows.kind {
-            // SAFETY: the pointers fit, as the caller promises.
-            FLOAT32 => unsafe { write::<f32>(rows, found) },
-            // SAFETY: as above.
-            FLOAT16 => unsafe { write::<Half>(rows, found) },
-            // SAFETY: as above.
-            BFLOAT16 => unsafe { write::<Brain>(rows, found) },
-            _ => Err(Fault::Malformed),
+        let mut scratch = Scratch::default();
+        // SAFETY: there is a number for each row, as the caller promises; a null pointer has none.
+        let (counts, chosen) = unsafe { (view(rows.counts, rows.rows), view(rows.chosen, rows.rows)) };
+        for (number, &count) in counts.iter().enumerate() {
+            let question = Question {
+                count: (count as usize).min(rows.width),
+                room: rows.room,
+                chosen: chosen.get(number).map(|&token| token as usize),
+                wants_scale: rows.wants & SCALE != 0,
+                wants_rank: rows.wants & RANK != 0,
+            };
+            if question.chosen.is_some_and(|token| token >= rows.width) {
+                return Err(Fault::Malformed);
+            }
+            let answer = match rows.kind {
+                // SAFETY: the row is there, as the caller promises.
+                FLOAT32 => ask(unsafe { row_of::<f32>(rows, number) }, question, &mut scratch),
+                // SAFETY: as above.
+                FLOAT16 => ask(unsafe { row_of::<Half>(rows, number) }, question, &mut scratch),
+                // SAFETY: as above.
+                BFLOAT16 => ask(unsafe { row_of::<Brain>(rows, number) }, question, &mut scratch),
+                _ => return Err(Fault::Malformed),
+            };
+            let Some(answer) = answer else {
+                return Ok(number as i32 + 1);
+            };
+            // SAFETY: there is room for as much for each row, as the caller promises.
+            unsafe { write(&answer, found, number, rows.room) };
         }
+        Ok(DONE)
     })
 }
 
 /// # Safety
-/// As for `fcn_best_tokens`; the logits are of this kind.
-unsafe fn write<L: Logit>(rows: &Rows, found: &Found) -> Outcome<i32> {
-    let mut scratch = Scratch::default();
-    // SAFETY: there is a number for each row, as the caller promises; a null pointer has none.
-    let (counts, chosen) = unsafe { (view(rows.counts, rows.rows), view(rows.chosen, rows.rows)) };
-    for (number, &count) in counts.iter().enumerate() {
-        // SAFETY: the row stands there, as the caller promises.
-        let row = unsafe { slice::from_raw_parts(rows.logits.cast::<L>().add(number * rows.stride), rows.width) };
-        let question = Question {
-            count: (count as usize).min(rows.width),
-            room: rows.room,
-            chosen: chosen.get(number).map(|&token| token as usize),
-            wants_scale: rows.wants & SCALE != 0,
-            wants_rank: rows.wants & RANK != 0,
-        };
-        if question.chosen.is_some_and(|token| token >= rows.width) {
-            return Err(Fault::Malformed);
-        }
-        let Some(answer) = ask(row, question, &mut scratch) else {
-            return Ok(number as i32 + 1);
-        };
-        // SAFETY: there is room for as much for each row, as the caller promises; a list is no longer than `room`.
-        unsafe {
-            found
-                .numbers
-                .add(number * 2)
-                .cast::<[f64; 2]>()
-                .write([answer.scale, answer.chosen_logit]);
-            let amounts = [answer.better as i64, answer.tied as i64, answer.best.len() as i64];
-            found.amounts.add(number * 3).cast::<[i64; 3]>().write(amounts);
-            let mut rank = 0;
-            for (place, &(id, value)) in answer.best.iter().enumerate() {
-                if place == 0 || value < answer.best[place - 1].1 {
-                    rank = place as i64 + 1;
-                }
-                let at = number * rows.room + place;
-                found.ids.add(at).write(i64::from(id));
-                found.logprobs.add(at).write(f64::from(value) - answer.scale);
-                found.ranks.add(at).write(rank);
+/// As for `fcn_best_tokens`; the logits are of this kind, and there are more rows than `number`.
+unsafe fn row_of<L: Logit>(rows: &Rows, number: usize) -> &[L] {
+    // SAFETY: the row stands there, as the caller promises.
+    unsafe { slice::from_raw_parts(rows.logits.cast::<L>().add(number * rows.stride), rows.width) }
+}
+
+/// # Safety
+/// `found` has a place for this row, and room for as many tokens, which the answer's list is no longer than.
+unsafe fn write(answer: &Answer, found: &Found, number: usize, room: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        found
+            .numbers
+            .add(number * 2)
+            .cast::<[f64; 2]>()
+            .write([answer.scale, answer.chosen_logit]);
+        let amounts = [answer.better as i64, answer.tied as i64, answer.best.len() as i64];
+        found.amounts.add(number * 3).cast::<[i64; 3]>().write(amounts);
+        let mut rank = 0;
+        for (place, &(id, value)) in answer.best.iter().enumerate() {
+            if place == 0 || value < answer.best[place - 1].1 {
+                rank = place as i64 + 1;
             }
+            let at = number * room + place;
+            found.ids.add(at).write(i64::from(id));
+            found.logprobs.add(at).write(f64::from(value) - answer.scale);
+            found.ranks.add(at).write(rank);
         }
     }
-    Ok(DONE)
 }
 
 /// Write -inf over the logits of all tokens that a row does not allow, those past its end included. The answer is whether

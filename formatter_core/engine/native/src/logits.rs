@@ -91,6 +91,7 @@ pub struct Answer {
 #[derive(Default)]
 pub struct Scratch {
     maxima: Vec<f32>,
+    wide: Vec<f32>,
     sorted: Vec<f32>,
     found: Vec<(u32, f32)>,
 }
@@ -102,6 +103,17 @@ pub fn ask<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Op
         // SAFETY: this processor has what the function is compiled for.
         return unsafe { ask_wide(row, question, scratch) };
     }
+    // Without them a row is made wide first, so that the code is there once instead of for each kind of logit.
+    let mut wide = std::mem::take(&mut scratch.wide);
+    wide.clear();
+    wide.extend(row.iter().map(|logit| logit.wide()));
+    let answer = ask_plain(&wide, question, scratch);
+    scratch.wide = wide;
+    answer
+}
+
+#[inline(never)]
+fn ask_plain(row: &[f32], question: Question, scratch: &mut Scratch) -> Option<Answer> {
     answer_of(row, question, scratch)
 }
 
@@ -236,7 +248,9 @@ fn count_above<L: Logit>(row: &[L], maxima: &[f32], logit: f32) -> usize {
 /// The best tokens of a row, and those that tie with the last of them.
 #[inline(always)]
 fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, answer: &mut Answer) {
-    let Scratch { maxima, sorted, found } = scratch;
+    let Scratch {
+        maxima, sorted, found, ..
+    } = scratch;
     // As many blocks as tokens are asked for have one that is at least as good as the last of the best maxima.
     let mut bound = f32::NEG_INFINITY;
     if question.count <= maxima.len() {
@@ -258,9 +272,14 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
             }
         }
     }
-    if found.is_empty() {
-        return;
+    if !found.is_empty() {
+        list_best(found, question, sorted, answer);
     }
+}
+
+/// The best of the tokens that were found, and how many tie with the last of them.
+#[inline(never)]
+fn list_best(found: &[(u32, f32)], question: Question, sorted: &mut Vec<f32>, answer: &mut Answer) {
     sorted.clear();
     sorted.extend(found.iter().map(|&(_, value)| value));
     let last = nth_best(sorted, question.count.min(found.len()));
@@ -286,6 +305,7 @@ fn put_in_order(best: &mut Vec<(u32, f32)>) {
 }
 
 /// The `count`-th of the numbers from the greatest on; they change their places.
+#[inline(never)]
 fn nth_best(numbers: &mut [f32], count: usize) -> f32 {
     let place = numbers.len() - count;
     *numbers.select_nth_unstable_by_key(place, |&number| key(number)).1
@@ -341,7 +361,7 @@ mod tests {
                 };
                 let found = ask(&row, question, &mut Scratch::default()).unwrap().scale;
                 assert!((found - exact).abs() < 5e-6, "{length} {scale}: {found} {exact}");
-                let plain = answer_of(&row, question, &mut Scratch::default()).unwrap().scale;
+                let plain = ask_plain(&row, question, &mut Scratch::default()).unwrap().scale;
                 assert!((plain - exact).abs() < 5e-6, "{length} {scale}: {plain} {exact}");
             }
         }
